@@ -53,7 +53,6 @@ from mlir_async_pipe.vocabulary.control_flow import (
     LOOP_OPS,
     REGION_ROWS,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import FENCES, MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 
@@ -179,9 +178,13 @@ def _is_known(op: Operation, callees: Callees) -> bool:
     if op.name in CALL_OPS and row_of(op) is None and not is_pure(op):
         callee = callee_of(op, callees)
         return callee is not None and has_body(callee)
-    if op.name in MBARRIER_OPS or op.name in FENCES or flag_order(op) != UNORDERED:
+    row = row_of(op)
+    if row is not None and (row.phase is not None or row.fence is not None):
         return False
-    return row_of(op) is not None or is_pure(op) or is_harmless(op.name) or op.name in _CONTROL
+    if flag_order(op) != UNORDERED:
+        return False
+    known = row is not None and row.opaque is None
+    return known or is_pure(op) or is_harmless(op.name) or op.name in _CONTROL
 
 
 def _loops_around(op: Operation) -> int:

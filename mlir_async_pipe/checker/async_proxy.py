@@ -28,9 +28,7 @@ from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups, row_of
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 
 def judge_async_proxy(
@@ -153,19 +151,17 @@ def is_proxy(site: Site) -> bool:
 def _has_phases(flow: Flow) -> bool:
     """Whether some op is of use to `phases` alone: mbarriers, products, tensor memory."""
     return any(
-        step.name in MBARRIER_OPS
-        or step.name in TENSOR_OPS
-        or (step.row is not None and step.row.queue == WGMMA)
+        step.row.phase is not None or step.row.tensor is not None or step.row.queue == WGMMA
         for step in (step for block in flow.blocks for step in block.steps)
-        if isinstance(step, Run)
+        if isinstance(step, Run) and step.row is not None
     )
 
 
 def _waits(flow: Flow) -> Iterator[Run]:
     """The waits on mbarriers, which may hang or pass too early whatever memory they are for."""
     for step in (step for block in flow.blocks for step in block.steps):
-        rule = MBARRIER_OPS.get(step.name) if isinstance(step, Run) else None
-        if isinstance(step, Run) and rule is not None and rule.use in ("wait", "test"):
+        row = step.row if isinstance(step, Run) else None
+        if isinstance(step, Run) and row is not None and row.phase in ("wait", "test"):
             yield step
 
 
@@ -173,13 +169,9 @@ def _touched(sites: Sites, flow: Flow) -> set[int]:
     """The roots of workgroup memory that tensor copies and descriptors of products name."""
     found = set()
     for step in (step for block in flow.blocks for step in block.steps):
-        if not isinstance(step, Run):
+        if not isinstance(step, Run) or (row := step.row) is None:
             continue
-        if step.name in TENSOR_OPS:
-            found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
-        if (row := step.row) is None:
-            continue
-        if row.queue == WGMMA and row.asynchronous(step.op):
+        if row.tensor is not None or (row.queue == WGMMA and row.asynchronous(step.op)):
             # Its descriptors are numbers: they may name any workgroup memory.
             found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
         if row.swizzled:

@@ -226,7 +226,7 @@ class AwaitedFlags:
             return True
         return (
             step is not None
-            and step.row is None
+            and (step.row is None or step.row.opaque is not None)
             and not (self.sites.is_harmless(step.op) or is_partial_barrier(step.op))
         )
 

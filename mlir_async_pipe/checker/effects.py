@@ -39,7 +39,6 @@ from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
 from mlir_async_pipe.vocabulary import Row, is_partial_barrier
-from mlir_async_pipe.vocabulary.opaque_ops import may_be_barrier, may_end_copies
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
@@ -118,9 +117,9 @@ class Effects:
         if row is None and is_partial_barrier(op):
             # Some threads wait for some others: what races after it cannot be told for certain.
             return State.taint
-        if row is None and may_end_copies(op.name):
-            return _taint_copies
-        if row is None:
+        if row is None or row.opaque is not None:
+            if row is not None and row.opaque is not None and row.opaque.ends_copies:
+                return _taint_copies
             return None if self.sites.is_harmless(op) else partial(self._opaque, run)
         queue = self.sites.queue_name(op, row)
         parts: list[Callable[[State], None]] = []
@@ -292,7 +291,8 @@ class Effects:
             self.judge.access(event, state)
             if self.judge.comparer.threads.several and self.sites.is_logged(number):
                 state.log = state.log | {event}
-        if may_be_barrier(run.op.name):
+        # What nobody has looked at may be anything.
+        if run.row is None or run.row.opaque is None or run.row.opaque.meets:
             state.taint(REASON)
 
     def _is_shared(self, root: int) -> bool:

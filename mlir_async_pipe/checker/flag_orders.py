@@ -21,8 +21,7 @@ from functools import cached_property
 from mlir_async_pipe.checker.site import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
 from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.vocabulary import order_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary import order_of, use_of
 from mlir_async_pipe.vocabulary.memory_order import (
     ALL_SPACES,
     EVERYTHING,
@@ -176,14 +175,14 @@ class FlagOrders:
         if threads == "block":
             return order.scope != "thread"
         step = self.points.step(point)
-        own = step is not None and step.op.name in MBARRIER_OPS and not self.clusters
+        own = step is not None and use_of(step.op) is not None and not self.clusters
         return covers(order.scope, "cluster") and not own
 
     def _is_fence(self, point: Point) -> bool:
         """Whether the step orders what its thread does, and tells nobody."""
         step = self.points.step(point)
         row = step.row if isinstance(step, Run) else None
-        return row is not None and row.barrier is None and not row.accesses
+        return row is not None and row.fence is not None
 
     @cached_property
     def _is_met_by_fences(self) -> bool:

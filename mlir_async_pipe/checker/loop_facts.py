@@ -14,7 +14,6 @@ from mlir_async_pipe.checker.type_kinds import is_data
 from mlir_async_pipe.flow.ways import starts
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # A prologue written as a loop has as many iterations as a ring has slots.
@@ -39,10 +38,10 @@ def needs_iterations(loop: Any) -> bool:
             return True
         conditions = conditions or op.name == "scf.if"
         row = row_of(op)
-        if op.name in MBARRIER_OPS or (row is not None and (row.swizzled or row.descriptors)):
-            return True
         if row is None:
             continue
+        if row.phase is not None or row.swizzled or row.descriptors:
+            return True
         if row.commits or row.wait or row.barrier is not None:
             return True
         has_async = has_async or row.asynchronous(op)

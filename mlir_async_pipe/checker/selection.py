@@ -27,13 +27,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
 from mlir_async_pipe.values.memory_roots import space_of_type
-from mlir_async_pipe.vocabulary import ROWS, is_pure, is_unseen_copy, row_of
+from mlir_async_pipe.vocabulary import is_pure, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.intrinsics import row_name
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
-from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
+from mlir_async_pipe.vocabulary.table import row_name
 
 
 def kernels(module: Any) -> list[Any]:
@@ -79,11 +78,10 @@ def _kernels(module: Any) -> list[Any]:
 def _tells(name: str) -> bool:
     """Whether ops called `name` may be kernels, or say that what is around them is one."""
     return (
-        name in ROWS
+        named_row(name) is not None
         or name in MEMORY_NAMES
         or name in CALL_OPS
         or name in OPAQUE_CODE
-        or is_unqueued_copy(name)
         or name in (*FUNCTION_OPS, "gpu.launch")
         or is_about_threads(name)
     )
@@ -123,7 +121,7 @@ def _called_from(first: dict[Any, None], calls: dict[Any, dict[Any, None]]) -> s
 
 def is_about_threads(name: str) -> bool:
     """Whether ops called `name` tell that several threads run: thread ids and barriers do."""
-    row = ROWS.get(name)
+    row = named_row(name)
     if row is not None and row.barrier is not None:
         return True
     return is_id_of_threads(name)

@@ -27,15 +27,22 @@ from mlir_async_pipe.loops.annotations import INDEPENDENT
 from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.memory_roots import OWN, Root, root_of, space_of
 from mlir_async_pipe.values.pointers import is_pointer
-from mlir_async_pipe.vocabulary import Access, Row, accesses, given_count, is_pure, queue_of, row_of
+from mlir_async_pipe.vocabulary import (
+    Access,
+    Row,
+    accesses,
+    given_count,
+    is_pure,
+    kind_row,
+    queue_of,
+    row_of,
+)
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.memory_order import MemoryOrder
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 SCOPE = "async_pipe.scope"
 KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
@@ -229,7 +236,7 @@ class Sites:
         """The values that executing an op with effects looks at: memory and subscripts of
         accesses that matter, tokens of a wait, the memory that an unknown op is given."""
         row = run.row
-        if row is None:
+        if row is None or row.opaque is not None:
             if self.is_harmless(run.op):
                 return ()
             given = zip(run.operands, run.op.operands, strict=True)
@@ -326,7 +333,8 @@ class Sites:
         if op.name in DEALLOCATION_OPS:
             # Workgroup memory stays until the block has ended.
             return space_of(op.operands[-1]) == "workgroup"
-        if op.name in MBARRIER_OPS or tensor_use(op) not in (None, "alloc"):
+        row = kind_row(op)
+        if row is not None and (row.phase is not None or row.tensor not in (None, "alloc")):
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
         return is_harmless(op.name) or is_pure(op)

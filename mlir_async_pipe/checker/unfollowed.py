@@ -34,14 +34,13 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.values.memory_roots import space_of
-from mlir_async_pipe.vocabulary import ROWS, Row, accesses, is_pure, is_unseen_copy, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_pure, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
     REGION_ROWS,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
@@ -117,7 +116,7 @@ def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
 
 
 def _may_be_noisy(name: str) -> bool:
-    return name in ROWS or name in CALL_OPS or name in OPAQUE_CODE or is_unqueued_copy(name)
+    return named_row(name) is not None or name in CALL_OPS or name in OPAQUE_CODE
 
 
 def reason_of(op: Any) -> str:
@@ -144,8 +143,10 @@ def _possible(region: Any) -> Iterator[Any]:
 
 def homeless(module: Any) -> Iterable[Any]:
     """The async ops, commits, waits and barriers that stand in no function and no launch."""
-    outside = walk_named(module, lambda name: name in ROWS or name in HOMES, inside=False)
-    for op in (inner for found in outside if found.name in ROWS for inner in walk(found)):
+    outside = walk_named(
+        module, lambda name: named_row(name) is not None or name in HOMES, inside=False
+    )
+    for op in (inner for found in outside if found.name not in HOMES for inner in walk(found)):
         row = row_of(op)
         if row is None or not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
             continue

@@ -159,7 +159,10 @@ _STRUCTURE = frozenset(
 
 def is_opaque(op: Operation) -> bool:
     """Whether nothing is known of the memory that the op itself touches."""
-    return op.name not in _STRUCTURE and row_of(op) is None and not is_pure(op)
+    row = row_of(op)
+    if row is not None:
+        return row.opaque is not None
+    return op.name not in _STRUCTURE and not is_pure(op)
 
 
 def _in_scope(op: Operation, top: Operation) -> bool:

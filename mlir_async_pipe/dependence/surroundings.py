@@ -276,7 +276,7 @@ def _read(function: Operation) -> _Function:
         elif order_of(op).orders:
             found.orders.append(place)
         touches = _touches(op, place)
-        if touches or row is not None or len(op.regions):
+        if touches or (row is not None and row.opaque is None) or len(op.regions):
             last[op.block] = op if name == "scf.for" else None
         for root, touch in touches:
             identity = root.identity

@@ -22,8 +22,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     SELECT_OPS,
 )
-from mlir_async_pipe.vocabulary.intrinsics import row_name
-from mlir_async_pipe.vocabulary.operand_groups import CALL
+from mlir_async_pipe.vocabulary.table import CALL, row_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,8 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.loops.annotations import INDEPENDENT
-from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary import accesses, use_of
 
 
 def mark_independent(loops: list[Operation], module: Any) -> None:
@@ -36,15 +35,9 @@ def mark_independent(loops: list[Operation], module: Any) -> None:
     # Inner loops first: what an outer loop asserts holds for all that stands in it.
     for number, loop in enumerate(reversed(loops), taken + 1):
         for op in list(walk(loop)):
-            if op != loop and (accesses(op) or _copies(op)):
+            if op != loop and (accesses(op) or use_of(op) == "copy"):
                 set_integer(op, INDEPENDENT, number, 64)
 
 
 def _is_asserted(op: Operation) -> bool:
     return op.name == "scf.for" and INDEPENDENT in op.attributes
-
-
-def _copies(op: Operation) -> bool:
-    """Whether it is a copy that completes on an mbarrier: of what it touches phases say more than rows."""
-    rule = MBARRIER_OPS.get(op.name)
-    return rule is not None and rule.use == "copy"

@@ -19,15 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure, operand_groups
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, Use
+from mlir_async_pipe.vocabulary import VIEW_OPS, groups_of, is_pure, use_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
-
-
-def use_of(op: Operation) -> Use | None:
-    """What an op does with mbarriers, None for all others."""
-    rule = MBARRIER_OPS.get(op.name)
-    return None if rule is None else rule.use
 
 
 def only_computes(op: Operation) -> bool:
@@ -75,5 +68,4 @@ def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: An
 
 def named(op: Operation) -> dict[str, int]:
     """The places of the operands that an mbarrier op has, by name."""
-    groups = operand_groups(op, MBARRIER_OPS[op.name])
-    return {name: group[0] for name, group in groups.items() if len(group)}
+    return {name: group[0] for name, group in groups_of(op).items() if len(group)}

@@ -28,10 +28,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.flow.algorithms import post_order
-from mlir_async_pipe.loops.transactions import has_transactions, operand, use_of
+from mlir_async_pipe.loops.transactions import has_transactions, operand
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import memref_behind, root_of
-from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary import is_pure, use_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,

@@ -24,9 +24,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.loops.mbarrier_operands import handle_of, mbarrier_named, use_of
+from mlir_async_pipe.loops.mbarrier_operands import handle_of, mbarrier_named
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
+from mlir_async_pipe.vocabulary import tensor_use, use_of
 
 
 @dataclass(frozen=True)

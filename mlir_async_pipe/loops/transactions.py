@@ -27,13 +27,13 @@ from mlir_async_pipe.loops.mbarrier_operands import mbarrier_named, named
 from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer as mbarrier_pointer
 from mlir_async_pipe.loops.mbarrier_operands import operand as operand
 from mlir_async_pipe.loops.mbarrier_operands import operand_number as operand_number
-from mlir_async_pipe.loops.mbarrier_operands import use_of as use_of
 from mlir_async_pipe.loops.tensor_commits import completions_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.vocabulary import ROWS, Row, row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, Use, box_bytes, is_im2col
+from mlir_async_pipe.vocabulary import ROWS, Row, row_of, use_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, box_bytes, is_im2col
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
+from mlir_async_pipe.vocabulary.rows import PhaseUse
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _check_form(op: Operation) -> None:
         )
 
 
-def _unfit(use: Use) -> str:
+def _unfit(use: PhaseUse) -> str:
     if use in ("expect", "copy"):
         return "every thread issues it, and a phase has one arrival; give it a predicate"
     return "it is no part of copying a tile: only arrive.expect_tx, copies and a try_wait are"

@@ -30,12 +30,11 @@ from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
-from mlir_async_pipe.vocabulary.intrinsics import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, is_loaded
+from mlir_async_pipe.vocabulary.table import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
 @dataclass(eq=False)
@@ -83,10 +82,10 @@ class Site:
     @property
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
-        queue = None if self.row is None else self.row.queue
-        known = (MBARRIER_OPS, TENSOR_OPS, CLUSTER_BARRIER)
-        meets = self.meets_some or any(self.name in names for names in known)
-        return meets or queue in (WGMMA, BULK_STORE)
+        row = self.row
+        if self.meets_some or row is None or self.name in CLUSTER_BARRIER:
+            return self.meets_some or self.name in CLUSTER_BARRIER
+        return bool(row.phase or row.tensor) or row.queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An integer attribute, `default` if the op lacks it."""

@@ -23,7 +23,6 @@ from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 Array = np.ndarray
 
@@ -124,7 +123,9 @@ class Launch:
             meeting = [site for site in self.decoder.sites if site.name in CLUSTER_BARRIER]
             if meeting and self.together > self.cluster_size:
                 raise meeting[0].unsupported("it runs in blocks that wait for each other's flags")
-            tensor = [site for site in self.decoder.sites if site.name in TENSOR_OPS]
+            tensor = [
+                site for site in self.decoder.sites if site.row is not None and site.row.tensor
+            ]
             if tensor and self.together > 1:
                 raise tensor[0].unsupported("it runs in blocks that run alone")
             if tensor:

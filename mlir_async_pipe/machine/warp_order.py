@@ -22,7 +22,6 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier, StuckError
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 
 Passes = Callable[[], bool]
 SCHEDULES = ("lockstep", "forward", "backward", "random")
@@ -261,7 +260,10 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     width = 4 * warp if products else warp
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
-    waits = any(site.name in MBARRIER_OPS or site.meets_some for site in launch.decoder.sites)
+    waits = any(
+        (site.row is not None and site.row.phase) or site.meets_some
+        for site in launch.decoder.sites
+    )
     waits = waits or launch.follows_flags
     if (waits and launch.block_size > width) or launch.together > 1:
         return UnitByUnit("forward", seed, width)

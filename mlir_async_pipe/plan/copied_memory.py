@@ -23,12 +23,11 @@ from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, walk
 from mlir_async_pipe.dependence.regions import is_opaque
 from mlir_async_pipe.loops.annotations import INDEPENDENT
-from mlir_async_pipe.loops.transactions import Transaction, use_of
+from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import accesses, flag_order, row_of
+from mlir_async_pipe.vocabulary import accesses, flag_order, row_of, tensor_use, use_of
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 
 @dataclass(frozen=True)

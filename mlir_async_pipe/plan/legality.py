@@ -15,8 +15,8 @@ from mlir_async_pipe.plan.privatisation import Obstacle
 from mlir_async_pipe.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import GIVEN, Root
+from mlir_async_pipe.vocabulary import opaque_of
 from mlir_async_pipe.vocabulary.memory_order import EVERYTHING
-from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 
 def check_values(units: Units) -> None:
@@ -131,9 +131,9 @@ def _memory_error(
         )
     ]
     for region in (dependence.source, dependence.target):
-        why = opaque_reason(region.op.name) if region.opaque else None
-        if why is not None:
-            notes.append((f"'{region.op.name}' may touch any memory: {why}", region.op))
+        opaque = opaque_of(region.op) if region.opaque else None
+        if opaque is not None:
+            notes.append((f"'{region.op.name}' may touch any memory: {opaque.why}", region.op))
     roots = [region.root for region in (dependence.source, dependence.target)]
     given = {found.identity for found in roots if found is not None and found.kind in GIVEN}
     if not dependence.proven and len(given) == 2:

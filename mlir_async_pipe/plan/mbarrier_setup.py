@@ -23,15 +23,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.loops.tensor_commits import Completion
-from mlir_async_pipe.loops.transactions import (
-    Transaction,
-    handle_of,
-    operand,
-    use_of,
-)
+from mlir_async_pipe.loops.transactions import Transaction, handle_of, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import is_barrier
-from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES, number_of_mbarriers
+from mlir_async_pipe.vocabulary import is_barrier, shows_writes, use_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import number_of_mbarriers
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ def _setup(
         number_of_mbarriers(create.results[0].type),
         tuple(inits),
         last,
-        any(op.name in PROXY_FENCES for op in between[: meets[0] if meets else None]),
+        any(map(shows_writes, between[: meets[0] if meets else None])),
         between[meets[0]] if meets else None,
         sharing,
     )

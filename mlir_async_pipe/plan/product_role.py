@@ -30,14 +30,14 @@ from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.tensor_commits import Completion
-from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
+from mlir_async_pipe.loops.transactions import Transaction, operand
 from mlir_async_pipe.plan.issue_slice import IssueSlice
 from mlir_async_pipe.plan.role_nest import Nest, Nested, producer_nest
 from mlir_async_pipe.plan.role_refusal import refuse
 from mlir_async_pipe.plan.sum_versions import SumVersions, sum_versions
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import accesses, operand_groups
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, tensor_use, waits_for
+from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use, use_of
+from mlir_async_pipe.vocabulary.tensor_memory import waits_for
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _is_product(op: Operation) -> bool:
 
 def _reads_tiles(product: Operation) -> bool:
     """Whether A is a tile, not in tensor memory."""
-    at = operand_groups(product, TENSOR_OPS[product.name])["matrix_a"][0]
+    at = groups_of(product)["matrix_a"][0]
     return not str(product.operands[at].type).startswith("!llvm.ptr")
 
 

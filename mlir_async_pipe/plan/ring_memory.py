@@ -37,10 +37,16 @@ from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.values.shared_windows import overlapping_windows
-from mlir_async_pipe.vocabulary import VIEW_OPS, accesses, flag_order, is_barrier, row_of
+from mlir_async_pipe.vocabulary import (
+    VIEW_OPS,
+    accesses,
+    flag_order,
+    is_barrier,
+    row_of,
+    tensor_use,
+)
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 _KINDS = ("allocation", "attribution", "global", "dynamic")
 

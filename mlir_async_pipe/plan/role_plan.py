@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import Products
-from mlir_async_pipe.loops.transactions import Transaction, operand, use_of
+from mlir_async_pipe.loops.transactions import Transaction, operand
 from mlir_async_pipe.plan.issue_slice import IssueSlice
 from mlir_async_pipe.plan.product_role import plan_products
 from mlir_async_pipe.plan.ring_plan import RingPlan
@@ -42,10 +42,9 @@ from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.thread_conditions import conjunction
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
-from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
+from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of, shows_writes, use_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
-from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
@@ -273,7 +272,7 @@ def _any_thread_may(op: Operation) -> bool:
         or op.name in HINTS
     ):
         return True
-    return is_free(op) or op.name in PROXY_FENCES or is_harmless(op.name)
+    return is_free(op) or shows_writes(op) or is_harmless(op.name)
 
 
 def lanes_read(loop: Operation, products: Products) -> bool:

@@ -32,14 +32,14 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.loops.statements import Body
-from mlir_async_pipe.loops.transactions import Transaction, operand_number, use_of
+from mlir_async_pipe.loops.transactions import Transaction, operand_number
 from mlir_async_pipe.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.plan.issue_slice import IssueSlice
 from mlir_async_pipe.plan.role_refusal import refuse
 from mlir_async_pipe.plan.turn_tiles import turn_tiles
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, use_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS

@@ -27,9 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.tensor_columns import Columns, columns_after
-from mlir_async_pipe.vocabulary import accesses, operand_groups
+from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, TENSOR_OPS, tensor_use
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS
 
 # arith.cmpi: equal, not equal; signed and unsigned less, and more.
 _EQUAL, _OTHER, _LESS, _MORE = 0, 1, (2, 6), (4, 8)
@@ -140,7 +140,7 @@ def _cleared(loop: Operation, products: list[Operation]) -> bool:
 
 
 def _begins(loop: Operation, product: Operation) -> bool:
-    adds = product.operands[operand_groups(product, TENSOR_OPS[product.name])["adds"][0]]
+    adds = product.operands[groups_of(product)["adds"][0]]
     if constant_value(adds) == 0:
         return True
     op = defining_op(adds)

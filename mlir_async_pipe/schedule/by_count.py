@@ -48,9 +48,8 @@ from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_store
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
-from mlir_async_pipe.vocabulary.opaque_ops import opaque_reason
 
 NO_LIMITS = Limits()
 # The widest load into registers, of all chips.
@@ -304,8 +303,9 @@ def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
         for op in walk(s.op)
         if flag_order(op) != UNORDERED
     )
-    why = opaque_reason(ordering.name)
-    notes = [(f"'{ordering.name}' may order any memory: {why}", ordering)] if why else []
+    opaque = opaque_of(ordering)
+    why = f"'{ordering.name}' may order any memory: {opaque.why}" if opaque else ""
+    notes = [(why, ordering)] if why else []
     return PipelineError(
         f"cannot pipeline: '{ordering.name}' orders memory for other threads, so that the copies of "
         "the next iteration cannot be issued before this one is over",

@@ -21,8 +21,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
-from mlir_async_pipe.loops.transactions import operand, operand_number, use_of
-from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.loops.transactions import operand, operand_number
+from mlir_async_pipe.vocabulary import is_pure, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 
 _SIZES = "operandSegmentSizes"

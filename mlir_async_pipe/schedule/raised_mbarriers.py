@@ -38,7 +38,6 @@ from mlir_async_pipe.loops.transactions import (
     mbarrier_pointer,
     operand,
     operand_number,
-    use_of,
 )
 from mlir_async_pipe.values.integer_ops import integer_constant
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -46,7 +45,7 @@ from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import constant_bytes, is_pointer
 from mlir_async_pipe.values.root_bytes import static_bytes
-from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary import is_pure, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 from mlir_async_pipe.vocabulary.memory_names import names_memory
 from mlir_async_pipe.vocabulary.operator_table import is_operator

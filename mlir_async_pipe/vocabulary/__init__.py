@@ -24,21 +24,18 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import CALLS, INTRINSIC_ROWS, row_name
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, PROXY_FENCES
+from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
+from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.memory_order import (
     EVERYTHING,
     UNORDERED,
     MemoryOrder,
-    acquire,
     both,
-    release,
     unordered,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import is_unqueued_copy, orders_nothing
-from mlir_async_pipe.vocabulary.operand_groups import operand_groups
+from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.queues import (
     CP_ASYNC,
@@ -46,8 +43,19 @@ from mlir_async_pipe.vocabulary.queues import (
     Queue,
     abstract_queue,
 )
-from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row, Share, WaitRule
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
+from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Opaque, Row, Share, WaitRule
+from mlir_async_pipe.vocabulary.table import (
+    ROWS,
+    groups_of,
+    kind_row,
+    named_row,
+    operand_groups,
+    row_name,
+    row_of,
+    tensor_use,
+    use_of,
+)
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
@@ -66,26 +74,35 @@ __all__ = [
     "accesses",
     "flag_order",
     "given_count",
+    "groups_of",
     "has_only_a_count",
     "is_pure",
     "is_store",
+    "kind_row",
+    "named_row",
+    "opaque_of",
     "operand_groups",
     "order_of",
     "queue_of",
     "row_of",
     "set_count",
+    "shows_writes",
+    "tensor_use",
+    "use_of",
 ]
 
 # A row of another package is there for every analysis, as one of ours is.
 _OTHERS = [row for entry in plugins.entries("vocabulary").values() for row in entry.load()]
 ASYNC_ROWS.update({row.op: row for row in _OTHERS if row.queue is not None})
-ROWS: dict[str, Row] = {
-    **INTRINSIC_ROWS,
-    **ASYNC_ROWS,
-    **MEMORY_ROWS,
-    **VENDOR_ROWS,
-    **{row.op: row for row in _OTHERS},
-}
+ROWS.update(
+    {
+        **INTRINSIC_ROWS,
+        **ASYNC_ROWS,
+        **MEMORY_ROWS,
+        **VENDOR_ROWS,
+        **{row.op: row for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *_OTHERS)},
+    }
+)
 
 
 class Access(NamedTuple):
@@ -119,19 +136,6 @@ class Access(NamedTuple):
         return self.kind != "read"
 
 
-def kind_row(op: Any) -> Row | None:
-    """The row of this op's kind, None if the vocabulary does not know it."""
-    name = op.name
-    return ROWS.get(row_name(op) if name in CALLS else name)
-
-
-def row_of(op: Any) -> Row | None:
-    """The row of this op's kind, None if the vocabulary does not know it, or if it is a barrier
-    of some threads of a block only."""
-    row = kind_row(op)
-    return row if row is None or row.whole is None or row.whole(op) else None
-
-
 def is_barrier(op: Any) -> bool:
     """Whether an op is a barrier of all threads of the block."""
     row = row_of(op)
@@ -145,36 +149,42 @@ def order_of(op: Any) -> MemoryOrder:
     if row is not None:
         spaces = None if row.barrier is None else row.barrier(op)
         return both("block", spaces) if spaces and row.order is unordered else row.order(op)
-    rule = MBARRIER_OPS.get(op.name)
-    if rule is not None:
-        return _ORDERS_OF_PHASES[rule.use]
-    known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET or op.name in TENSOR_OPS
-    return UNORDERED if known or orders_nothing(op.name) else EVERYTHING
+    known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET
+    return UNORDERED if known else EVERYTHING
 
 
 def flag_order(op: Any) -> MemoryOrder:
     """What an op orders beside barriers, phases and fences for the async proxy, each of which has
     its own rules: flags, semaphores, fences, and whatever nobody knows."""
     row = kind_row(op)
-    by_rule = op.name in MBARRIER_OPS or op.name in PROXY_FENCES
-    return UNORDERED if by_rule or (row is not None and row.barrier) else order_of(op)
+    by_rule = row is not None and (row.phase is not None or row.barrier is not None)
+    return UNORDERED if by_rule or shows_writes(op) else order_of(op)
 
 
-# A thread tells by arriving and hears by waiting (PTX ISA, mbarrier.arrive and mbarrier.try_wait).
-_ORDERS_OF_PHASES = {
-    **dict.fromkeys(("handle", "init", "copy"), UNORDERED),
-    **dict.fromkeys(("arrive", "expect", "commit"), release("cluster")),
-    **dict.fromkeys(("wait", "test"), acquire("cluster")),
-}
 _QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
+
+
+def shows_writes(op: Any) -> bool:
+    """Whether an op is a fence after which the async proxy sees what the thread wrote."""
+    row = kind_row(op)
+    return row is not None and row.fence is not None and row.fence.shows != "nothing"
 
 
 def is_unseen_copy(op: Any) -> bool:
     """Whether an op copies asynchronously, and the table does not say what, or on which queue."""
     row = kind_row(op)
     if row is None:
-        return is_unqueued_copy(op.name)
+        return False
+    if row.opaque is not None:
+        return row.opaque.copies
     return row.completion == "counter" and row.asynchronous(op) and not row.accesses
+
+
+def opaque_of(op: Any) -> Opaque | None:
+    """Why an op may do anything to those who follow accesses, queues and barriers alone; None if it
+    does not, or nobody has looked at it."""
+    row = kind_row(op)
+    return None if row is None else row.opaque
 
 
 def is_wait_name(name: str) -> bool:

@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, TENSOR_LOADS
 from mlir_async_pipe.vocabulary.queues import (
     ASYNC_LDS,
     ASYNCCNT,
@@ -131,18 +130,6 @@ DESCRIPTORS = ("descriptor_a", "descriptor_b")
 _warpgroup = partial(Row, queue=WGMMA)
 
 
-def _on_mbarrier(op: str, accesses: tuple[AccessRule, ...], **options: Any) -> Row:
-    """A copy that completes on an mbarrier; its operands stand in the table of these."""
-    return Row(
-        op,
-        MBARRIER_OPS[op].operands,
-        accesses,
-        asynchronous=always,
-        completion="mbarrier",
-        **options,
-    )
-
-
 NVIDIA_ROWS = (
     copy(
         "nvgpu.device_async_copy",
@@ -192,19 +179,6 @@ NVIDIA_ROWS = (
         "nvvm.cp.async.bulk.wait_group",
         queue=BULK_STORE,
         wait=WaitRule("count", "group", 32, read_or_full),
-    ),
-    _on_mbarrier(
-        "nvvm.cp.async.bulk.shared.cluster.global",
-        (
-            AccessRule("read", "source", "", extents.whole),
-            AccessRule("write", "destination", "", extents.whole),
-        ),
-    ),
-    *(
-        _on_mbarrier(
-            op, (AccessRule("write", "destination", "", extents.whole),), swizzled="destination"
-        )
-        for op in TENSOR_LOADS
     ),
     Row("nvgpu.warpgroup.generate.descriptor", ("tensor", "tensor_map"), swizzled="tensor"),
     # It begins with a fence, is a group, and waits by itself but for `products_left` groups.

@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, attribute, constant_value, create
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_order import (
     ALL_SPACES,
+    MemoryOrder,
     acquire,
     attribute_order,
     both,
     named_scope,
     release,
 )
-from mlir_async_pipe.vocabulary.operand_groups import SIZES, operand_groups
-from mlir_async_pipe.vocabulary.rows import Row
+from mlir_async_pipe.vocabulary.rows import Fence, Row
+from mlir_async_pipe.vocabulary.table import SIZES, operand_groups
 
 
 def fenced_spaces(op: Any) -> frozenset[str]:
@@ -134,19 +135,28 @@ BARRIER_ROWS = (
     Row("rocdl.s.barrier", barrier=nothing),
 )
 
-# They order what their thread does, and touch no memory.
+
+def _fence(
+    op: str,
+    order: Callable[[Any], MemoryOrder],
+    operands: tuple[str, ...] = (),
+    shows: Literal["nothing", "all", "mbarriers"] = "nothing",
+) -> Row:
+    return Row(op, operands, order=order, effects=(Fence(shows),))
+
+
 FENCE_ROWS = (
-    Row("llvm.fence", order=attribute_order),
-    Row("nvvm.memory.barrier", order=named_scope),
-    Row("nvvm.fence.sc.cluster", order=lambda op: both("cluster")),
-    Row("nvvm.fence.mbarrier.init", order=lambda op: release("cluster")),
+    _fence("llvm.fence", attribute_order),
+    _fence("nvvm.memory.barrier", named_scope),
+    _fence("nvvm.fence.sc.cluster", lambda op: both("cluster")),
+    _fence("nvvm.fence.mbarrier.init", lambda op: release("cluster"), shows="mbarriers"),
     # Between the generic proxy and others, of one thread (PTX ISA, membar.proxy).
-    Row("nvvm.fence.proxy", order=lambda op: both("block")),
-    Row("nvvm.fence.proxy.acquire", ("address", "size"), order=lambda op: both("system")),
-    Row("nvvm.fence.proxy.release", order=lambda op: both("system")),
-    Row("nvvm.fence.proxy.sync_restrict", order=lambda op: both("cluster")),
-    Row("nvvm.fence.sync_restrict", order=lambda op: both("cluster")),
-    Row("nvgpu.tma.fence.descriptor", ("tensor_map",), order=lambda op: both("system")),
+    _fence("nvvm.fence.proxy", lambda op: both("block"), shows="all"),
+    _fence("nvvm.fence.proxy.acquire", lambda op: both("system"), ("address", "size")),
+    _fence("nvvm.fence.proxy.release", lambda op: both("system")),
+    _fence("nvvm.fence.proxy.sync_restrict", lambda op: both("cluster")),
+    _fence("nvvm.fence.sync_restrict", lambda op: both("cluster")),
+    _fence("nvgpu.tma.fence.descriptor", lambda op: both("system"), ("tensor_map",)),
 )
 
 # NVIDIA's barriers and fences as intrinsics, by the names of all LLVM versions (IntrinsicsNVVM.td).
@@ -203,9 +213,9 @@ BARRIER_INTRINSICS = (
             "nvvm.cluster.wait": ["barrier.cluster.wait", "barrier.cluster.wait.aligned"],
         }.get(row.op, ())
     ),
-    Row("llvm.nvvm.membar.cta", order=lambda op: both("block")),
-    Row("llvm.nvvm.membar.gl", order=lambda op: both("device")),
-    Row("llvm.nvvm.membar.sys", order=lambda op: both("system")),
-    Row("llvm.nvvm.fence.sc.cluster", order=lambda op: both("cluster")),
-    Row("llvm.nvvm.fence.acq_rel.cluster", order=lambda op: both("cluster")),
+    _fence("llvm.nvvm.membar.cta", lambda op: both("block")),
+    _fence("llvm.nvvm.membar.gl", lambda op: both("device")),
+    _fence("llvm.nvvm.membar.sys", lambda op: both("system")),
+    _fence("llvm.nvvm.fence.sc.cluster", lambda op: both("cluster")),
+    _fence("llvm.nvvm.fence.acq_rel.cluster", lambda op: both("cluster")),
 )

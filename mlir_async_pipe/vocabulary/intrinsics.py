@@ -10,17 +10,11 @@ after the name (`….p1`). An intrinsic without a row may do anything.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary import extents
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS
-from mlir_async_pipe.vocabulary.callees import callee_name
-from mlir_async_pipe.vocabulary.operand_groups import CALL
 from mlir_async_pipe.vocabulary.rows import Extent, Row
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
@@ -99,37 +93,3 @@ INTRINSIC_ROWS = {
         ),
     )
 }
-
-
-def intrinsic_name(op: Any) -> str:
-    """The intrinsic that a call names, "" for other ops. Of calls by symbol those of a target count."""
-    if op.name == CALL:
-        return str(ir.StringAttr(op.attributes["intrin"]).value)
-    name = callee_name(op) or "" if op.name == "llvm.call" else ""
-    return name if name.startswith(_TARGETS) else ""
-
-
-def row_name(op: Any) -> str:
-    """The name of the row of an op: the intrinsic that it calls, if that has one, else its own. Of
-    calls by symbol barriers and fences count: no queue is followed through them."""
-    name = op.name
-    if name not in CALLS:
-        return name
-    known = known_intrinsic(intrinsic_name(op))
-    followed = known is not None and (name == CALL or INTRINSIC_ROWS[known].queue is None)
-    return known if known is not None and followed else str(name)
-
-
-@cache
-def known_intrinsic(name: str) -> str | None:
-    """The intrinsic of `INTRINSIC_ROWS` that a name, with its types, stands for; None if there is
-    none."""
-    plain = name if name in INTRINSIC_ROWS else _TYPES.sub("", name)
-    return plain if plain in INTRINSIC_ROWS else None
-
-
-# What follows the name of an overloaded intrinsic: pointers, integers, floats, vectors of them.
-_TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
-# The ops that may call an intrinsic.
-CALLS = frozenset({CALL, "llvm.call"})
-_TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")

@@ -1,167 +1,109 @@
-"""What ops do with mbarriers: a table beside that of `async_ops`, which machine and checker read.
+"""Rows of what works on mbarriers: their phases, copies that complete on them, tensor maps.
 
-Ops that stand here only have no row, so that analyses that know no phases take them for what they
-cannot see through, and refuse. Copies that complete on an mbarrier have a row as well
-(`completion="mbarrier"`).
-
-| use     | what it does (PTX ISA, mbarrier)                                            |
-|---------|-----------------------------------------------------------------------------|
-| handle  | makes a name of mbarriers, or of one of them                                 |
-| init    | sets the arrivals of each phase                                              |
-| arrive  | `arrivals` arrive (one, where the op names no number)                        |
-| expect  | one arrives, and announces `bytes`                                           |
-| wait    | stops until the phase of parity `phase` is over                              |
-| test    | asks whether the phase of `phase`, a parity or what an arrival gave, is over |
-| copy    | lands later, and takes its bytes off those announced                         |
-| commit  | one arrives when all products of tensor memory that the thread issued are over |
+nvgpu.mbarrier.arrive.expect_tx %full[%slot], %bytes     Phase("expect"), which announces bytes
+nvgpu.tma.async.load … to %tile, %full[%slot]            a write, and Phase("copy"), which lands them
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
+from mlir_async_pipe.vocabulary.extents import whole
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.memory_order import acquire, release, unordered
+from mlir_async_pipe.vocabulary.rows import AccessRule, Fence, Phase, PhaseUse, Row
 
 # Bytes of an mbarrier, and what it is aligned to (PTX ISA: an object of 64 bits).
 MBARRIER_BYTES = 8
 
-Use = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
+_ORDERS = {
+    # A thread releases by arriving, and acquires by waiting (PTX ISA, mbarrier.arrive and try_wait).
+    **dict.fromkeys(("arrive", "expect", "commit"), lambda op: release("cluster")),
+    **dict.fromkeys(("wait", "test"), lambda op: acquire("cluster")),
+}
 
 
-@dataclass(frozen=True)
-class MbarrierRule:
-    """One op kind. `operands` names its ODS operand groups in order as a row does; `barrier` is a
-    group of mbarriers with the number `index`, or a pointer to one where there is no `index`."""
-
-    op: str
-    use: Use
-    operands: tuple[str, ...]
+def _phase(op: str, use: PhaseUse, operands: tuple[str, ...], **options: Any) -> Row:
+    return Row(op, operands, effects=(Phase(use),), order=_ORDERS.get(use, unordered), **options)
 
 
+def _copy(op: str, operands: tuple[str, ...], *read: AccessRule, **options: Any) -> Row:
+    """A copy into `destination` that completes on an mbarrier."""
+    write = AccessRule("write", "destination", "", whole)
+    asynchronous = {"asynchronous": lambda op: True, "completion": "mbarrier"}
+    return _phase(op, "copy", operands, accesses=(*read, write), **asynchronous, **options)
+
+
+_OPTIONAL = ("multicast?", "predicate?")
 _NVGPU = (
-    MbarrierRule("nvgpu.mbarrier.create", "handle", ()),
-    MbarrierRule("nvgpu.mbarrier.get", "handle", ("barrier", "index")),
-    MbarrierRule("nvgpu.mbarrier.init", "init", ("barrier", "arrivals", "index", "predicate?")),
-    MbarrierRule("nvgpu.mbarrier.arrive", "arrive", ("barrier", "index")),
-    MbarrierRule("nvgpu.mbarrier.arrive.nocomplete", "arrive", ("barrier", "index", "arrivals")),
-    MbarrierRule(
+    _phase("nvgpu.mbarrier.create", "handle", ()),
+    _phase("nvgpu.mbarrier.get", "handle", ("barrier", "index")),
+    _phase("nvgpu.mbarrier.init", "init", ("barrier", "arrivals", "index", "predicate?")),
+    _phase("nvgpu.mbarrier.arrive", "arrive", ("barrier", "index")),
+    _phase("nvgpu.mbarrier.arrive.nocomplete", "arrive", ("barrier", "index", "arrivals")),
+    _phase(
         "nvgpu.mbarrier.arrive.expect_tx", "expect", ("barrier", "bytes", "index", "predicate?")
     ),
-    MbarrierRule("nvgpu.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks", "index")),
-    MbarrierRule("nvgpu.mbarrier.test.wait", "test", ("barrier", "phase", "index")),
-    MbarrierRule(
+    _phase("nvgpu.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks", "index")),
+    _phase("nvgpu.mbarrier.test.wait", "test", ("barrier", "phase", "index")),
+    _copy(
         "nvgpu.tma.async.load",
-        "copy",
-        (
-            "destination",
-            "barrier",
-            "tensor_map",
-            "coordinates*",
-            "index",
-            "multicast?",
-            "predicate?",
-        ),
+        ("destination", "barrier", "tensor_map", "coordinates*", "index", *_OPTIONAL),
+        swizzled="destination",
     ),
 )
 _NVVM = (
-    MbarrierRule("nvvm.mbarrier.init", "init", ("barrier", "arrivals", "predicate?")),
-    MbarrierRule("nvvm.mbarrier.arrive", "arrive", ("barrier", "arrivals?", "+multicast?")),
-    MbarrierRule("nvvm.mbarrier.arrive.nocomplete", "arrive", ("barrier", "arrivals")),
-    MbarrierRule(
+    _phase("nvvm.mbarrier.init", "init", ("barrier", "arrivals", "predicate?")),
+    _phase("nvvm.mbarrier.arrive", "arrive", ("barrier", "arrivals?", "+multicast?")),
+    _phase("nvvm.mbarrier.arrive.nocomplete", "arrive", ("barrier", "arrivals")),
+    _phase(
         "nvvm.mbarrier.arrive.expect_tx",
         "expect",
         ("barrier", "bytes", "+multicast?", "predicate?"),
     ),
-    MbarrierRule("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
-    MbarrierRule("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
-    MbarrierRule("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),
-    MbarrierRule(
+    _phase("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
+    _phase("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
+    _phase("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),
+    _copy(
         "nvvm.cp.async.bulk.shared.cluster.global",
-        "copy",
         ("destination", "source", "barrier", "bytes", "multicast?", "l2_cache_hint?"),
+        AccessRule("read", "source", "", whole),
     ),
-    MbarrierRule("nvvm.tcgen05.commit", "commit", ("barrier", "multicast?")),
-    MbarrierRule(
+    _phase("nvvm.tcgen05.commit", "commit", ("barrier", "multicast?")),
+    _copy(
         "nvvm.cp.async.bulk.tensor.shared.cluster.global",
-        "copy",
         (
-            "destination",
-            "tensor_map",
-            "coordinates*",
-            "barrier",
-            "im2col*",
-            "multicast?",
-            "l2_cache_hint?",
-            "predicate?",
+            *("destination", "tensor_map", "coordinates*", "barrier", "im2col*"),
+            *("multicast?", "l2_cache_hint?", "predicate?"),
         ),
+        swizzled="destination",
     ),
 )
 
-MBARRIER_OPS = {rule.op: rule for rule in _NVGPU + _NVVM}
+PHASE_ROWS = _NVGPU + _NVVM
 
 # Makes a tensor map of a memref in global memory, its first operand.
 MAKES_TENSOR_MAP = "nvgpu.tma.create.descriptor"
 TENSOR_LOADS = ("nvgpu.tma.async.load", "nvvm.cp.async.bulk.tensor.shared.cluster.global")
 
-# Fences after which the async proxy sees what the thread has written: all of it, or the mbarriers
-# that it initialised.
-PROXY_FENCES: dict[str, Literal["all", "mbarriers"]] = {
-    "nvvm.fence.proxy": "all",
-    "nvvm.fence.mbarrier.init": "mbarriers",
-}
-FENCES = ("llvm.fence", *PROXY_FENCES)
 _ASYNC_FENCE = re.compile(r"async(?:\.(shared|global))?>")
 
 
-def fenced_by(op: Any) -> frozenset[str]:
+def fenced_by(op: Any, fence: Fence) -> frozenset[str]:
     """What a fence shows to the async proxy: the mbarriers that its thread initialised, and what it
     wrote in workgroup and global memory, or in one of them."""
-    if PROXY_FENCES[op.name] == "mbarriers":
-        return frozenset({"mbarriers"})
+    if fence.shows != "all":
+        return frozenset({fence.shows} - {"nothing"})
     kind = _ASYNC_FENCE.search(str(op.attributes["kind"]))
     if kind is None:
         return frozenset()
     near, far = {"mbarriers", "workgroup"}, {"global"}
     return frozenset({"shared": near, "global": far}.get(kind[1], near | far))
-
-
-# What reaches other blocks of a cluster, tensor memory, or counts bytes and arrivals in a way that
-# the table above does not have: who follows phases does not follow these.
-_UNFOLLOWED = (
-    "nvgpu.mbarrier.",
-    "nvvm.mbarrier.",
-    "nvvm.cp.async.mbarrier.",
-    "nvvm.cluster.",
-    "nvvm.clusterlaunchcontrol.",
-    "nvvm.mapa",
-    "nvvm.tcgen05.",
-    "nvvm.cp.async.bulk.",
-    "nvvm.st.bulk",
-    "nvvm.tensormap.replace",
-)
-_FOLLOWED = (
-    *CLUSTER_BARRIER,
-    MAPA,
-    "nvvm.cp.async.bulk.commit.group",
-    "nvvm.cp.async.bulk.wait_group",
-    "nvvm.cp.async.bulk.global.shared.cta",
-    "nvvm.cp.async.bulk.tensor.global.shared.cta",
-    "nvvm.cp.async.bulk.prefetch",
-    "nvvm.cp.async.bulk.tensor.prefetch",
-)
-
-
-def is_unfollowed(op: Any) -> bool:
-    """Whether an op has to do with mbarriers, clusters or bulk copies, and no rule says what."""
-    name = op.name
-    return name.startswith(_UNFOLLOWED) and name not in MBARRIER_OPS and name not in _FOLLOWED
 
 
 _GROUP = re.compile(r"num_barriers = (\d+)")

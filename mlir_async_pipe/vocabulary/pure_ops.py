@@ -18,9 +18,8 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary.callees import calls_mathematics
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.intrinsics import intrinsic_name, row_name
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.operand_groups import CALL
+from mlir_async_pipe.vocabulary.table import CALL, intrinsic_name, row_name
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")

@@ -1,15 +1,17 @@
 """What a row of the vocabulary says, as frozen dataclasses.
 
 A row describes one op kind completely: what it reads and writes and how much, whether that
-happens asynchronously, on which queue, whether it commits a group, what it waits for, and
-which barrier it is. The rows themselves stand in `async_ops` and `memory_ops`.
+happens asynchronously, on which queue, whether it commits a group, what it waits for, which
+barrier it is, and its `effects` on phases, tensor memory and the async proxy. Where nobody can say
+what an op does, that is an effect, too, with its reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, unordered
 from mlir_async_pipe.vocabulary.queues import Queue
@@ -89,8 +91,103 @@ class WaitRule:
 
 
 @dataclass(frozen=True)
+class Opaque:
+    """The op may touch any memory; `why` nobody can say which. It may also `order` the accesses of its
+    thread, let threads meet or end, copy asynchronously until nobody knows when, end copies of AMD's
+    queues in a way that no group tells, or do to `phases` what nobody follows."""
+
+    why: str
+    orders: bool = True
+    meets: bool = False
+    copies: bool = False
+    ends_copies: bool = False
+    phases: bool = False
+
+
+PhaseUse = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What an op does with an mbarrier: `barrier` among its operand groups is one, or a group of them
+    with the number `index` (PTX ISA, mbarrier).
+
+    | use     | what it does                                                                 |
+    |---------|------------------------------------------------------------------------------|
+    | handle  | makes a name of mbarriers, or of one of them                                 |
+    | init    | sets the arrivals of each phase                                              |
+    | arrive  | `arrivals` arrive (one, where the op names no number)                        |
+    | expect  | one arrives, and announces `bytes`                                           |
+    | wait    | stops until the phase of parity `phase` is over                              |
+    | test    | asks whether the phase of `phase`, a parity or what an arrival gave, is over |
+    | copy    | lands later, and takes its bytes off those announced                         |
+    | commit  | one arrives when all products of tensor memory that the thread issued are over |
+    """
+
+    use: PhaseUse
+    # To analyses that count groups.
+    opaque: ClassVar[Opaque] = Opaque(
+        "what completes with an mbarrier is not counted, and the barrier itself is memory"
+    )
+
+
+TensorUse = Literal[
+    "alloc",
+    "permit",
+    "dealloc",
+    "product",
+    "copy",
+    "shift",
+    "load",
+    "store",
+    "wait",
+    "fence",
+]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What an op does with the tensor memory of Blackwell (PTX ISA, tcgen05). `plain`: what it reads
+    and writes follows from its descriptors and columns alone.
+
+    | use     | what it does                                                                      |
+    |---------|-----------------------------------------------------------------------------------|
+    | alloc   | a warp takes columns, and writes where they begin to workgroup memory             |
+    | permit  | the block will allocate no more                                                   |
+    | dealloc | a warp gives columns back                                                         |
+    | product | D = A B + D; one thread issues it, a commit says when it is over                  |
+    | copy    | workgroup memory to tensor memory; as a product                                   |
+    | shift   | lanes move down by one; as a product                                              |
+    | load    | a warp's lanes into registers, which are there after a wait                       |
+    | store   | registers into a warp's lanes, which are there after a wait                       |
+    | wait    | for all loads, or all stores, of the thread                                       |
+    | fence   | what the thread knows from others counts for its tensor ops after it, or what its |
+    |         | tensor ops before it did counts for those whom it tells                           |
+    """
+
+    use: TensorUse
+    plain: bool = False
+    # To analyses that follow no tensor memory.
+    opaque: ClassVar[Opaque] = Opaque(
+        "it works on tensor memory, which no access names", orders=False
+    )
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The op orders what its thread does, and touches no memory; after it the async proxy sees all
+    that the thread wrote, or the mbarriers that it initialised, if it `shows` them."""
+
+    shows: Literal["nothing", "all", "mbarriers"] = "nothing"
+
+
+Effect = Opaque | Phase | Tensor | Fence
+
+
+@dataclass(frozen=True)
 class Row:
-    """One op kind. `operands` names its ODS operand groups in order, with the marks that
+    """One op kind; where `op` ends in "." or "_", all those whose names begin so and have no row of
+    their own. `operands` names its ODS operand groups in order, with the marks that
     `operand_groups` reads.
 
     `queue` is the physical queue, or "attribute" where the op's `queue` attribute names an
@@ -129,9 +226,37 @@ class Row:
     fences_sums: bool = False
     # Stores the value of operand 0 element by element: a copy can, if that was loaded.
     stores: bool = False
+    effects: tuple[Effect, ...] = ()
 
     @property
     def by_proxy(self) -> bool:
         """Whether the op's accesses are those of a tensor copy, or complete on an mbarrier: its
         phases say when they happen."""
         return self.completion == "mbarrier" or bool(self.swizzled)
+
+    @cached_property
+    def phase(self) -> PhaseUse | None:
+        """What the op does with an mbarrier."""
+        return next((e.use for e in self.effects if isinstance(e, Phase)), None)
+
+    @cached_property
+    def tensor(self) -> TensorUse | None:
+        """What the op does with tensor memory."""
+        return next((e.use for e in self.effects if isinstance(e, Tensor)), None)
+
+    @cached_property
+    def fence(self) -> Fence | None:
+        return next((e for e in self.effects if isinstance(e, Fence)), None)
+
+    @cached_property
+    def opaque(self) -> Opaque | None:
+        """Why the op may do anything to those who follow accesses, queues and barriers alone."""
+        if self.accesses:
+            return None
+        for effect in self.effects:
+            match effect:
+                case Opaque():
+                    return effect
+                case Phase() | Tensor():
+                    return effect.opaque
+        return None

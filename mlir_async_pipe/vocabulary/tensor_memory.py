@@ -1,24 +1,8 @@
-"""What ops do with the tensor memory of Blackwell (tcgen05): a table as that of `mbarrier_ops`.
+"""Rows of what works on the tensor memory of Blackwell (tcgen05), and what their descriptors say.
 
-Tensor memory has 128 lanes of 512 columns of 32 bits; an address is lane * 2^16 + column. Its ops have
-no row (but for the write of `alloc`): analyses that know no tensor memory take them for what they cannot see
-through. Products are
+Tensor memory has 128 lanes of 512 columns of 32 bits; an address is lane * 2^16 + column. Products are
 asynchronous: they read workgroup memory through descriptors and write tensor memory until the arrival
-of a commit (`mbarrier_ops`, use "commit") says that all of the thread's are over.
-
-| use     | what it does (PTX ISA, tcgen05)                                                      |
-|---------|--------------------------------------------------------------------------------------|
-| alloc   | a warp takes columns, and writes where they begin to workgroup memory                |
-| permit  | the block will allocate no more                                                      |
-| dealloc | a warp gives columns back                                                            |
-| product | D = A B + D in tensor memory; one thread issues it, a commit says when it is over     |
-| copy    | workgroup memory to tensor memory; as a product                                      |
-| shift   | lanes move down by one; as a product                                                 |
-| load    | a warp's lanes into registers, which are there after a wait                          |
-| store   | registers into a warp's lanes, which are there after a wait                          |
-| wait    | for all loads, or all stores, of the thread                                          |
-| fence   | what the thread knows from others counts for its tensor ops after it, or what its    |
-|         | tensor ops before it did counts for those whom it tells                              |
+of a commit (`Phase("commit")`) says that all of the thread's are over.
 """
 
 from __future__ import annotations
@@ -28,19 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
-
-TensorUse = Literal[
-    "alloc",
-    "permit",
-    "dealloc",
-    "product",
-    "copy",
-    "shift",
-    "load",
-    "store",
-    "wait",
-    "fence",
-]
+from mlir_async_pipe.vocabulary.extents import bytes_of
+from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Tensor, TensorUse
+from mlir_async_pipe.vocabulary.table import tensor_use
 
 LANES, COLUMNS, CELL_BYTES = 128, 512, 4
 # A warp may touch the 32 lanes of its number modulo 4 (PTX ISA, tcgen05 access restrictions).
@@ -52,47 +26,50 @@ LANE = 1 << LANE_BITS
 K_BYTES = 32
 
 
-@dataclass(frozen=True)
-class TensorRule:
-    """One op kind. `operands` names its ODS operand groups in order, as a row does; `matrix_a` is a
-    descriptor of 64 bits or an address of tensor memory. `plain`: what it reads and writes follows from
-    its descriptors and columns alone."""
-
-    op: str
-    use: TensorUse
-    operands: tuple[str, ...] = ()
-    plain: bool = False
-
-
 _PRODUCT = ("matrix_d", "matrix_a", "matrix_b", "instruction", "adds")
 _SPARSE = (*_PRODUCT, "metadata")
-_RULES = (
-    TensorRule("nvvm.tcgen05.alloc", "alloc", ("result", "columns")),
-    TensorRule("nvvm.tcgen05.relinquish_alloc_permit", "permit"),
-    TensorRule("nvvm.tcgen05.dealloc", "dealloc", ("address", "columns")),
-    TensorRule("nvvm.tcgen05.mma", "product", (*_PRODUCT, "scale?", "disabled_lanes?"), plain=True),
-    TensorRule("nvvm.tcgen05.mma.sp", "product", (*_SPARSE, "scale?", "disabled_lanes?")),
-    TensorRule("nvvm.tcgen05.mma.ws", "product", (*_PRODUCT, "zero_columns?")),
-    TensorRule("nvvm.tcgen05.mma.ws.sp", "product", (*_SPARSE, "zero_columns?")),
-    TensorRule("nvvm.tcgen05.mma.block_scale", "product", (*_PRODUCT, "scale_a", "scale_b")),
-    TensorRule("nvvm.tcgen05.mma.sp.block_scale", "product", (*_SPARSE, "scale_a", "scale_b")),
-    TensorRule("nvvm.tcgen05.cp", "copy", ("address", "source")),
-    TensorRule("nvvm.tcgen05.shift", "shift", ("address",)),
-    TensorRule("nvvm.tcgen05.ld", "load", ("address", "offset?"), plain=True),
-    TensorRule("nvvm.tcgen05.ld.red", "load", ("address", "offset?")),
-    TensorRule("nvvm.tcgen05.st", "store", ("address", "value", "offset?")),
-    TensorRule("nvvm.tcgen05.wait", "wait"),
-    TensorRule("nvvm.tcgen05.fence", "fence"),
+_LANE = ("scale?", "disabled_lanes?")
+
+
+def _row(
+    name: str,
+    use: TensorUse,
+    operands: tuple[str, ...] = (),
+    *accesses: AccessRule,
+    plain: bool = False,
+) -> Row:
+    return Row(f"nvvm.tcgen05.{name}", operands, accesses, effects=(Tensor(use, plain),))
+
+
+TENSOR_ROWS = (
+    # The first lane of the warp writes.
+    _row(
+        "alloc",
+        "alloc",
+        ("memory", "columns"),
+        AccessRule(
+            *("write", "memory", "", bytes_of(4)),
+            active_lanes=lambda op: 1,
+            takes_slot_index=False,
+        ),
+    ),
+    _row("relinquish_alloc_permit", "permit"),
+    _row("dealloc", "dealloc", ("address", "columns")),
+    _row("mma", "product", (*_PRODUCT, *_LANE), plain=True),
+    _row("mma.sp", "product", (*_SPARSE, *_LANE)),
+    _row("mma.ws", "product", (*_PRODUCT, "zero_columns?")),
+    _row("mma.ws.sp", "product", (*_SPARSE, "zero_columns?")),
+    _row("mma.block_scale", "product", (*_PRODUCT, "scale_a", "scale_b")),
+    _row("mma.sp.block_scale", "product", (*_SPARSE, "scale_a", "scale_b")),
+    _row("cp", "copy", ("address", "source")),
+    _row("shift", "shift", ("address",)),
+    _row("ld", "load", ("address", "offset?"), plain=True),
+    _row("ld.red", "load", ("address", "offset?")),
+    _row("st", "store", ("address", "value", "offset?")),
+    _row("wait", "wait"),
+    _row("fence", "fence"),
 )
-
-TENSOR_OPS = {rule.op: rule for rule in _RULES}
 FENCE_OP = "nvvm.tcgen05.fence"
-
-
-def tensor_use(op: Any) -> TensorUse | None:
-    """What an op does with tensor memory, None if it has nothing to do with it."""
-    rule = TENSOR_OPS.get(op.name)
-    return None if rule is None else rule.use
 
 
 # They are `.sync.aligned`: all lanes of a warp run them together.

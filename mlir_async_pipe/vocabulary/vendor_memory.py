@@ -124,13 +124,6 @@ _WAVE_TILES = (
             ),
         ),
     ),
-    # A warp takes columns of tensor memory, and its first lane writes where they begin (`tensor_memory`
-    # has the rest).
-    Row(
-        "nvvm.tcgen05.alloc",
-        ("memory", "columns"),
-        (_pointer_rule("write", extents.bytes_of(4), active_lanes=first_lane),),
-    ),
     # Each lane reads at the address it names; what it read goes to other lanes.
     *(
         Row(

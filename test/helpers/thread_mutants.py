@@ -41,7 +41,8 @@ def _barriers(module: Any) -> list[Any]:
 
 
 def _matters(op: Any) -> bool:
-    return row_of(op) is not None or any(row_of(inner) for inner in walk(op))
+    rows = map(row_of, (op, *walk(op)))
+    return any(row is not None and row.opaque is None for row in rows)
 
 
 def barrier_up(module: Any, number: int) -> bool | None:

@@ -20,7 +20,6 @@ from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 
 # More blocks than any chip has in a cluster (PTX ISA: 8, or 16 where that is asked for).
 LARGEST_CLUSTER = 16
@@ -124,10 +123,12 @@ def is_of_cluster(memory: Any) -> bool:
 
 def reaches_blocks(run: Run) -> bool:
     """Whether an op is about the blocks of a cluster."""
-    op, rule = run.op, MBARRIER_OPS.get(run.op.name)
+    op, row = run.op, run.row
     if op.name == MAPA or op.name in CLUSTER_BARRIER:
         return True
-    return rule is not None and len(operand_groups(op, rule).get("multicast", ())) > 0
+    if row is None or row.phase is None:
+        return False
+    return len(operand_groups(op, row).get("multicast", ())) > 0
 
 
 def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> Blocks:

@@ -32,8 +32,8 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.flow.algorithms import components
 from mlir_async_pipe.values.map_memory import described_memref, described_root, is_given_map
 from mlir_async_pipe.values.memory_roots import Root, root_of
-from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups
-from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MBARRIER_OPS, box_of
+from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups, use_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, box_of
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
 Use = Literal["copy", "put", "read", "write"]
@@ -63,12 +63,12 @@ class FarMemory:
 
     def box(self, spot: Spot, run: Run) -> Region | None:
         """What a copy touches of global memory, None where nothing else does."""
-        op, rule = run.op, MBARRIER_OPS.get(run.name) or run.row
-        assert rule is not None
+        op, row = run.op, run.row
+        assert row is not None
         ((root, use),) = _copied(self.sites, run)
         if root not in self.roots:
             return None
-        at = operand_groups(op, rule)
+        at = operand_groups(op, row)
         if "tensor_map" in at:
             coordinates = [spot.get(run.operands[n]) for n in reversed(at["coordinates"])]
             return self.seen(_boxed(root, op, op.operands[at["tensor_map"][0]], coordinates), op)
@@ -88,7 +88,7 @@ def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
     kinds: dict[_Kind, Run] = {}
     for run in (step for block in flow.blocks for step in block.steps):
         if isinstance(run, Run) and not run.makes_values:
-            asserted = sites.independent(run.op) if run.row is not None else None
+            asserted = None if run.row is None or run.row.opaque else sites.independent(run.op)
             for root, use in uses(sites, run):
                 kinds.setdefault((root, use, asserted), run)
     copies = [kind for kind in kinds if kind[1] in ("copy", "put")]
@@ -134,11 +134,11 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     """The roots of global memory that an op touches, and how."""
     op, row = run.op, run.row
     copied = tuple(_copied(sites, run))
-    if copied or op.name in MBARRIER_OPS or op.name == MAKES_TENSOR_MAP:
+    if copied or use_of(op) is not None or op.name == MAKES_TENSOR_MAP:
         yield from copied
         return
     found: list[tuple[Root, Use]] = []
-    if row is not None:
+    if row is not None and row.opaque is None:
         found = [(root_of(a.memory), "read" if a.kind == "read" else "write") for a in accesses(op)]
     elif not (sites.is_harmless(op) or is_partial_barrier(op)):
         given = {
@@ -155,15 +155,15 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
 
 def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     """The root that a copy between global and workgroup memory reads or writes."""
-    op, row, rule = run.op, run.row, MBARRIER_OPS.get(run.name)
-    if rule is not None and rule.use == "copy":
+    op, row = run.op, run.row
+    if row is not None and row.phase == "copy":
         use: Use = "copy"
-        at, end = operand_groups(op, rule), "source"
+        end = "source"
     elif row is not None and row.queue == BULK_STORE and row.accesses:
-        use = "put"
-        at, end = operand_groups(op, row), "destination"
+        use, end = "put", "destination"
     else:
         return
+    at = operand_groups(op, row)
     by_map = "tensor_map" in at
     value = op.operands[at["tensor_map" if by_map else end][0]]
     root = described_root(value) if by_map else root_of(value)

@@ -3,7 +3,7 @@
     nvgpu.mbarrier.arrive.expect_tx %full[%slot], %bytes, predicate = %go
         -> the threads where %go holds arrive at (full, 2), and announce 32768 bytes
 
-What an op is stands in the vocabulary (`mbarrier_ops`, rows); ops that touch no memory a copy or a
+What an op is says its row; ops that touch no memory a copy or a
 product touches do nothing here. What is not followed says so: then nothing is claimed.
 """
 
@@ -43,19 +43,11 @@ from mlir_async_pipe.vocabulary import (
     given_count,
     is_partial_barrier,
     operand_groups,
-    row_of,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import (
-    MBARRIER_OPS,
-    PROXY_FENCES,
-    MbarrierRule,
-    box_bytes,
-    fenced_by,
-    is_unfollowed,
-)
+from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
+from mlir_async_pipe.vocabulary.rows import Fence, Opaque, Phase, PhaseUse, Tensor
 
 # Operands that say nothing of workgroup memory; the first of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -97,48 +89,41 @@ class OpEffects:
         return forgiving(effect, self.number(run), self.forgiven)
 
     def _effect(self, run: Run) -> Effect | None:
-        op = run.op
-        if tensor_use(op) is not None:
-            return (
-                None
-                if run.makes_values
-                else tensor_effect(run, self.number(run), self.touched, self.bounds)
-            )
-        if is_unfollowed(op):
-            return not_followed
+        op, row = run.op, run.row
         if run.makes_values:
             return None
-        rule, row = MBARRIER_OPS.get(op.name), row_of(op)
-        queued = row is not None and row.queue in (WGMMA, BULK_STORE)
-        if (rule is not None or queued) and (run.maybe or run.variables):
-            return not_followed
-        if rule is not None:
-            return self._mbarrier(run, rule)
-        if op.name in PROXY_FENCES:
-            return _fence_of(op)
         if row is None:
             return (
                 meeting(run, self.number(run))
                 if is_partial_barrier(op)
                 else self.generic.opaque(run)
             )
+        for effect in row.effects:
+            match effect:
+                case Tensor():
+                    return tensor_effect(run, effect, self.number(run), self.touched, self.bounds)
+                case Phase(use):
+                    return not_followed if run.maybe or run.variables else self._phase(run, use)
+                case Fence() if effect.shows != "nothing":
+                    return _fence_of(op, effect)
+                case Opaque():
+                    return not_followed if effect.phases else self.generic.opaque(run)
         if row.barrier is not None:
             return (
                 meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else not_followed
             )
-        if queued:
-            return self._queued(run, row)
+        if row.queue in (WGMMA, BULK_STORE):
+            return not_followed if run.maybe or run.variables else self._queued(run, row)
         return self.generic.access(run)
 
     def reads(self, run: Run) -> tuple[int, ...]:
         """The values that an op looks at which does something, or makes a name of memory: where
         in global memory a copy is does not matter."""
-        row, rule = row_of(run.op), MBARRIER_OPS.get(run.op.name)
-        names = rule is not None or (row is not None and row.swizzled)
+        row = run.row
+        names = row is not None and (row.phase is not None or row.swizzled)
         if not names and self.prepare(run) is None:
             return ()
-        known = rule or row
-        groups = operand_groups(run.op, known) if known is not None else {}
+        groups = operand_groups(run.op, row) if row is not None else {}
         followed = self.far is not None and self.far.touched(run)
         elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
@@ -146,12 +131,12 @@ class OpEffects:
 
     # mbarriers ----------------------------------------------------------------------------
 
-    def _mbarrier(self, run: Run, rule: MbarrierRule) -> Effect | None:
+    def _phase(self, run: Run, use: PhaseUse) -> Effect | None:
         # Whether a test passes is a matter of its result (`passes`).
-        if rule.use in ("handle", "test"):
+        if use in ("handle", "test"):
             return None
-        at = operands_of(run, rule)
-        if "multicast" in at and rule.use != "copy":
+        at = operands_of(run)
+        if "multicast" in at and use != "copy":
             return not_followed
         number = self.number(run)
 
@@ -162,7 +147,7 @@ class OpEffects:
                 return
             spot.mask = mask
             try:
-                self._use(spot, run, rule, at, number)
+                self._use(spot, run, use, at, number)
             except PhaseFault as fault:
                 fault.at = self.bounds.mbarrier(spot, at, number)
                 raise
@@ -171,12 +156,10 @@ class OpEffects:
 
         return execute
 
-    def _use(
-        self, spot: Spot, run: Run, rule: MbarrierRule, at: dict[str, int], number: int
-    ) -> None:
+    def _use(self, spot: Spot, run: Run, use: PhaseUse, at: dict[str, int], number: int) -> None:
         memory, mask = spot.memory, spot.threads()
         key = self.bounds.mbarrier(spot, at, number)
-        match rule.use:
+        match use:
             case "init":
                 memory.init(key, number, mask, spot.exact(at["arrivals"]))
             case "arrive":
@@ -209,9 +192,8 @@ class OpEffects:
         spot.known.forget(asked)
         if not passes:
             return 0
-        rule = MBARRIER_OPS[run.op.name]
         try:
-            self._use(spot, run, rule, operands_of(run, rule), self.number(run))
+            self._use(spot, run, "test", operands_of(run), self.number(run))
         except PhaseFault as fault:
             found = fault.found
             surely = found.certain and found.code != "deadlock"
@@ -220,7 +202,7 @@ class OpEffects:
 
     def token(self, run: Run, spot: Spot) -> int | None:
         """The result of an arrival of all threads: the parity of the phase that it came in."""
-        at = operands_of(run, MBARRIER_OPS[run.op.name])
+        at = operands_of(run)
         if spot.mask != spot.memory.everybody:
             return None
         return spot.memory.running_parity(self.bounds.mbarrier(spot, at, self.number(run)))
@@ -310,8 +292,7 @@ class OpEffects:
 def counts_arrivals(run: Run) -> bool:
     """Whether all that a step does is an arrival, or a copy whose bytes a phase counts: the phase is
     the same in whatever order they come."""
-    rule = MBARRIER_OPS.get(run.op.name)
-    return rule is not None and rule.use in ("arrive", "expect", "copy")
+    return run.row is not None and run.row.phase in ("arrive", "expect", "copy")
 
 
 def is_asked(form: Form) -> bool:
@@ -322,8 +303,8 @@ def is_asked(form: Form) -> bool:
     )
 
 
-def _fence_of(op: Any) -> Effect | None:
-    shown = fenced_by(op)
+def _fence_of(op: Any, fence: Fence) -> Effect | None:
+    shown = fenced_by(op, fence)
     return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
 
 

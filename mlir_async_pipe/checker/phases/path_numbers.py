@@ -33,9 +33,8 @@ from mlir_async_pipe.values.domains import Typed, typed
 from mlir_async_pipe.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.pointers import is_pointer
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     ADDRESSES_IN,
@@ -154,7 +153,7 @@ class PathNumbers:
         op = run.op
         if not run.results:
             return None
-        use = MBARRIER_OPS[op.name].use if op.name in MBARRIER_OPS else ""
+        use = use_of(op)
         if use == "handle":
             return self._handle(run)
         if use == "test":

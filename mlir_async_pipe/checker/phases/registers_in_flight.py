@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
-from mlir_async_pipe.vocabulary import Row, given_count, operand_groups, row_of
+from mlir_async_pipe.vocabulary import Row, given_count, operand_groups, row_of, tensor_use
 from mlir_async_pipe.vocabulary.products import (
     INSERTED,
     PARTS,
@@ -34,7 +34,7 @@ from mlir_async_pipe.vocabulary.products import (
     shape_of_product,
 )
 from mlir_async_pipe.vocabulary.queues import WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, tensor_use, waits_for
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, waits_for
 
 OPEN = -1
 EVERYBODY = -1

@@ -25,6 +25,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.tensor_columns import columns_after
 from mlir_async_pipe.vocabulary import operand_groups
 from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
+from mlir_async_pipe.vocabulary.rows import Tensor
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     K_BYTES,
@@ -34,22 +35,22 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     LANES_OF_WARP,
     OF_WARPS,
     SMALLEST_ALLOCATION,
-    TENSOR_OPS,
     fence_side,
     product_kind,
     product_shape,
-    tensor_use,
     waits_for,
 )
 
 Effect = Callable[[Spot], None]
 
 
-def tensor_effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect | None:
-    """The effect of an op of the table, None if it has none here; `number` is the op's, `touched` are
-    the roots that a product with an unknown descriptor may read."""
-    effect = _effect(run, number, touched, bounds)
-    if tensor_use(run.op) not in OF_WARPS:
+def tensor_effect(
+    run: Run, done: Tensor, number: int, touched: set[int], bounds: Bounds
+) -> Effect | None:
+    """What an op does that does this to tensor memory, None if it does nothing here; `number` is the
+    op's, `touched` are the roots that a product with an unknown descriptor may read."""
+    effect = _effect(run, done, number, touched, bounds)
+    if done.use not in OF_WARPS:
         return effect
 
     def of_warps(spot: Spot) -> None:
@@ -74,20 +75,22 @@ def _warps(spot: Spot) -> list[tuple[int, int]]:
     return [(warp, mask & _lanes_of(warp)) for warp in numbers if mask & _lanes_of(warp)]
 
 
-def _effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect | None:
+def _effect(
+    run: Run, done: Tensor, number: int, touched: set[int], bounds: Bounds
+) -> Effect | None:
     op = run.op
-    match tensor_use(op):
-        case "permit":
+    match done:
+        case Tensor("permit"):
             return None
-        case "dealloc":
+        case Tensor("dealloc"):
             count = constant_value(op.operands[1])
             given = _cells(run, number, bounds, count)
             return partial(_given_back, given, count, number, bounds)
-        case "alloc":
+        case Tensor("alloc"):
             return _allocation(run, number, bounds)
-        case "product" if TENSOR_OPS[op.name].plain:
+        case Tensor("product", plain=True):
             return _product(run, number, touched, bounds)
-        case "load" if TENSOR_OPS[op.name].plain:
+        case Tensor("load", plain=True):
             cells = _cells(run, number, bounds, *_loaded(op))
 
             def load(spot: Spot) -> None:
@@ -95,9 +98,9 @@ def _effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect 
                 _check_lanes(run, number, spot)
 
             return load
-        case "wait" if waits_for(op) == "load":
+        case Tensor("wait") if waits_for(op) == "load":
             return lambda spot: spot.memory.tensor_step("landed", spot.threads())
-        case "fence":
+        case Tensor("fence"):
             step = f"fence_{fence_side(op)}"
             return lambda spot: spot.memory.tensor_step(step, spot.threads())
     return _not_followed
@@ -105,7 +108,8 @@ def _effect(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect 
 
 def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect:
     op = run.op
-    groups = operand_groups(op, TENSOR_OPS[op.name])
+    assert run.row is not None
+    groups = operand_groups(op, run.row)
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
     sums = _cells(run, number, bounds, None if shape is None else shape.n)

@@ -17,16 +17,14 @@ from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.vocabulary import ROWS, Row, operand_groups, row_of
+from mlir_async_pipe.vocabulary import ROWS, kind_row, named_row, operand_groups, row_of
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS, MbarrierRule
 
 
 def may_wait(run: Run) -> bool:
     """Whether threads may stop at an op until others come."""
-    rule, row = MBARRIER_OPS.get(run.op.name), ROWS.get(run.op.name)
-    meets = row is not None and row.barrier is not None
-    return meets or (rule is not None and rule.use in ("wait", "test"))
+    row = named_row(run.op.name)
+    return row is not None and (row.barrier is not None or row.phase in ("wait", "test"))
 
 
 def meeting(run: Run, number: int) -> Callable[[Spot], None]:
@@ -35,7 +33,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
         return _meeting_of_cluster(run, number)
     row, whole = ROWS[run.op.name], row_of(run.op) is not None
     assert row.barrier is not None
-    at = operands_of(run, row) if row.operands else {}
+    at = operands_of(run) if row.operands else {}
     waits = whole or bool(row.barrier(run.op))
     is_named = whole or "threads" in row.operands or "threads?" in row.operands
 
@@ -89,7 +87,9 @@ def _are_whole_warps(mask: int) -> bool:
     return all(mask >> first & LANES in (0, LANES) for first in range(0, mask.bit_length(), WARP))
 
 
-def operands_of(run: Run, rule: MbarrierRule | Row) -> dict[str, int]:
+def operands_of(run: Run) -> dict[str, int]:
     """The operands of an op by name, those that it has."""
-    groups = operand_groups(run.op, rule)
+    row = kind_row(run.op)
+    assert row is not None
+    groups = operand_groups(run.op, row)
     return {name: run.operands[found[0]] for name, found in groups.items() if len(found)}

@@ -57,15 +57,16 @@ from mlir_async_pipe.expand.write.write_roles import (
     producer_region,
 )
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number, use_of
+from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer, operand_number
 from mlir_async_pipe.plan.product_role import ProductRole
 from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.plan.role_block import WARP
 from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.plan.sum_versions import SumVersions
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.vocabulary import tensor_use, use_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
-from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side, tensor_use
+from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side
 
 
 class Sums:

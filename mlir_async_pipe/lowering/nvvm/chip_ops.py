@@ -15,9 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
 from mlir_async_pipe.vocabulary.queues import WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import tensor_use
 
 
 class _Lack(NamedTuple):
@@ -43,13 +41,12 @@ def check_tensor_ops(root: Operation, chip: Chip) -> None:
 
 def _lacking(op: Operation, chip: Chip) -> _Lack | None:
     """What the chip lacks for an op, None if nothing."""
-    row, rule = row_of(op), MBARRIER_OPS.get(op.name)
-    of_memory = tensor_use(op) is not None or (rule is not None and rule.use == "commit")
-    if of_memory and not chip.tensor_memory:
-        advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
-        return _Lack("tensor memory", code="no-tensor-memory", advice=advice)
+    row = row_of(op)
     if row is None:
         return None
+    if (row.tensor is not None or row.phase == "commit") and not chip.tensor_memory:
+        advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
+        return _Lack("tensor memory", code="no-tensor-memory", advice=advice)
     if row.queue == WGMMA and not chip.warpgroup_products:
         advice = f"sm_90a has; {_products_of(chip)}"
         return _Lack("products of warpgroups", code="no-warpgroup-products", advice=advice)

@@ -35,16 +35,16 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.loops.mbarrier_operands import only_computes, use_of
+from mlir_async_pipe.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
-from mlir_async_pipe.vocabulary import ROWS, operand_groups, row_of
+from mlir_async_pipe.vocabulary import ROWS, groups_of, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT
 from mlir_async_pipe.vocabulary.launch_size import block_size
-from mlir_async_pipe.vocabulary.mbarrier_ops import FENCES, MBARRIER_OPS, TENSOR_LOADS
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
@@ -137,7 +137,12 @@ def _only_issues(op: Operation) -> bool:
     row = row_of(op)
     commits = row is not None and row.queue == BULK_STORE and bool(row.commits)
     issues = use_of(op) == "expect" or op.name in TENSOR_LOADS or _is_store(op.name)
-    return only_computes(op) or op.name in FENCES or issues or commits
+    return only_computes(op) or _is_fence(op) or issues or commits
+
+
+def _is_fence(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.fence is not None
 
 
 def _ends_met(ops: list[Operation]) -> bool:
@@ -171,16 +176,14 @@ def _each_thread_waits(kernel: Operation, same: Uniformity) -> bool:
             row = row_of(op)
             if op in left and row is not None and row.wait is not None and not meets:
                 return False
-            if not (op in left or only_computes(op) or op.name in FENCES):
+            if not (op in left or only_computes(op) or _is_fence(op)):
                 meets = op.name == _END or _is_barrier(op)
     return True
 
 
 def _predicate(op: Operation) -> int | None:
     """The place of the predicate of an op that issues, None where it has none."""
-    rule = MBARRIER_OPS.get(op.name) or row_of(op)
-    assert rule is not None
-    group = operand_groups(op, rule).get("predicate", range(0))
+    group = groups_of(op).get("predicate", range(0))
     return group[0] if len(group) else None
 
 

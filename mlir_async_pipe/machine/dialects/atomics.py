@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
-from mlir_async_pipe.vocabulary.mbarrier_ops import PROXY_FENCES
+from mlir_async_pipe.vocabulary.rows import Fence
 
 Array = np.ndarray
 
@@ -93,7 +93,7 @@ def generic_atomic(site: Site) -> Execute:
     return execute
 
 
-@semantics(*(row.op for row in FENCE_ROWS if row.op not in PROXY_FENCES))
+@semantics(*(row.op for row in FENCE_ROWS if row.fence == Fence()))
 def fence(site: Site) -> Execute:
     """Orders what its threads do in memory, and changes nothing."""
 

@@ -17,14 +17,14 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
-    MBARRIER_OPS,
-    PROXY_FENCES,
     fenced_by,
     number_of_mbarriers,
 )
+from mlir_async_pipe.vocabulary.rows import Fence
 
 Array = np.ndarray
 
@@ -33,7 +33,7 @@ class Operands:
     """The operands of an mbarrier op by name, for all lanes."""
 
     def __init__(self, site: Site) -> None:
-        groups = operand_groups(site.op, MBARRIER_OPS[site.name])
+        groups = groups_of(site.op)
         self._at = {name: found[0] for name, found in groups.items() if len(found)}
 
     def of(self, unit: Unit, operands: tuple[Any, ...], name: str, default: int = 0) -> Array:
@@ -165,7 +165,7 @@ def test(site: Site) -> Execute:
     """Whether a phase is over: that of a parity (32 bits), or that of an arrival. Refused where the
     lanes of a unit ask for different mbarriers."""
     operands = Operands(site)
-    groups = operand_groups(site.op, MBARRIER_OPS[site.name])
+    groups = groups_of(site.op)
     of_parity = str(site.operand_type(groups["phase"][0])) == "i32"
 
     def execute(unit: Unit, *given: Array) -> Array:
@@ -260,10 +260,12 @@ def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | N
 # Fences and what else stands around --------------------------------------------------------
 
 
-@semantics(*PROXY_FENCES)
+@semantics(*(row.op for row in FENCE_ROWS if row.fence != Fence()))
 def fence(site: Site) -> Execute:
     """What the active lanes wrote is there for the async proxy too."""
-    shown = fenced_by(site.op)
+    assert site.row is not None and site.row.fence is not None
+    shows = site.row.fence.shows
+    shown = fenced_by(site.op, site.row.fence)
 
     def execute(unit: Unit) -> None:
         launch = unit.launch
@@ -272,7 +274,7 @@ def fence(site: Site) -> Execute:
         lanes = np.flatnonzero(unit.active())
         threads = _threads(unit, lanes)
         launch.detector.fence(threads, spaces=shown)
-        if PROXY_FENCES[site.name] == "all":
+        if shows == "all":
             return
         warps = set(warps_of(unit, lanes).tolist())
         for barrier in launch.mbarriers.at.values():

@@ -19,8 +19,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import operand_groups
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
+from mlir_async_pipe.vocabulary import groups_of
 
 Array = np.ndarray
 
@@ -73,7 +72,7 @@ def sized_copy(site: Site, size: int) -> Execute:
 def bulk_load(site: Site) -> Execute:
     """Bytes into workgroup memory, once for each active lane; they complete on an mbarrier."""
     operands = Operands(site)
-    blocks = operand_groups(site.op, MBARRIER_OPS[site.name])["multicast"]
+    blocks = groups_of(site.op)["multicast"]
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
         given = (target, source, *rest)

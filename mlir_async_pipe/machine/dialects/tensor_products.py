@@ -24,13 +24,12 @@ from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.tensor_memory import (
     CELL_BYTES,
     COLUMNS,
     LANES,
     LANES_OF_WARP,
-    TENSOR_OPS,
     ProductShape,
     product_kind,
     product_shape,
@@ -51,7 +50,7 @@ def one_block(site: Site) -> None:
 def product(site: Site) -> Execute:
     """D = A B + D, or A B, once for each lane that issues it; over when a commit says so."""
     one_block(site)
-    groups = operand_groups(site.op, TENSOR_OPS[site.name])
+    groups = groups_of(site.op)
     if site.has("aShift") or any(len(groups[name]) for name in ("scale", "disabled_lanes")):
         raise site.unsupported("it runs without shifted A, scaled D and lanes that are left out")
     kind = product_kind(site.op)

@@ -15,7 +15,7 @@ import pytest
 from helpers.machine_programs import codes, parse, run
 from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS, product_shape
+from mlir_async_pipe.vocabulary.tensor_memory import product_shape
 
 MOODS = [("eager", "lockstep"), ("late", "forward"), ("random", "random")]
 FORMS = [
@@ -346,12 +346,6 @@ def test_what_the_machine_does_not_run_is_refused_by_name(body, why):
     rows = np.zeros((32, 32), np.int32)
     with pytest.raises(MachineError, match=re.escape(why)):
         run(text, rows, rows, threads=32)
-
-
-def test_every_op_of_the_table_runs_or_is_refused():
-    from mlir_async_pipe.machine.registry import SEMANTICS
-
-    assert set(TENSOR_OPS) <= set(SEMANTICS)
 
 
 def test_an_instruction_descriptor_is_read_as_ptx_has_it():

@@ -1,6 +1,6 @@
 """The operand groups of rows are those of the ops, whatever the version of the bindings.
 
-Covers: vocabulary/operand_groups.py, vocabulary/barriers.py
+Covers: vocabulary/table.py, vocabulary/barriers.py
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session.diagnostics import InputError
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
-from mlir_async_pipe.vocabulary.operand_groups import operand_groups
+from mlir_async_pipe.vocabulary import ROWS, operand_groups
 
 STACKS = [stack.name for stack in bindings.installed()]
 
@@ -27,8 +26,6 @@ from mlir_async_pipe import bindings
 bindings.use(sys.argv[1])
 from mlir_async_pipe.session.diagnostics import BindingsError
 from mlir_async_pipe.vocabulary import ROWS
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_OPS
-from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_OPS
 
 def lengths(names):
     return [{"*": -1, "?": 0}.get(name[-1], 1) for name in names]
@@ -43,14 +40,13 @@ for dialect in ("amdgpu", "gpu", "llvm", "memref", "nvgpu", "nvvm", "rocdl", "ve
         segments = getattr(found, "_ODS_OPERAND_SEGMENTS", None)
         if segments is None:
             continue
-        for table in (ROWS, MBARRIER_OPS, TENSOR_OPS):
-            row = table.get(found.OPERATION_NAME)
-            if row is None or not row.operands:
-                continue
-            seen += 1
-            older = [name for name in row.operands if not name.startswith("+")]
-            if list(segments) not in (lengths(row.operands), lengths(older)):
-                print(found.OPERATION_NAME, segments, row.operands)
+        row = ROWS.get(found.OPERATION_NAME)
+        if row is None or not row.operands:
+            continue
+        seen += 1
+        older = [name for name in row.operands if not name.startswith("+")]
+        if list(segments) not in (lengths(row.operands), lengths(older)):
+            print(found.OPERATION_NAME, segments, row.operands)
 print(seen > 0)
 """
 
@@ -96,7 +92,7 @@ def groups(name: str, operands: str, sizes: tuple[int, ...] | None) -> dict[str,
         text = ARRIVALS.replace("OP", f'"{unknown}"({operands}) {given} : ({types}) -> ()')
         module = ir.Module.parse(text)
         op = next(op for op in walk(module.operation) if op.name == unknown)
-        found = operand_groups(op, MBARRIER_OPS[name])
+        found = operand_groups(op, ROWS[name])
     return {group: list(numbers) for group, numbers in found.items() if len(numbers)}
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from mlir_async_pipe.bindings import STACKS, ir, new_context
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS, named_row
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_OPS, opaque_reason
 from mlir_async_pipe.vocabulary.pure_ops import (
     agreement,
     is_harmless,
@@ -62,18 +61,17 @@ def test_the_installed_stacks_register_ops_of_every_dialect():
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_registered_op_is_known_or_opaque_for_a_reason(dialect):
-    """In exactly one way: a row, pure, control flow and allocation, or a reason."""
+    """In exactly one way: a row, pure, or control flow and allocation."""
     wrong = {
         name: ways
         for name in OPS
         if name.startswith(f"{dialect}.")
         and sum(
             ways := (
-                name in ROWS,
+                named_row(name) is not None,
                 is_pure(Named(name)),
                 name in CONTROL,
                 is_harmless(name) and dialect == "llvm.intr",
-                opaque_reason(name) is not None,
             )
         )
         != 1
@@ -83,15 +81,35 @@ def test_every_registered_op_is_known_or_opaque_for_a_reason(dialect):
 
 def test_an_op_that_nobody_has_looked_at_is_found():
     made_up = Named("rocdl.load.from.nowhere")
-    assert made_up.name not in ROWS
+    assert named_row(made_up.name) is None
     assert not is_pure(made_up)
-    assert opaque_reason(made_up.name) is None
 
 
-@pytest.mark.parametrize("name", sorted(OPAQUE_OPS))
-def test_a_reason_stands_for_an_op_that_some_stack_has(name):
-    family = name[-1] in "._"
-    assert any(op.startswith(name) if family else op == name for op in OPS)
+@pytest.mark.parametrize("name", sorted(name for name, row in ROWS.items() if row.opaque))
+def test_an_opaque_row_has_a_reason_and_stands_for_an_op_that_some_stack_has(name):
+    assert ROWS[name].opaque.why
+    assert any(op.startswith(name) if name[-1] in "._" else op == name for op in OPS)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("nvvm.tcgen05.mma.sp", "nvvm.tcgen05.mma.sp"),
+        ("nvvm.tcgen05.mma.of.tomorrow", "nvvm.tcgen05.mma."),
+        ("nvvm.tcgen05.of.tomorrow", "nvvm.tcgen05."),
+        ("gpu.spmm_buffer_size", "gpu.spmm_"),
+    ],
+)
+def test_an_op_without_a_row_has_that_of_the_longest_family(name, row):
+    assert named_row(name) is ROWS[row]
+
+
+def test_who_knows_no_phases_finds_them_opaque():
+    """Copies that complete on an mbarrier, and what takes columns, say which memory they touch."""
+    unseen = {name for name, row in ROWS.items() if (row.phase or row.tensor) and not row.opaque}
+    assert unseen == {name for name, row in ROWS.items() if row.phase == "copy"} | {
+        "nvvm.tcgen05.alloc"
+    }
 
 
 @pytest.mark.parametrize(
