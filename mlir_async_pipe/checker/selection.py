@@ -31,8 +31,8 @@ from mlir_async_pipe.vocabulary import is_pure, is_unseen_copy, named_row, row_o
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
+from mlir_async_pipe.vocabulary.op_table import row_name
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
-from mlir_async_pipe.vocabulary.table import row_name
 
 
 def kernels(module: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     REGION_ROWS,
     SELECT_OPS,
 )
-from mlir_async_pipe.vocabulary.table import CALL, row_name
+from mlir_async_pipe.vocabulary.op_table import CALL, row_name
 
 
 @dataclass(frozen=True, eq=False, slots=True)

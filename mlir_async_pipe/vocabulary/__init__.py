@@ -35,16 +35,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
     both,
     unordered,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
-from mlir_async_pipe.vocabulary.queues import (
-    CP_ASYNC,
-    PHYSICAL_QUEUES,
-    Queue,
-    abstract_queue,
-)
-from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Opaque, Row, Share, WaitRule
-from mlir_async_pipe.vocabulary.table import (
+from mlir_async_pipe.vocabulary.op_table import (
     ROWS,
     groups_of,
     kind_row,
@@ -55,6 +46,15 @@ from mlir_async_pipe.vocabulary.table import (
     tensor_use,
     use_of,
 )
+from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
+from mlir_async_pipe.vocabulary.queues import (
+    CP_ASYNC,
+    PHYSICAL_QUEUES,
+    Queue,
+    abstract_queue,
+)
+from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Opaque, Row, Share, WaitRule
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
 from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 

@@ -24,8 +24,8 @@ from mlir_async_pipe.vocabulary.memory_order import (
     named_scope,
     release,
 )
+from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
 from mlir_async_pipe.vocabulary.rows import Fence, Row
-from mlir_async_pipe.vocabulary.table import SIZES, operand_groups
 
 
 def fenced_spaces(op: Any) -> frozenset[str]:

@@ -63,8 +63,8 @@ _OPS = {
     Opaque("it may end the thread", meets=True): "nvvm.exit llvm.intr.debugtrap llvm.intr.trap "
     "llvm.intr.ubsantrap",
     Opaque("how much it touches behind its pointers no row says"): "llvm.intr.experimental.vp. "
-    "llvm.intr.masked. llvm.intr.matrix.column.major. llvm.intr.memcpy llvm.intr.memcpy.inline "
-    "llvm.intr.memmove llvm.intr.memset llvm.intr.memset.inline llvm.intr.vp.load llvm.intr.vp.store",
+    "llvm.intr.masked. llvm.intr.matrix.column.major. "
+    "llvm.intr.vp.load llvm.intr.vp.store",
     Opaque("it keeps notes for somebody else beside a value"): "llvm.intr.annotation "
     "llvm.intr.ptr.annotation",
     Opaque(

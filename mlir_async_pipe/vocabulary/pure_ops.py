@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.vocabulary.callees import calls_mathematics
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.table import CALL, intrinsic_name, row_name
+from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name, row_name
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")

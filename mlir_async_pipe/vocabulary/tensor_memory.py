@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.extents import bytes_of
+from mlir_async_pipe.vocabulary.op_table import tensor_use
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Tensor, TensorUse
-from mlir_async_pipe.vocabulary.table import tensor_use
 
 LANES, COLUMNS, CELL_BYTES = 128, 512, 4
 # A warp may touch the 32 lanes of its number modulo 4 (PTX ISA, tcgen05 access restrictions).

@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.dialects.atomics import fence
 from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.table import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 
 Array = np.ndarray
 

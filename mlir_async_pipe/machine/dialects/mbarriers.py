@@ -1,7 +1,7 @@
 """mbarriers of nvgpu and nvvm, and fences for the async proxy.
 
 Both dialects name an mbarrier by the address of its 8 bytes in workgroup memory; nvgpu adds its
-number in a group. What an operand is stands in the vocabulary (`mbarrier_ops`).
+number in a group. What an operand is says the row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """nvvm.tcgen05: columns of tensor memory, loads and stores of it, and its fences.
 
-`vocabulary.tensor_memory` has the table, `machine.tensor_cells` the cells and who may touch them.
+`vocabulary.tensor_memory` has their rows, `machine.tensor_cells` the cells and who may touch them.
 
 | shape of ld, st | registers r of lane t, for each repetition of so many columns                 |
 |-----------------|-------------------------------------------------------------------------------|

@@ -1,6 +1,6 @@
 """nvvm.tcgen05: products into tensor memory, which one thread issues and a commit completes.
 
-`vocabulary.tensor_memory` has the table, `machine.tensor_cells` the cells and who may touch them. D of
+`vocabulary.tensor_memory` has their rows, `machine.tensor_cells` the cells and who may touch them. D of
 128 rows has row i in lane i; D of 64 rows has 16 rows in the first half of each warp's lanes (PTX ISA,
 data path layouts D and F). A in tensor memory lies as D, its elements packed into columns.
 """

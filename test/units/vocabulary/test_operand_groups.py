@@ -1,6 +1,6 @@
 """The operand groups of rows are those of the ops, whatever the version of the bindings.
 
-Covers: vocabulary/table.py, vocabulary/barriers.py
+Covers: vocabulary/op_table.py, vocabulary/barriers.py
 """
 
 from __future__ import annotations
