@@ -38,7 +38,7 @@ from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
-from mlir_async_pipe.vocabulary import Row, is_partial_barrier
+from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
@@ -114,7 +114,7 @@ class Effects:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
         op = run.op
         row = run.row
-        if row is None and is_partial_barrier(op):
+        if row is not None and row.meeting is not None:
             # Some threads wait for some others: what races after it cannot be told for certain.
             return State.taint
         if row is None or row.opaque is not None:

@@ -33,7 +33,6 @@ from mlir_async_pipe.vocabulary import (
     accesses,
     given_count,
     is_pure,
-    kind_row,
     queue_of,
     row_of,
 )
@@ -333,7 +332,7 @@ class Sites:
         if op.name in DEALLOCATION_OPS:
             # Workgroup memory stays until the block has ended.
             return space_of(op.operands[-1]) == "workgroup"
-        row = kind_row(op)
+        row = row_of(op)
         if row is not None and (row.phase is not None or row.tensor not in (None, "alloc")):
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True

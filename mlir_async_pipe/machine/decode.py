@@ -77,7 +77,9 @@ class Site:
     @property
     def meets_some(self) -> bool:
         """Whether the op is a barrier of some threads of a block, by its number."""
-        return self.row is None and self.name in ("nvvm.barrier", "nvvm.barrier.arrive")
+        named = {"threads", "threads?"}
+        row = self.row
+        return row is not None and row.meeting is not None and not named.isdisjoint(row.operands)
 
     @property
     def needs_clocks(self) -> bool:

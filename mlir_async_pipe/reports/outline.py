@@ -173,7 +173,7 @@ def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 
 def _kind(op: Operation) -> str:
     row = row_of(op)
-    if row is None:
+    if row is None or row.opaque is not None:
         return "" if len(op.regions) or not is_statement(op) or _ends(op) else "statement"
     if row.wait is not None:
         return "wait"

@@ -38,7 +38,6 @@ from mlir_async_pipe.vocabulary.memory_order import (
 from mlir_async_pipe.vocabulary.op_table import (
     ROWS,
     groups_of,
-    kind_row,
     named_row,
     operand_groups,
     row_name,
@@ -78,7 +77,6 @@ __all__ = [
     "has_only_a_count",
     "is_pure",
     "is_store",
-    "kind_row",
     "named_row",
     "opaque_of",
     "operand_groups",
@@ -145,7 +143,7 @@ def is_barrier(op: Any) -> bool:
 def order_of(op: Any) -> MemoryOrder:
     """What an op itself (not its regions) orders for other threads: everything, where nobody knows
     what it does. A call counts as such; who knows its callee asks the ops in there."""
-    row = kind_row(op)
+    row = row_of(op)
     if row is not None:
         spaces = None if row.barrier is None else row.barrier(op)
         return both("block", spaces) if spaces and row.order is unordered else row.order(op)
@@ -156,9 +154,12 @@ def order_of(op: Any) -> MemoryOrder:
 def flag_order(op: Any) -> MemoryOrder:
     """What an op orders beside barriers, phases and fences for the async proxy, each of which has
     its own rules: flags, semaphores, fences, and whatever nobody knows."""
-    row = kind_row(op)
-    by_rule = row is not None and (row.phase is not None or row.barrier is not None)
-    return UNORDERED if by_rule or shows_writes(op) else order_of(op)
+    row = row_of(op)
+    if row is not None and (
+        row.phase is not None or row.barrier is not None or row.meeting is not None
+    ):
+        return UNORDERED
+    return UNORDERED if shows_writes(op) else order_of(op)
 
 
 _QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
@@ -166,13 +167,13 @@ _QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
 
 def shows_writes(op: Any) -> bool:
     """Whether an op is a fence after which the async proxy sees what the thread wrote."""
-    row = kind_row(op)
+    row = row_of(op)
     return row is not None and row.fence is not None and row.fence.shows != "nothing"
 
 
 def is_unseen_copy(op: Any) -> bool:
     """Whether an op copies asynchronously, and the table does not say what, or on which queue."""
-    row = kind_row(op)
+    row = row_of(op)
     if row is None:
         return False
     if row.opaque is not None:
@@ -183,7 +184,7 @@ def is_unseen_copy(op: Any) -> bool:
 def opaque_of(op: Any) -> Opaque | None:
     """Why an op may do anything to those who follow accesses, queues and barriers alone; None if it
     does not, or nobody has looked at it."""
-    row = kind_row(op)
+    row = row_of(op)
     return None if row is None else row.opaque
 
 
@@ -194,8 +195,8 @@ def is_wait_name(name: str) -> bool:
 
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
-    row = kind_row(op)
-    return row is not None and row.whole is not None and not row.whole(op)
+    row = row_of(op)
+    return row is not None and row.meeting is not None
 
 
 def is_store(op: Any) -> bool:
@@ -207,7 +208,7 @@ def is_store(op: Any) -> bool:
 
 def given_count(op: Any) -> int | None:
     """The constant that a wait lets stay in flight, None if it has none."""
-    row = kind_row(op)
+    row = row_of(op)
     if row is None or row.wait is None:
         return None
     if row.wait.operand is not None:
@@ -217,7 +218,7 @@ def given_count(op: Any) -> int | None:
 
 def set_count(op: Any, count: int) -> None:
     """Let a wait leave so many in flight."""
-    row = kind_row(op)
+    row = row_of(op)
     assert row is not None and row.wait is not None
     rule = row.wait
     if rule.operand is None:
@@ -239,7 +240,7 @@ def has_only_a_count(op: Operation) -> bool:
 
 def accesses(op: Any) -> tuple[Access, ...]:
     """What this op itself (not its regions) reads and writes; () for ops without a row."""
-    row = kind_row(op)
+    row = row_of(op)
     return () if row is None or not row.accesses else _accesses(op)
 
 
@@ -288,7 +289,7 @@ def queue_of(op: Any, target: Target | None = None) -> Queue | None:
     RFC's queues 0 and 1 share it. Where the chip cannot copy asynchronously they stay apart.
     Per-thread copies (`nvgpu.device_async_*`) are those of the chip too, whoever made it.
     """
-    row = kind_row(op)
+    row = row_of(op)
     if row is None or row.queue is None:
         return None
     physical = None if target is None else target.chip.copy_queue

@@ -39,17 +39,12 @@ _TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")
 _TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
 
 
-def kind_row(op: Any) -> Row | None:
-    """The row of this op's kind, None if the vocabulary does not know it."""
-    name = op.name
-    return named_row(row_name(op) if name in CALLS else name)
-
-
 def row_of(op: Any) -> Row | None:
-    """The row of this op's kind, None if the vocabulary does not know it, or if it is a barrier
-    of some threads of a block only."""
-    row = kind_row(op)
-    return row if row is None or row.whole is None or row.whole(op) else None
+    """The row of this op's kind, or that of barriers of some threads, if this one is. None if nobody
+    has looked at ops of its name."""
+    name = op.name
+    row = named_row(row_name(op) if name in CALLS else name)
+    return row if row is None or row.whole is None or row.whole(op) else row.of_some
 
 
 @cache
@@ -63,13 +58,13 @@ def named_row(name: str) -> Row | None:
 
 def use_of(op: Any) -> PhaseUse | None:
     """What an op does with mbarriers, None for all others."""
-    row = kind_row(op)
+    row = row_of(op)
     return None if row is None else row.phase
 
 
 def tensor_use(op: Any) -> TensorUse | None:
     """What an op does with tensor memory, None if it has nothing to do with it."""
-    row = kind_row(op)
+    row = row_of(op)
     return None if row is None else row.tensor
 
 
@@ -101,7 +96,7 @@ def _known_intrinsic(name: str) -> str | None:
 
 def groups_of(op: Any) -> dict[str, range]:
     """`operand_groups` of an op that has a row."""
-    row = kind_row(op)
+    row = row_of(op)
     assert row is not None
     return operand_groups(op, row)
 

@@ -9,11 +9,11 @@ what an op does, that is an effect, too, with its reason.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, unordered
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder, both, unordered
 from mlir_async_pipe.vocabulary.queues import Queue
 
 AccessKind = Literal["read", "write", "atomic"]
@@ -181,7 +181,20 @@ class Fence:
     shows: Literal["nothing", "all", "mbarriers"] = "nothing"
 
 
-Effect = Opaque | Phase | Tensor | Fence
+@dataclass(frozen=True)
+class Meeting:
+    """Some threads of the block meet at the op, or those of a warp or cluster, or they arrive and do not
+    wait: no analysis of the whole block counts on it. Among them it orders memory of `spaces`."""
+
+    spaces: Callable[[Any], frozenset[str]]
+    opaque: ClassVar[Opaque] = Opaque("not all threads of the block meet at it", meets=True)
+
+
+Effect = Opaque | Phase | Tensor | Fence | Meeting
+
+
+def _between(spaces: frozenset[str]) -> MemoryOrder:
+    return both("block", spaces) if spaces else UNORDERED
 
 
 @dataclass(frozen=True)
@@ -211,8 +224,7 @@ class Row:
     barrier: Callable[[Any], frozenset[str]] | None = None
     # What the op orders for other threads, beside being a barrier.
     order: Callable[[Any], MemoryOrder] = unordered
-    # Whether all threads of the block meet at this very op; one at which they may not has no
-    # row, so that nobody counts on it. None: they always do.
+    # Whether all threads of the block meet at this very op; None: they always do.
     whole: Callable[[Any], bool] | None = None
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
@@ -249,6 +261,21 @@ class Row:
         return next((e for e in self.effects if isinstance(e, Fence)), None)
 
     @cached_property
+    def meeting(self) -> Meeting | None:
+        """The barrier of some threads that the op is."""
+        return next((e for e in self.effects if isinstance(e, Meeting)), None)
+
+    @cached_property
+    def of_some(self) -> Row:
+        """The row of a barrier of this kind at which some threads of the block may not meet."""
+        barrier = self.barrier
+        assert barrier is not None
+        order = self.order if self.order is not unordered else lambda op: _between(barrier(op))
+        return replace(
+            self, barrier=None, whole=None, order=order, effects=(*self.effects, Meeting(barrier))
+        )
+
+    @cached_property
     def opaque(self) -> Opaque | None:
         """Why the op may do anything to those who follow accesses, queues and barriers alone."""
         if self.accesses:
@@ -257,6 +284,6 @@ class Row:
             match effect:
                 case Opaque():
                     return effect
-                case Phase() | Tensor():
+                case Phase() | Tensor() | Meeting():
                     return effect.opaque
         return None

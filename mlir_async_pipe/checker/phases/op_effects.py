@@ -41,13 +41,12 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import (
     Row,
     given_count,
-    is_partial_barrier,
     operand_groups,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
-from mlir_async_pipe.vocabulary.rows import Fence, Opaque, Phase, PhaseUse, Tensor
+from mlir_async_pipe.vocabulary.rows import Fence, Meeting, Opaque, Phase, PhaseUse, Tensor
 
 # Operands that say nothing of workgroup memory; the first of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -93,11 +92,7 @@ class OpEffects:
         if run.makes_values:
             return None
         if row is None:
-            return (
-                meeting(run, self.number(run))
-                if is_partial_barrier(op)
-                else self.generic.opaque(run)
-            )
+            return self.generic.opaque(run)
         for effect in row.effects:
             match effect:
                 case Tensor():
@@ -106,6 +101,8 @@ class OpEffects:
                     return not_followed if run.maybe or run.variables else self._phase(run, use)
                 case Fence() if effect.shows != "nothing":
                     return _fence_of(op, effect)
+                case Meeting():
+                    return meeting(run, self.number(run))
                 case Opaque():
                     return not_followed if effect.phases else self.generic.opaque(run)
         if row.barrier is not None:

@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.vocabulary import ROWS, kind_row, named_row, operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of, named_row
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 
 
@@ -31,10 +31,11 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     """What a barrier does, which faults call by its `number`."""
     if run.op.name in CLUSTER_BARRIER:
         return _meeting_of_cluster(run, number)
-    row, whole = ROWS[run.op.name], row_of(run.op) is not None
-    assert row.barrier is not None
+    row = run.row
+    assert row is not None
+    whole = row.barrier is not None
     at = operands_of(run) if row.operands else {}
-    waits = whole or bool(row.barrier(run.op))
+    waits = row.meeting is None or bool(row.meeting.spaces(run.op))
     is_named = whole or "threads" in row.operands or "threads?" in row.operands
 
     def execute(spot: Spot) -> None:
@@ -89,7 +90,5 @@ def _are_whole_warps(mask: int) -> bool:
 
 def operands_of(run: Run) -> dict[str, int]:
     """The operands of an op by name, those that it has."""
-    row = kind_row(run.op)
-    assert row is not None
-    groups = operand_groups(run.op, row)
+    groups = groups_of(run.op)
     return {name: run.operands[found[0]] for name, found in groups.items() if len(found)}

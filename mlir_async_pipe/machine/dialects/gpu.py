@@ -97,9 +97,8 @@ def subgroup_count(site: Site) -> Execute:
 )
 def barrier(site: Site) -> Execute:
     """All threads of the block meet; which memory is ordered stands in the op's row."""
-    if site.row is None:
+    if site.row is None or site.row.barrier is None:
         raise site.unsupported("barriers of some threads of a block")
-    assert site.row.barrier is not None
     ordered = site.row.barrier(site.op)
     spaces = tuple(number for number, name in enumerate(SPACE_NAMES) if name in ordered)
 

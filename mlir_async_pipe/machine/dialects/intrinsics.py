@@ -28,7 +28,7 @@ Array = np.ndarray
 def call_intrinsic(site: Site) -> Execute:
     """What the op of the intrinsic's row does."""
     name = intrinsic_name(site.op)
-    if site.row is None:
+    if site.row is None or site.row.meeting is not None:
         raise site.unsupported(f"intrinsic '{name}'")
     row = site.row
     if row.barrier is not None and len(site.op.results):
