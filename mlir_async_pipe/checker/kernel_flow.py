@@ -61,7 +61,7 @@ from mlir_async_pipe.flow.ways import (
 )
 from mlir_async_pipe.values.integer_ops import bits_of
 from mlir_async_pipe.values.uniformity import conditions
-from mlir_async_pipe.vocabulary import is_pure, row_of
+from mlir_async_pipe.vocabulary import Row, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -73,6 +73,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
 )
 from mlir_async_pipe.vocabulary.loop_bounds import affine_for_bounds
 from mlir_async_pipe.vocabulary.memory_names import taken_member
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 # Calls deeper than this (recursion, above all) are lost.
 DEEPEST_CALL = 8
@@ -141,6 +142,7 @@ class Builder:
                 current = self.op(op, frame, current)
             if last is None:
                 continue
+            self._hand_on(last, frame, current)
             row = BRANCH_ROWS.get(last.name)
             if row is not None:
                 edges = []
@@ -206,30 +208,38 @@ class Builder:
         self._append(op, frame, current)
 
     def _append(self, op: Any, frame: int, current: Block) -> None:
-        name, row, member = op.name, row_of(op), taken_member(op)
+        row, member = row_of(op), taken_member(op)
         if member is not None:
             current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
             return
         makes_values = row is None and is_pure(op) and not len(op.regions)
-        results, operands = list(op.results), list(op.operands)
-        flow = self.flow
-        is_data = makes_values and all(map(flow.is_data, results))
-        if is_data and not any(map(flow.is_accumulator, operands)):
+        is_data = makes_values and all(map(self.flow.is_data, op.results))
+        if is_data and not any(self.flow.is_accumulator(o) or is_loaded(o) for o in op.operands):
             return
-        number = flow.number
+        self._run(op, row, frame, current, makes_values)
+
+    def _run(
+        self, op: Any, row: Row | None, frame: int, current: Block, makes_values: bool
+    ) -> None:
+        number = self.flow.number
         current.steps.append(
             Run(
                 op,
-                name,
+                op.name,
                 row,
                 frame,
-                tuple([number(frame, operand) for operand in operands]),
-                tuple([number(frame, result) for result in results]),
+                tuple([number(frame, operand) for operand in op.operands]),
+                tuple([number(frame, result) for result in op.results]),
                 makes_values,
                 self.maybe,
                 self.variables,
             )
         )
+
+    def _hand_on(self, last: Any, frame: int, current: Block) -> None:
+        """A terminator reads the registers that it passes on, which a load may still be filling."""
+        if any(map(is_loaded, last.operands)):
+            self._run(last, row_of(last), frame, current, makes_values=True)
 
     def inline(
         self, region: Frame, frame: int, outer: int, current: Block, results: Sequence[Any]
@@ -240,6 +250,7 @@ class Builder:
             if last.name in EXIT_OPS and not len(last.regions):
                 for op in body:
                     current = self.op(op, frame, current)
+                self._hand_on(last, frame, current)
                 current.steps.append(Copy(self.pairs(results, outer, last.operands, frame)))
                 return current
         inner, after = self.block(), self.block()

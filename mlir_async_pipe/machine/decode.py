@@ -361,6 +361,11 @@ class Decoder:
         for op in operations(block):
             if op.name in LEAVE:
                 decoded.leave = tuple(self.key(value) for value in op.operands)
+                if any(map(is_loaded, op.operands)):
+                    reads = _watched(self.site(op), lambda unit, *values: None)
+                    decoded.instructions.append(
+                        Instruction(self.site(op), decoded.leave, (), reads)
+                    )
             elif op.name in BRANCHES:
                 decoded.jump = self._instruction(op, BRANCHES)
             else:

@@ -68,6 +68,27 @@ def filled(lanes: str) -> tuple[str, ...]:
     )
 
 
+LOAD = "nvvm.tcgen05.ld %at {shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>} : vector<2xi32>"
+WAIT = "nvvm.tcgen05.wait <load>"
+CAST = "%f = vector.bitcast %v : vector<2xi32> to vector<2xf32>"
+
+
+def loaded(*lines: str) -> str:
+    """Each warp loads from its lanes, and does something with the registers."""
+    at = filled("arith.addi %w32, %c0i : i32")[:6]
+    return program(of_warp(TAKE), MET, READ, *at, *lines, *GIVEN).replace(
+        "%c5 =", "%c0i = arith.constant 0 : i32\n  %yes = arith.constant true\n  %c5 ="
+    )
+
+
+def passed_on(*inside: str) -> str:
+    """The registers leave a branch."""
+    zero = "%zero = arith.constant dense<0> : vector<2xi32>"
+    end = f"}} else {{\n{zero}\nscf.yield %zero : vector<2xi32>\n}}"
+    then = ("%in = " + LOAD, *inside, "scf.yield %in : vector<2xi32>")
+    return "\n".join(["%v = scf.if %yes -> (vector<2xi32>) {", *then, end])
+
+
 RIGHT = {
     "by one warp": program(of_warp(TAKE), MET, READ, *GIVEN),
     "all columns": program(of_warp(TAKE), MET, READ, *GIVEN, columns=512),
@@ -82,8 +103,12 @@ RIGHT = {
     "own lanes": program(
         of_warp(TAKE), MET, READ, *filled("arith.addi %w32, %c0i : i32"), *GIVEN
     ).replace("%c5 =", "%c0i = arith.constant 0 : i32\n  %c5 ="),
+    "registers cast after the wait": loaded(f"%v = {LOAD}", WAIT, CAST),
+    "registers passed on after the wait": loaded(passed_on(WAIT), CAST),
 }
 WRONG = {
+    "registers cast before the wait": (loaded(f"%v = {LOAD}", CAST, WAIT), "read-in-flight"),
+    "registers passed on before the wait": (loaded(passed_on(), WAIT, CAST), "read-in-flight"),
     "read before a barrier": (program(of_warp(TAKE), READ, *GIVEN), "missing-barrier"),
     "by every warp to one place": (program(TAKE, MET, READ, *GIVEN), "missing-barrier"),
     "by one thread": (program(of_thread(TAKE), MET, READ, *GIVEN), "divergent-warp-op"),
