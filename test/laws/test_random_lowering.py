@@ -55,3 +55,22 @@ def test_the_judge_sees_missing_barriers(copy: str) -> None:
     unordered = Program(parse(ptx.text.replace("bar.sync", "membar.cta; //")), spec.name)
     with pytest.raises(PtxFault):
         run_kernel(spec, case, ptx, unordered, "late")
+
+
+def test_a_load_that_the_back_end_moves_above_its_branch_is_told_apart() -> None:
+    """Seed 20263207: LLVM loads the slot of the second iteration before the loop, and uses what it
+    finds only where a copy has been there."""
+    table = judge([20263207], batch=1)
+    assert (table.wrong, table.speculative) == ([], 1)
+
+
+def test_a_kernel_that_uses_what_nobody_wrote_is_wrong() -> None:
+    """Its first store into the tile is gone: the results depend on what stood there."""
+    spec = first("async")
+    text = module_text([Kernel(spec).text()])
+    ptx, case = ptx_of(text, pipelined=False), make_case(spec)
+    without = Program(parse(ptx.text.replace("cp.async.ca", "// cp.async.ca")), spec.name)
+    with pytest.raises(PtxFault) as fault:
+        run_kernel(spec, case, ptx, without, "late")
+    assert fault.value.kind == "uninitialised"
+    assert run_kernel(spec, case, ptx, without, "late", unwritten=0x3C)[0]

@@ -53,6 +53,9 @@ def show(table: Table) -> None:
     print(f"kernels    {table.kernels}")
     print(f"pipelined  {table.pipelined} ({table.pipelined / max(table.kernels, 1):.0%})")
     print(f"run        {table.ran}")
+    print(
+        f"reads that the back end moved above their branch, of what nobody wrote  {table.speculative}"
+    )
     _show_counts("refused as loops, lowered as written", table.refused)
     _show_counts("not lowered", table.not_lowered)
     print("\nfeature                    kernels  pipelined")

@@ -59,8 +59,9 @@ def launch(
     completion: str = "late",
     seed: int = 0,
     program: Program | None = None,
+    unwritten: int | None = None,
 ) -> dict[int, bool]:
-    """Run a kernel on all threads of all blocks, one block after the other.
+    """Run a kernel on all threads of all blocks, one block after the other; `unwritten` is `Memory`'s.
 
     Returns, by line, whether each wait that ran retired a group that a count one larger would
     have left in flight. Raises PtxFault.
@@ -69,7 +70,7 @@ def launch(
     function = program.functions[0]
     if function.block_threads and block[0] * block[1] * block[2] > np.prod(function.block_threads):
         raise PtxFault("bad-program", f"{block} threads, and .maxntid {function.block_threads}")
-    memory, rng = Memory(), np.random.default_rng(seed)
+    memory, rng = Memory(unwritten), np.random.default_rng(seed)
     initial = _place_variables(memory, program)
     placed: dict[int, tuple[Array, int]] = {}
     for argument in arguments:

@@ -19,9 +19,11 @@ STATIC_LIMIT_BYTES = 48 * 1024
 
 
 class Memory:
-    """Spaces are placed first, then `start` makes those of one block of threads."""
+    """Spaces are placed first, then `start` makes those of one block of threads. Where `unwritten` is a
+    number, shared memory holds that byte everywhere, and reading it is no fault."""
 
-    def __init__(self) -> None:
+    def __init__(self, unwritten: int | None = None) -> None:
+        self.unwritten = unwritten
         self.global_ = Space("global", GLOBAL_BASE)
         self.symbols: dict[str, int] = {}
         self.local_bytes = 0
@@ -58,9 +60,13 @@ class Memory:
             self.symbols.update((name, at) for name, _ in self.dynamic)
         self.shared.reserve()
         # What nobody wrote are NaNs, in each float type, and large integers.
-        self.shared.data[:] = 0xFF
+        self.shared.data[:] = 0xFF if self.unwritten is None else self.unwritten
         self.shared_history = History(
-            "shared", len(self.shared.data), granules[0], self.ordering, written=False
+            "shared",
+            len(self.shared.data),
+            granules[0],
+            self.ordering,
+            written=self.unwritten is not None,
         )
         self.global_history = History(
             "global", len(self.global_.data), granules[1], self.ordering, written=True
