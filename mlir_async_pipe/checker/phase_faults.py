@@ -6,7 +6,11 @@ k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from itertools import chain
+from operator import or_
 from typing import Any, Literal, NamedTuple
 
 FaultCode = Literal[
@@ -37,17 +41,43 @@ FaultCode = Literal[
 ]
 
 
+# No execution goes on after these, but for those that `may_pass`: after them one does, in another
+# order of the roles.
+STOPS = frozenset({"deadlock", "wrong-bytes", "too-many-arrivals"})
+# Two accesses of memory with nothing between that orders them.
+CONFLICTS = frozenset(
+    "read-in-flight overwrite-in-flight source-overwritten missing-barrier not-visible "
+    "unwaited-copy".split()
+)
+
+
+# Faults of threads that are not where others take them to be: after what stops these, others are.
+ORDER = CONFLICTS | {"phase-overtaken", "wrong-parity", "phase-not-flipped", *STOPS}
+
+
 class PhaseFault(Exception):
     """One fault on one path: at `later`, with the op `earlier` at the other end (numbers of ops,
     see `op_effects`). `certain`: the path exists, and the ops certainly meet. `at`: the mbarrier that
-    the later one uses; `surplus`: bytes that are announced for its phase, and do not come."""
+    the later one uses, and its `column` among the clocks; `surplus`: bytes that are announced for its
+    phase, and do not come."""
 
     at: tuple[int, int] | None = None
     surplus: int = 0
 
-    def __init__(self, code: FaultCode, later: int, earlier: int, note: str, certain: bool = True):
+    def __init__(
+        self,
+        code: FaultCode,
+        later: int,
+        earlier: int,
+        note: str,
+        certain: bool = True,
+        *,
+        column: int | None = None,
+        may_pass: bool = False,
+    ):
         super().__init__(code)
-        self.found = FoundFault(code, later, earlier, note, certain)
+        self.found = FoundFault(code, later, earlier, note, certain, may_pass=may_pass)
+        self.column = column
 
 
 Ends = tuple[str, int, int]
@@ -63,7 +93,8 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class FoundFault:
-    """A fault as it is kept; of a certain one an `example`, if it needs numbers or iterations."""
+    """A fault as it is kept; of a certain one an `example`, if it needs numbers or iterations, and the
+    threads `by` which it is met. After one that `may_pass` an execution goes on."""
 
     code: FaultCode
     later: int
@@ -71,11 +102,57 @@ class FoundFault:
     note: str
     certain: bool
     example: Example | None = field(default=None, compare=False)
+    may_pass: bool = field(default=False, compare=False)
+    by: int = field(default=0, compare=False)
 
     @property
     def ends(self) -> Ends:
         """What it is about."""
         return self.code, self.later, self.earlier
+
+    @property
+    def stops(self) -> bool:
+        return self.code in STOPS and not self.may_pass
+
+
+def causes(ends: Ends) -> tuple[object, ...]:
+    """What may be behind a fault: of two that have one of these in common one may follow from the
+    other. It is the op that comes too early, or what all that conflicts with one op lacks."""
+    code, later, earlier = ends
+    kind = "conflict" if code in CONFLICTS else code
+    return later if code in ORDER else (code, "at", later), (kind, earlier)
+
+
+@dataclass(frozen=True)
+class Forgiven:
+    """Faults that were told already: roles go on as if there were none. The threads `late` came where
+    they did not know enough, so they know all there is: else more would follow from that."""
+
+    ends: frozenset[Ends] = frozenset()
+    late: int = 0
+
+    def and_also(self, faults: Iterable[FoundFault]) -> Forgiven:
+        """With more of them."""
+        late = [f.by for f in faults if f.code in ORDER and not f.stops]
+        ends = self.ends | {fault.ends for fault in faults}
+        return Forgiven(ends, reduce(or_, late, self.late))
+
+    @cached_property
+    def causes(self) -> frozenset[object]:
+        return frozenset(chain.from_iterable(map(causes, self.ends)))
+
+    @cached_property
+    def parities(self) -> frozenset[int]:
+        """The waits whose parity is wrong."""
+        codes = ("wrong-parity", "phase-not-flipped")
+        return frozenset(later for code, later, _ in self.ends if code in codes)
+
+    def follows(self, fault: FoundFault) -> bool:
+        """Whether two accesses conflict, and nothing else need be wrong than what was told."""
+        return fault.code in CONFLICTS and not self.causes.isdisjoint(causes(fault.ends))
+
+    def __bool__(self) -> bool:
+        return bool(self.ends)
 
 
 class NotFollowedError(Exception):

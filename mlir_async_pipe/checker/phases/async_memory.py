@@ -298,6 +298,10 @@ class AsyncMemory:
         if proxy:
             self._check_written(touch)
 
+    def _refuse(self, code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+        """Raises PhaseFault if the bytes of two accesses may be the same."""
+        refuse(code, touch, earlier, why)
+
     def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         """Against copies that read or write global memory."""
         check_in_flight(touch, self.copies(), self.queues, writes=writes, proxy=proxy)
@@ -305,13 +309,13 @@ class AsyncMemory:
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         for copy in self.copies():
-            refuse(code, touch, copy, "no wait for the phase of this copy has passed there")
+            self._refuse(code, touch, copy, "no wait for the phase of this copy has passed there")
 
     def _check_landed(self, touch: Touch) -> None:
         why = "only some threads waited for it: a barrier of the block is missing"
         for copy in self.landed:
             if touch.by is None or copy.by is None or touch.by & ~copy.by:
-                refuse("not-visible", touch, copy, why)
+                self._refuse("not-visible", touch, copy, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         for (queue, _), issued in self.queues.items():
@@ -322,21 +326,21 @@ class AsyncMemory:
                 if age:
                     wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
                 for read in group:
-                    refuse("source-overwritten", touch, read, wait)
+                    self._refuse("source-overwritten", touch, read, wait)
         for product in self.tensor.in_flight(self.barriers):
             for read in product.reads:
                 wait = "it reads until a wait for the mbarrier of its commit"
-                refuse("source-overwritten", touch, read, wait)
+                self._refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: the block must meet in between"
         for read, was_proxy in self.reads:
             if (proxy or was_proxy) and not same_thread(read, touch):
-                refuse("missing-barrier", touch, read, why)
+                self._refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads meet"
         barrier = "other threads may not have written yet: the block must meet in between"
         for write, fenced, met in self.written:
             if not fenced:
-                refuse("missing-fence", touch, write, fence)
+                self._refuse("missing-fence", touch, write, fence)
             elif not met and not same_thread(write, touch):
-                refuse("missing-barrier", touch, write, barrier)
+                self._refuse("missing-barrier", touch, write, barrier)

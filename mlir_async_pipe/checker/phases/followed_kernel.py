@@ -19,12 +19,17 @@ from itertools import chain, islice
 from math import lcm
 
 from mlir_async_pipe.checker.forms import Atom
-from mlir_async_pipe.checker.phase_faults import Ends, FoundFault, NotFollowedError
+from mlir_async_pipe.checker.phase_faults import (
+    ORDER,
+    Ends,
+    FoundFault,
+    NotFollowedError,
+    causes,
+)
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.fault_examples import example_of
 from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns
-from mlir_async_pipe.checker.phases.mending import STOPS, causes
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.open_questions import ModulusError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -84,22 +89,32 @@ def follow(
         return Followed((), "may-alias", ())
     effects = OpEffects(sites, touched, far, size[0])
     found = _follow(flow, effects, size, cluster)
-    told, new = list(found.faults), found.faults
+    told, new, certain = list(found.faults), found.faults, True
     for _ in range(MOST_ROUNDS):
-        met = {fault.ends for fault in new if fault.certain} - effects.forgiven
-        if not met:
+        first = [f for f in new if f.certain and f.ends not in effects.forgiven.ends]
+        if not first:
             break
-        effects.forgiven |= met
+        effects.forgiven = effects.forgiven.and_also(first)
         new = _follow(flow, effects, size, cluster).faults
         # No run of the kernel comes to what is after a fault that stops it.
-        certain = STOPS.isdisjoint(code for code, *_ in effects.forgiven)
-        known = set(chain.from_iterable(map(causes, told)))
+        certain = certain and not any(fault.stops for fault in first)
+        known = set(chain.from_iterable(causes(fault.ends) for fault in told))
+        follows = _following(told, certain) if found.roles else frozenset()
         told += [
             replace(fault, certain=certain)
             for fault in new
-            if fault.certain and known.isdisjoint(causes(fault))
+            if fault.certain and fault.code not in follows and known.isdisjoint(causes(fault.ends))
         ]
     return replace(found, faults=tuple(told), ops=tuple(effects.ops))
+
+
+def _following(told: list[FoundFault], certain: bool) -> frozenset[str]:
+    """What may follow, between roles, from faults that were told: after one that stops them (what comes
+    is not `certain`) all about their order; who is late elsewhere may let a phase be overtaken."""
+    if not certain:
+        return ORDER
+    late = any(fault.code in ORDER for fault in told)
+    return frozenset({"phase-overtaken"}) if late else frozenset()
 
 
 def _follow(

@@ -5,15 +5,18 @@
     deadlock              the phase has all its arrivals     no run of the kernel comes here
 
 A fault ends its path, so one that comes after it is not met. The kernel is followed again with the
-first ones forgiven. What `STOPS` a kernel for good leaves no execution behind it: what comes after
-that is not certain.
+first ones forgiven. What `stops` a kernel for good leaves no execution after it: what comes then is
+not certain.
+
+Roles: a conflict that was told, and those that may follow from it, are no fault; a wait that was
+told for its parity waits for the next phase; who may come a phase too early knows that it is over.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from mlir_async_pipe.checker.phase_faults import Ends, FoundFault, PhaseFault
+from mlir_async_pipe.checker.phase_faults import CONFLICTS, Forgiven, FoundFault, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
@@ -22,35 +25,20 @@ from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.touches import Issued
 
-STOPS = frozenset({"deadlock", "wrong-bytes", "too-many-arrivals"})
-
 # What would not be if the block met right before.
-MISSING_BARRIERS = ("phase-overtaken", "missing-barrier", "not-visible", "init-not-visible")
-
-# Two accesses of memory with nothing between that orders them.
-_CONFLICTS = frozenset(
-    "read-in-flight overwrite-in-flight source-overwritten missing-barrier not-visible "
-    "unwaited-copy".split()
-)
+MISSING_BARRIERS = ("phase-overtaken", "missing-barrier", "not-visible")
+# Faults that are mended in one run of an op.
+MOST_MENDED = 8
 
 Next = Literal["again", "skip"]
 """Do the op, on what was mended, or leave it out."""
 
 
-def causes(fault: FoundFault) -> tuple[object, ...]:
-    """What may be behind a fault: of two that have one of these in common one may follow from the
-    other. It is the op that comes too early, or what all that conflicts with one op lacks."""
-    kind = "conflict" if fault.code in _CONFLICTS else fault.code
-    return fault.later, (kind, fault.earlier)
-
-
 def mend(memory: AsyncMemory, fault: PhaseFault, mask: int) -> Next | None:
     """Make the memory what it would be without a fault of threads; None if nothing helps."""
     found = fault.found
-    before = _content(memory)
-    if isinstance(memory, RoleMemory):
-        _mend_roles(memory, found)
-    elif found.code in ("wrong-parity", "phase-not-flipped", "deadlock", "too-many-arrivals"):
+    before = memory.key()
+    if found.code in ("wrong-parity", "phase-not-flipped", "deadlock", "too-many-arrivals"):
         return _pass(memory, fault.at, found, mask) if fault.at else None
     elif found.code == "wrong-bytes" and fault.at:
         _announce(memory.barriers, fault.at, fault.surplus)
@@ -58,14 +46,7 @@ def mend(memory: AsyncMemory, fault: PhaseFault, mask: int) -> Next | None:
         memory.meet()
     else:
         _mend_block(memory, found)
-    return "again" if _content(memory) != before else None
-
-
-def _content(memory: AsyncMemory) -> tuple[object, ...]:
-    """All that may be mended."""
-    if not isinstance(memory, RoleMemory):
-        return (memory.key(),)
-    return dict(memory.shared), dict(memory.generic)
+    return "again" if memory.key() != before else None
 
 
 def _announce(barriers: dict[Key, Mbarrier], key: Key, surplus: int) -> None:
@@ -101,6 +82,8 @@ def _mended(barrier: Mbarrier, found: FoundFault, everybody: int) -> Mbarrier:
     match found.code:
         case "missing-fence" if barrier.init == found.earlier:
             return barrier._replace(fenced=True)
+        case "init-not-visible" if barrier.init == found.earlier:
+            return barrier._replace(visible=True)
         case "read-in-flight" | "overwrite-in-flight" | "unwaited-copy":
             late = any(copy.op == found.earlier for copy in first.copies)
             if late and first.arrived >= barrier.needs:
@@ -131,37 +114,102 @@ def _pass(memory: AsyncMemory, key: Key, found: FoundFault, mask: int) -> Next |
     return "skip"
 
 
-def _mend_roles(memory: RoleMemory, found: FoundFault) -> None:
-    """What else is wrong between roles shows in what they do afterwards, so it ends their path."""
+def _mend_roles(memory: RoleMemory, fault: PhaseFault, mask: int) -> Next | None:
+    """Make the memory of roles what it would be without a fault; conflicts and wrong parities are none
+    to it (`Forgiven`). What nobody goes on after ends the path."""
+    found = fault.found
     op, code = found.earlier, found.code
-    for write, one in memory.generic.items():
-        if write.op == op and code == "missing-fence":
-            memory.generic[write] = one._replace(fenced=True)
+    at = [(key, one) for key, one in memory.shared.items() if one.column == fault.column]
+    if code == "missing-fence":
+        for write, one in memory.generic.items():
+            if write.op == op:
+                memory.generic[write] = one._replace(fenced=True)
+    elif code == "missing-tensor-fence":
+        for load, read in memory.cores.loads.items():
+            if load.op == op and read.told is None:
+                memory.cores.loads[load] = read._replace(told=read.landed)
+        memory.cores.fence_after(mask, memory.clocks)
+    elif code == "too-many-arrivals" and not at:
+        return "skip"
+    elif code == "barrier-not-initialised" or (code == "wrong-bytes" and not at):
+        return None
+    elif code == "unwaited-copy":
+        _forget(memory, op)
+    elif code in CONFLICTS:
+        memory.cores.loads = {k: v for k, v in memory.cores.loads.items() if k.op != op}
+        memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
     for key, barrier in memory.shared.items():
         if barrier.init == op and code == "missing-fence":
             memory.shared[key] = barrier._replace(fenced=True)
         elif barrier.init == op and code == "init-not-visible":
             memory.shared[key] = barrier._replace(born=())
+    for key, barrier in at:
+        waits = tuple(one for one in barrier.waits if one.op != op)
+        if found.may_pass:
+            memory.catch_up(mask)
+        elif code == "wrong-bytes":
+            expected = (barrier.running.expected or 0) - fault.surplus
+            running = barrier.running._replace(expected=expected)
+            memory.shared[key] = barrier._replace(running=running)
+        elif waits != barrier.waits:
+            memory.shared[key] = barrier._replace(waits=waits)
+        else:
+            memory.catch_up(mask)
+    return "again"
 
 
-def forgiving(effect: Effect, op: int, forgiven: frozenset[Ends]) -> Effect:
-    """The effect of an op, with faults that are `forgiven` mended."""
-    lacks_barrier = any(later == op and code in MISSING_BARRIERS for code, later, _ in forgiven)
+def _forget(memory: RoleMemory, op: int) -> None:
+    """What an op has issued is over."""
+    for key, barrier in memory.shared.items():
+        copies = tuple(copy for copy in barrier.running.copies if copy.op != op)
+        running = barrier.running._replace(copies=copies)
+        memory.shared[key] = barrier._replace(running=running)
+    memory.brought = {k: one for k, one in memory.brought.items() if one.copy.op != op}
+    memory.queues = {who: _without(queue, op) for who, queue in memory.queues.items()}
+    memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
+
+
+def forgiving(effect: Effect, op: int, forgiven: Forgiven) -> Effect:
+    """The effect of an op (below 0: the end of the block), with faults that are `forgiven` mended."""
+    told = forgiven.ends
+    lacks_barrier = any(later == op and code in MISSING_BARRIERS for code, later, _ in told)
 
     def execute(spot: Spot) -> None:
         memory, mask = spot.memory, spot.mask or 0
-        if lacks_barrier and not isinstance(memory, RoleMemory):
+        if isinstance(memory, RoleMemory):
+            return _forgiving_roles(effect, spot, memory)
+        if lacks_barrier:
             memory.meet()
         while True:
             try:
                 return effect(spot)
             except PhaseFault as fault:
-                # What was done for some blocks of a cluster would be done again.
-                known = fault.found.ends in forgiven and not memory.blocks.threads
-                way = mend(memory, fault, mask) if known else None
+                way = mend(memory, fault, mask) if fault.found.ends in told else None
                 if way is None:
                     raise
                 if way == "skip":
                     return None
 
     return execute
+
+
+def _forgiving_roles(effect: Effect, spot: Spot, memory: RoleMemory) -> None:
+    """The effect of an op that roles run: of one with a fault nothing is done, before it is mended."""
+    forgiven, mask = memory.forgiven, spot.mask or 0
+    mended = MOST_MENDED
+    if mask & forgiven.late:
+        memory.catch_up(mask)
+    before = memory.copy()
+    while True:
+        try:
+            return effect(spot)
+        except PhaseFault as fault:
+            if fault.found.ends not in forgiven.ends or not mended:
+                raise
+            vars(memory).update(vars(before.copy()))
+            way = _mend_roles(memory, fault, mask)
+            if way is None:
+                raise
+            if way == "skip":
+                return None
+            before, mended = memory.copy(), mended - 1

@@ -16,7 +16,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phase_faults import Ends, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
 from mlir_async_pipe.checker.phases.arrivals import Copy
 from mlir_async_pipe.checker.phases.byte_places import (
@@ -64,7 +64,7 @@ class OpEffects:
     far: FarMemory | None = None
     width: int = 1
     ops: list[Run] = field(default_factory=list)
-    forgiven: frozenset[Ends] = frozenset()
+    forgiven: Forgiven = field(default_factory=Forgiven)
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

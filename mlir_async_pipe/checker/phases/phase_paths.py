@@ -18,7 +18,12 @@ from dataclasses import dataclass, field, replace
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
-from mlir_async_pipe.checker.phase_faults import FoundFault, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import (
+    Forgiven,
+    FoundFault,
+    NotFollowedError,
+    PhaseFault,
+)
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
@@ -67,6 +72,8 @@ from mlir_async_pipe.checker.step_graph import (
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
+# This part of it for what else is wrong, after a fault.
+SEARCHED = 8
 # So many times that where threads go one way, or one state stands for many; and where there is a path
 # for each remainder of a number.
 ONE_WAY, BY_RESIDUES = 2, 2
@@ -122,7 +129,13 @@ class PhasePaths:
             clocks = WarpClocks.started(self.classes)
             blocks = self.numbers.blocks
             kind = ClusterMemory if blocks.threads else RoleMemory
-            memory = kind(everybody, clocks=clocks, log=self.log, blocks=blocks)
+            memory = kind(
+                everybody,
+                clocks=clocks,
+                log=self.log,
+                blocks=blocks,
+                forgiven=Forgiven() if blocks.threads else self.effects.forgiven,
+            )
         known = Knowledge(beside_roles=self.classes is not None)
         self.loops.suppose_steps(known, self.numbers.given)
         start = PathState(self.numbers.given, memory, everybody, known=known)
@@ -130,6 +143,8 @@ class PhasePaths:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         self.steps, steps = STEPS * (1 if self.classes and not self.merged else ONE_WAY), 0
+        if self.effects.forgiven:
+            self.steps //= SEARCHED
         while self.work or self.seen.waiting:
             if not self.work:
                 number, state = self.seen.next()
@@ -220,7 +235,8 @@ class PhasePaths:
         if isinstance(state.memory, RoleMemory):
             fault = state.memory.explained(fault)
         doubt = state.doubtful or state.mask is None or state.memory.some_met
-        found = replace(fault.found, certain=fault.found.certain and not doubt)
+        certain = fault.found.certain and not doubt
+        found = replace(fault.found, certain=certain, by=state.mask or 0)
         self.faults[found] = None
         if found.certain:
             self.taken.setdefault(found, []).append(state)

@@ -13,7 +13,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phase_faults import (
+    FaultCode,
+    Forgiven,
+    NotFollowedError,
+    PhaseFault,
+)
 from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
@@ -45,6 +50,7 @@ class RoleMemory(AsyncMemory):
     progress: int = 0
     cores: TensorRoles = field(default_factory=TensorRoles)
     log: RoleLog = field(default_factory=dict)
+    forgiven: Forgiven = field(default_factory=Forgiven)
     names: dict[Hashable, int] = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
@@ -97,7 +103,8 @@ class RoleMemory(AsyncMemory):
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
         barrier = self._at(key, op)
-        self.shared[key] = role_phases.wait(barrier, self.clocks, op, mask, parity)
+        wait = role_phases.wait_for_next if op in self.forgiven.parities else role_phases.wait
+        self.shared[key] = wait(barrier, self.clocks, op, mask, parity)
         self._note("waits", op, mask, key, parity)
 
     def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
@@ -233,7 +240,14 @@ class RoleMemory(AsyncMemory):
     def check_end(self) -> None:
         """The block ends."""
         super().check_end()
-        check_waited(self.brought.values(), self.clocks.known)
+        landed = self.brought.values()
+        told = {
+            (one.column, one.phase)
+            for one in landed
+            if ("conflict", one.copy.op) in self.forgiven.causes
+        }
+        rest = (one for one in landed if (one.column, one.phase) not in told)
+        check_waited(rest, self.clocks.known)
         self.cores.check_end(self.clocks)
 
     def explained(self, fault: PhaseFault) -> PhaseFault:
@@ -242,6 +256,19 @@ class RoleMemory(AsyncMemory):
 
     # Conflicts ----------------------------------------------------------------------------
 
+    def _refuse(self, code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+        try:
+            refuse(code, touch, earlier, why)
+        except PhaseFault as fault:
+            if not self.forgiven.follows(fault.found):
+                raise
+
+    def catch_up(self, mask: int) -> None:
+        """Threads know all that happened."""
+        told = self.clocks.release((1 << self.everybody.bit_length()) - 1)
+        for one in self.shared.values():
+            self.clocks.acquire(mask, told.joined(one.told), one.column, one.over)
+
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         super()._check_copies(touch, code)
         why = "nothing that its threads wait for says that the phase of this copy is over"
@@ -249,7 +276,7 @@ class RoleMemory(AsyncMemory):
         over = self.clocks.saw if code == "read-in-flight" else self.clocks.passed
         for one in self.brought.values():
             if over(threads_of(touch), one.column) <= one.phase:
-                refuse(code, touch, one.copy, why)
+                self._refuse(code, touch, one.copy, why)
 
     def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         super()._check_far(touch, writes=writes, proxy=proxy)
@@ -258,11 +285,11 @@ class RoleMemory(AsyncMemory):
             source = one.copy.source
             if source is not None and self.clocks.passed(threads, one.column) <= one.phase:
                 why = "nothing that its threads wait for says that the phase of this copy is over"
-                refuse("source-overwritten", touch, Touch(source, one.copy.op, None), why)
+                self._refuse("source-overwritten", touch, Touch(source, one.copy.op, None), why)
         why = "other threads do not know that this is over: they must wait for an arrival after it"
         for store, event in self.put.items():
             if not self._knows(touch, store, event):
-                refuse("not-visible", touch, store, why)
+                self._refuse("not-visible", touch, store, why)
 
     def _check_landed(self, touch: Touch) -> None:
         """Who has waited is a matter of clocks."""
@@ -272,12 +299,12 @@ class RoleMemory(AsyncMemory):
         for product in self.cores.running(threads_of(touch), self.clocks):
             for read in product.reads:
                 wait = "it reads until a wait for the mbarrier of its commit, or for who has waited"
-                refuse("source-overwritten", touch, read, wait)
+                self._refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: they must arrive, after that, where this waits"
         for (read, was_proxy), event in self.over.items():
             near = (proxy or was_proxy) and meet(read.region, touch.region)
             if near and not self._knows(touch, read, event):
-                refuse("missing-barrier", touch, read, why)
+                self._refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads arrive"
@@ -285,9 +312,9 @@ class RoleMemory(AsyncMemory):
         near = (one for one in self.generic.values() if meet(one.touch.region, touch.region))
         for write, fenced, done in near:
             if not fenced:
-                refuse("missing-fence", touch, write, fence)
+                self._refuse("missing-fence", touch, write, fence)
             elif not self._knows(touch, write, done):
-                refuse("missing-barrier", touch, write, barrier)
+                self._refuse("missing-barrier", touch, write, barrier)
 
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
         same = touch.by == other.by and single(threads_of(touch))

@@ -138,6 +138,8 @@ def arrive(
             barrier.ends[0].op,
             "it may come while the phase that this ends still runs: nothing that it waits for "
             "says that all others have arrived there",
+            column=barrier.column,
+            may_pass=True,
         )
     event = clocks.event(mask)
     told = clocks.release(mask) if tells else Told()
@@ -178,13 +180,16 @@ def ended(barrier: Shared) -> Shared | None:
         return None
     lacking = running.lacks_bytes()
     if lacking < 0:
-        raise PhaseFault(
+        fault = PhaseFault(
             "wrong-bytes",
             running.op,
             running.copies[-1].op,
             f"{running.expected} bytes are announced, {running.copied} are copied: the wait may "
             "pass before they have landed",
+            column=barrier.column,
         )
+        fault.surplus = lacking
+        raise fault
     if lacking:
         return None
     for wait in barrier.waits:
@@ -195,6 +200,7 @@ def ended(barrier: Shared) -> Shared | None:
                 wait.op,
                 "no arrival of this phase comes after that wait: who is still there then waits "
                 "for the phase after the next one",
+                column=barrier.column,
             )
     later = barrier.commits or bool(running.copies)
     end = End(barrier.arrivals, barrier.arrived_by, later, running.op)
@@ -233,7 +239,21 @@ def wait(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -
             barrier.ends[0].op,
             "it may come two phases before this one ends, and passes at once then: it must have "
             "waited for the phase between, or for somebody who has",
+            column=barrier.column,
         )
+    return passed(barrier, clocks, op, mask, parity)
+
+
+def wait_for_next(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+    """Threads wait as one would whose parity flips with each phase: the first wait is that of its
+    `parity`, the others are for the phase after the one that the threads know to be over. Raises
+    BlockedError."""
+    check_usable(barrier, clocks, op, mask)
+    numbers = {number for number, _ in clocks.event(mask)}
+    again = any(one.op == op and one.number in numbers for one in barrier.waits)
+    first = not again and (barrier.over - 1) % 2 == parity
+    if not first and barrier.over <= clocks.passed(mask, barrier.column):
+        raise BlockedError(Blocked(op, mask, barrier.column))
     return passed(barrier, clocks, op, mask, parity)
 
 

@@ -2,7 +2,7 @@
 
 A fault ends its path; the kernel is followed again as if what is missing there stood there.
 
-Covers: checker/phases/mending.py, checker/phases/followed_kernel.py
+Covers: checker/phases/mending.py, checker/phases/followed_kernel.py, checker/phase_faults.py
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from helpers.tensor_kernels import Ring
 from mlir_async_pipe.session.report import Report
 
 CHANGES = {
+    "barrier after init": "",
+    "wait empty": "",
+    "arrive": "",
     "fence": "",
     "barrier": "",
     "wait": "",
@@ -23,11 +26,14 @@ CHANGES = {
     "!nvgpu.mbarrier.group<memorySpace = WG, num_barriers = 2>",
 }
 FENCE, BARRIER, FLIP = "missing-fence", "phase-overtaken", "phase-not-flipped"
+INIT, EARLY = "init-not-visible", "too-many-arrivals"
 
 
-def checked(*names: str, specialised: bool = False, size: str = "%c64") -> Report:
+def checked(
+    *names: str, specialised: bool = False, size: str = "%c64", reader: str = "loads"
+) -> Report:
     changes = {name: CHANGES[name].replace("{bytes}", size) for name in names}
-    ring = Ring(counted=False, specialised=specialised, changes=changes)
+    ring = Ring(counted=False, specialised=specialised, changes=changes, reader=reader)
     return check_module(parse(ring.text())).report
 
 
@@ -48,6 +54,7 @@ def unknown_codes(report: Report) -> set[str]:
         (("barrier", "wait"), {BARRIER, "read-in-flight"}),
         (("fence", "barrier", "flip"), {FENCE, BARRIER, FLIP}),
         (("fence", "barrier", "wait"), {FENCE, BARRIER, "read-in-flight"}),
+        (("barrier after init", "fence", "barrier", "flip"), {INIT, FENCE, BARRIER, FLIP}),
     ],
 )
 def test_all_that_do_not_follow_from_each_other_are_told(
@@ -58,9 +65,46 @@ def test_all_that_do_not_follow_from_each_other_are_told(
     assert not unknown_codes(report)
 
 
-def test_faults_of_roles_are_told_together() -> None:
-    assert codes(checked("fence", "flip", specialised=True)) == {FENCE, FLIP}
-    assert codes(checked("flip", specialised=True)) == {FLIP}
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("fence",), {FENCE}),
+        (("flip",), {FLIP}),
+        (("barrier after init",), {INIT}),
+        (("wait empty",), {EARLY}),
+        (("fence", "flip"), {FENCE, FLIP}),
+        (("barrier after init", "flip"), {INIT, FLIP}),
+        (("fence", "wait empty"), {FENCE, EARLY}),
+        (("wait", "wait empty"), {"read-in-flight", "missing-barrier"}),
+        (("fence", "barrier after init", "wait empty"), {FENCE, INIT, EARLY}),
+        (("fence", "wait", "wait empty"), {FENCE, "read-in-flight", "missing-barrier"}),
+        (
+            ("fence", "barrier after init", "wait", "wait empty"),
+            {FENCE, INIT, "read-in-flight", "missing-barrier"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("reader", ["loads", "products"])
+def test_faults_of_roles_are_told_together(
+    reader: str, names: tuple[str, ...], expected: set[str]
+) -> None:
+    report = checked(*names, specialised=True, reader=reader)
+    assert codes(report) == expected
+    assert not unknown_codes(report)
+
+
+def test_what_follows_from_a_wait_that_a_role_lacks_is_not_told() -> None:
+    """The producer that waits for nobody announces too early, copies over what is read, and lets the
+    consumers arrive too often: it is told where it is too early first."""
+    assert len(checked("wait empty", specialised=True).of("hazards")) == 1
+
+
+def test_a_fence_is_named_after_what_stops_roles_and_nothing_about_their_order() -> None:
+    """Consumers that wait for no tile let the producer hang: whoever is early then is so in no run."""
+    report = checked("fence", "wait", specialised=True)
+    assert codes(report) == {"deadlock", EARLY}
+    assert unknown_codes(report) == {FENCE}
+    assert not unknown_codes(checked("wait", specialised=True))
 
 
 @pytest.mark.parametrize("size", ["%c64", "%c2048"], ids=["too few", "too many"])
