@@ -22,7 +22,12 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
 ir = bindings.ir
-PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")
+PASSES = (
+    "async-pipe-normalise",
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-count-waits",
+)
 
 TWO_STAGES = """
   %B{n} = memref.alloca() : memref<1xf32>

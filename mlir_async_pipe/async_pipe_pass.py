@@ -1,7 +1,8 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    cursors --> schedule --> expand --> stores --> count-waits --> barriers where a function asks for
-            them --> drop-drains --> simplify-waits --> drop-barriers --> check
+    affine --> cursors --> recount --> normalise-… --> schedule --> expand --> stores --> count-waits
+           --> barriers where a function asks for them --> drop-drains --> simplify-waits
+           --> drop-barriers --> check
 
 Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
@@ -17,12 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.ask_checker.drop_barriers import drop
-from mlir_async_pipe.ask_checker.recount_existing import pipeline_others
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.loops.annotations import (
     BARRIERS,
     CHOICES,
@@ -32,11 +32,8 @@ from mlir_async_pipe.loops.annotations import (
     Roles,
 )
 from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.schedule.affine_loops import write_affine_loops
-from mlir_async_pipe.schedule.fall_back import schedule_and_expand
 from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.collector import collected_rarely
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
@@ -44,9 +41,13 @@ from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 CHECK = "async-pipe-check"
 DROP_BARRIERS = "async-pipe-drop-barriers"
-WRITING = ("async-pipe-cursors", "async-pipe-schedule", "async-pipe-expand")
+AFFINE, *OTHERS = passes.PIPELINING
 MEMBERS = (
-    *WRITING,
+    AFFINE,
+    "async-pipe-warn-unannotated",
+    "async-pipe-cursors",
+    "async-pipe-recount",
+    *OTHERS,
     "async-pipe-stores",
     "async-pipe-count-waits",
     "async-pipe-barriers",
@@ -57,8 +58,10 @@ MEMBERS = (
 )
 # These ask the checker about all that the others have left.
 PROVING = (DROP_BARRIERS, CHECK)
-# The groups are those of the input, or formed for prologue, kernel and epilogue alike.
+# `check` is another option there. The groups are those of the input, or formed for prologue,
+# kernel and epilogue alike.
 SETTINGS: dict[str, dict[str, Any]] = {
+    "async-pipe-count-waits": {"check": False},
     "async-pipe-simplify-waits": {"keep_commits": True},
     DROP_BARRIERS: {"pipelined_only": True},
     "async-pipe-barriers": {"asked": True},
@@ -93,22 +96,37 @@ class PipelineOptions:
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 
 
+def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
+    """The passes that run, in order, each with its options."""
+    names = [name for name in MEMBERS if options.check != "none" or name not in PROVING]
+    return [
+        (passes.find(name), passes.handed_on(name, options, SETTINGS.get(name))) for name in names
+    ]
+
+
+def _single_members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
+    """None that run one by one where this pass softens the last one."""
+    return [] if options.check == "warn" else members(options)
+
+
 @passes.register(
-    "async-pipe", "pipeline annotated loops, count their waits, check", PipelineOptions
+    "async-pipe",
+    "pipeline annotated loops, count their waits, check",
+    PipelineOptions,
+    _single_members,
 )
 def run(module: Any, options: PipelineOptions, session: Session) -> None:
     """Run the members in order; the first error stops."""
-    session = _with_target(session, options)
+    session = with_target(options, session)
     if options.check == "warn":
         session = dataclasses.replace(session, hazards="warning")
-    write_pipelines(module, options, session)
-    others = members(options)[len(WRITING) :]
-    for found, handed_on in others:
-        if found.name not in PROVING:
-            with session.measured(found.name):
-                found.run(module, handed_on, session)
+    found = members(options)
+    for member, given in found:
+        if member.name not in PROVING:
+            with session.measured(member.name):
+                member.run(module, given, session)
     if options.check != "none":
-        (_, dropping), (_, checking) = others[-len(PROVING) :]
+        (_, dropping), (_, checking) = found[-len(PROVING) :]
         with unchanged():
             with session.measured(DROP_BARRIERS):
                 known = drop(module, dropping, session)
@@ -116,11 +134,8 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
                 run_check(module, checking, session, known)
 
 
-@collected_rarely
-def write_pipelines(module: Any, options: PipelineOptions, session: Session) -> None:
-    """Run the first members as one, since a loop that cannot be expanded may be scheduled anew."""
-    session = _with_target(session, options)
-    write_affine_loops(module)
+@passes.register("async-pipe-warn-unannotated", "warn where nothing asks to be pipelined")
+def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -> None:
     if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
         session.diagnostics.warning(
             "no loop here asks to be pipelined",
@@ -130,20 +145,6 @@ def write_pipelines(module: Any, options: PipelineOptions, session: Session) -> 
                 ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
             ),
         )
-    (cursors, nothing), (_, scheduling), (_, expanding) = members(options)[: len(WRITING)]
-    with session.measured(cursors.name):
-        cursors.run(module, nothing, session)
-
-    def attempt(module: Any, session: Session) -> None:
-        schedule_and_expand(module, scheduling, expanding, session)
-
-    pipeline_others(module, attempt, session)
-
-
-def _with_target(session: Session, options: PipelineOptions) -> Session:
-    if options.chip and session.target is None:
-        return dataclasses.replace(session, target=Target.of_chip(options.chip))
-    return session
 
 
 def _is_by_hand(op: Operation) -> bool:
@@ -152,12 +153,6 @@ def _is_by_hand(op: Operation) -> bool:
     row = row_of(op)
     written = any(name in op.attributes for name in (BARRIERS, CURSOR, STORES_IN_FLIGHT))
     return written or (row is not None and row.slots != 0)
-
-
-def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
-    """The passes that run, in order, each with its options."""
-    names = [name for name in MEMBERS if options.check != "none" or name not in PROVING]
-    return [(found, _handed_on(found, options)) for found in map(passes.find, names)]
 
 
 def run_check(
@@ -171,14 +166,6 @@ def run_check(
     except HazardError as error:
         found.error(error)
     session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]
-
-
-def _handed_on(found: passes.Pass, options: PipelineOptions) -> Any:
-    """The options of a member, with the values that this pass has under the same names."""
-    ours = {entry.name for entry in dataclasses.fields(options)} - {"check"}
-    names = ours & {entry.name for entry in dataclasses.fields(found.options)}
-    given = {name: getattr(options, name) for name in names}
-    return found.options(**given, **SETTINGS.get(found.name, {}))
 
 
 def _as_asked(entry: Diagnostic, session: Session) -> Diagnostic:

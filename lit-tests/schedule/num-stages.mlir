@@ -9,7 +9,7 @@
 // CHECK:         memref.store %{{.*}} {async_pipe.order = 2 : i64, async_pipe.stage = 2 : i64}
 // CHECK:         memref.load %{{.*}} {async_pipe.order = 0 : i64, async_pipe.stage = 0 : i64}
 // CHECK-NEXT:    nvgpu.device_async_copy %{{.*}} {async_pipe.async, async_pipe.order = 1 : i64, async_pipe.stage = 1 : i64}
-// CHECK:       } {async_pipe.wait_at = "iteration"}
+// CHECK:       } {async_pipe.else_registers = 3 : i64, async_pipe.wait_at = "iteration"}
 func.func @copy_after_its_consumer(%A : memref<64xf32>, %rows : memref<16xindex>,
                                     %C : memref<16xf32> {llvm.noalias}, %x : f32) {
   %c0 = arith.constant 0 : index

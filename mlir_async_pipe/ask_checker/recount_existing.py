@@ -7,51 +7,72 @@ waits become exact, and waits that name no group are relaxed as far as the check
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.ask_checker.relax_waits import relax
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import Operation, function_name, walk
-from mlir_async_pipe.bindings.run_on_copy import run_on_copy
+from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.schedule.issue_order import Asked
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.session.report import Session
 
-Attempt = Callable[[Any, Session], None]
-"""Schedules and expands a module; raises AsyncPipeError."""
+
+@dataclass(frozen=True)
+class RecountOptions:
+    """Options of `async-pipe-recount`: those that the passes after it, up to `async-pipe-expand`,
+    have under the same names."""
+
+    chip: str = ""
+    num_stages: int = 0
+    issue: Asked = field(default="auto", metadata={"choices": names.CHOICES[names.ISSUE]})
+    max_stages: int = 8
+    smem_limit: int = 0
+    cost: str = ""
+    overlap_outer: bool = False
+    assume_noalias_arguments: bool = False
+    roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
+    cluster: str = ""
 
 
-def pipeline_others(module: Any, attempt: Attempt, session: Session) -> None:
-    """Schedule and expand a module, but for loops that are pipelined already, and cannot be pipelined
-    once more: they get what their waits can gain; raises PipelineError (already-pipelined) where that
-    is nothing."""
-    with session.measured("existing pipelines"), unchanged():
+@passes.register(
+    "async-pipe-recount",
+    "give annotated loops that are pipelined already larger counts",
+    RecountOptions,
+)
+def run(module: Any, options: RecountOptions, session: Session) -> None:
+    """Leave loops that are pipelined already, and cannot be pipelined once more, out of what follows:
+    they get what their waits can gain; raises PipelineError (already-pipelined) where that is nothing."""
+    session = with_target(options, session)
+    with unchanged():
         around, loops = Surroundings(), find_loops(module)
         own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
-    if own and _done_on_a_copy(module, attempt, session):
+    if not own or _can_all_be_pipelined(module, options, session):
         return
-    with session.measured("existing pipelines"):
-        refused = [(loops[number], _refusal(module, number, attempt, session)) for number in own]
-        kept = [(loop, error) for loop, error in refused if error is not None]
-        if kept:
-            _keep(module, kept, session)
-    attempt(module, session)
+    refused = [(loops[number], _refusal(module, number, options, session)) for number in own]
+    kept = [(loop, error) for loop, error in refused if error is not None]
+    if kept:
+        _keep(module, kept, session)
 
 
-def _done_on_a_copy(module: Any, attempt: Attempt, session: Session) -> bool:
-    """Whether all loops can be pipelined, also those that are: then that is done."""
-    said = session.silent()
+def _can_all_be_pipelined(module: Any, options: RecountOptions, session: Session) -> bool:
+    trial = module.operation.clone(ip=False)
     try:
-        run_on_copy(module.operation, lambda copy: attempt(copy, said))
+        _pipeline(trial, options, session)
     except AsyncPipeError:
         return False
-    session.take(said)
     return True
+
+
+def _pipeline(module: Any, options: RecountOptions, session: Session) -> None:
+    passes.run_all(passes.PIPELINING, module, options, session.silent())
 
 
 def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Session) -> None:
@@ -72,14 +93,16 @@ def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Se
         forget(loop)
 
 
-def _refusal(module: Any, number: int, attempt: Attempt, session: Session) -> AsyncPipeError | None:
+def _refusal(
+    module: Any, number: int, options: RecountOptions, session: Session
+) -> AsyncPipeError | None:
     """The error that refuses a loop as pipelined already; the others are left out of it."""
     trial = module.operation.clone(ip=False)
     for other, loop in enumerate(find_loops(trial)):
         if other != number:
             forget(loop)
     try:
-        attempt(trial, session.silent())
+        _pipeline(trial, options, session)
     except AsyncPipeError as error:
         return error if error.code == "already-pipelined" else None
     return None

@@ -7,8 +7,8 @@ What each chip can do stands in `chips.table`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.session.diagnostics import UsageError
@@ -59,9 +59,20 @@ class Bound(Protocol):
     target: Target | None
 
 
+Going = TypeVar("Going", bound=Bound)
+
+
 def target_for(options: Any, session: Bound) -> Target | None:
     """Where a pass is going: to the chip of its options, else to the target of the session."""
     return Target.of_chip(options.chip) if options.chip else session.target
+
+
+def with_target(options: Any, session: Going) -> Going:
+    """The session, going to the chip of a pass's options where it goes nowhere yet."""
+    if options.chip and session.target is None:
+        kept: Any = session
+        return cast("Going", replace(kept, target=Target.of_chip(options.chip)))
+    return session
 
 
 def chip_for(options: Any, session: Bound, lowering: Literal["nvvm", "rocdl"]) -> Chip:

@@ -26,6 +26,7 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.expand.asked_clusters import give_clusters
+from mlir_async_pipe.expand.fall_back import goes_through_registers
 from mlir_async_pipe.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.expand.overlap_outer import overlap_all
 from mlir_async_pipe.expand.write.inner_pipeline import place_unexpanded
@@ -51,7 +52,7 @@ from mlir_async_pipe.plan.role_occupancy import share_registers
 from mlir_async_pipe.plan.role_plan import part_kernels
 from mlir_async_pipe.plan.role_refusal import refuse
 from mlir_async_pipe.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 
@@ -104,15 +105,8 @@ def _expand_all(
 ) -> None:
     while loops:
         inner = innermost(loops)
-        around = Surroundings(limits.chip)
+        around, rings, plans = _planned(inner, options, limits, session)
         with unchanged():
-            rings = _rings(
-                [loop for loop in inner if has_transactions(loop)], limits, around, options
-            )
-            of_groups = [loop for loop in inner if not has_transactions(loop)]
-            for loop in of_groups:
-                _check_roles(loop)
-            plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
             for plan in made:
@@ -139,6 +133,29 @@ def _expand_all(
                 remark_excess(registers, limits.chip, block, place, session.diagnostics)
         # Only loops around those that have been expanded are left.
         loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _planned(
+    loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
+) -> tuple[Surroundings, list[Ring], list[tuple[Operation, Plan | None]]]:
+    """The plans of loops of which none holds another. One that is refused for its versions goes through
+    registers if its schedule leaves that open, and all are planned once more."""
+    while True:
+        around, said = Surroundings(limits.chip), len(session.diagnostics.items)
+        try:
+            with unchanged():
+                tensors = [loop for loop in loops if has_transactions(loop)]
+                rings = _rings(tensors, limits, around, options)
+                of_groups = [loop for loop in loops if loop not in tensors]
+                for loop in of_groups:
+                    _check_roles(loop)
+                plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
+            return around, rings, plans
+        except PipelineError as error:
+            refused = len(session.diagnostics.items)
+            if not goes_through_registers(error, limits, session):
+                raise
+            del session.diagnostics.items[said:refused]
 
 
 def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:

@@ -31,7 +31,7 @@ from mlir_async_pipe.loops.annotations import (
     check_names,
     remove,
 )
-from mlir_async_pipe.loops.sunk_addresses import sink_addresses_of
+from mlir_async_pipe.normalise.sink_addresses import sink_addresses_of
 from mlir_async_pipe.plan.store_tiles import StorePlan, plan_stores, stored_tiles
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, Place
 from mlir_async_pipe.session.passes import register

@@ -36,6 +36,8 @@ PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
 SHORT_TRIP = "async_pipe.short_trip"
 STAGE_THROUGH = "async_pipe.stage_through"
+# On a scheduled loop of asynchronous copies that may go through registers instead: in how many stages.
+ELSE_REGISTERS = "async_pipe.else_registers"
 ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
 # Iterations whose products may still run while the next one's are issued.
@@ -74,6 +76,7 @@ LOOP_NAMES = (
     EPILOGUE,
     SHORT_TRIP,
     STAGE_THROUGH,
+    ELSE_REGISTERS,
     ISSUE,
     FRAGMENTS,
     IN_FLIGHT,
@@ -127,6 +130,7 @@ class LoopAnnotations:
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
     stage_through: Literal["auto", "async", "registers"]
+    else_registers: int | None
     issue: Literal["auto", "first", "spread", "last"]
     fragments: Literal["auto", "ahead", "in-place"]
     in_flight: int | None
@@ -202,6 +206,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         epilogue=_choice(loop, EPILOGUE) or "peel",
         short_trip=_choice(loop, SHORT_TRIP) or "version",
         stage_through=_choice(loop, STAGE_THROUGH) or "auto",
+        else_registers=_integer(loop, ELSE_REGISTERS),
         issue=_choice(loop, ISSUE) or "auto",
         fragments=_choice(loop, FRAGMENTS) or "auto",
         in_flight=_integer(loop, IN_FLIGHT),

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import Operation, walk, walk_named
-from mlir_async_pipe.loops.annotations import is_inside_pipeline, is_requested
+from mlir_async_pipe.loops.annotations import NUM_STAGES, is_inside_pipeline, is_requested
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
@@ -33,6 +33,11 @@ def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
         )
         and reads_global_memory(loop)
     ]
+
+
+def counted_loops(module: Any) -> list[Operation]:
+    """Those that are to be pipelined in a number of stages."""
+    return [loop for loop in find_loops(module) if NUM_STAGES in loop.attributes]
 
 
 def reads_global_memory(loop: Operation) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Operation, attributes_of
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, attributes_of, before, create
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.session.diagnostics import InputError
 
@@ -92,3 +92,20 @@ def _write(
                 at=op,
                 advice=f"known: {', '.join(n.removeprefix(names.PREFIX) for n in names.LOOP_NAMES)}",
             )
+
+
+def retyped(op: Operation, kind: Any) -> Value:
+    """The first result of an op that is written again before itself, with that of type `kind`."""
+    attributes = carried_attributes(op)
+    _, *others = op.results
+    kinds = [kind, *(other.type for other in others)]
+    made = create(op.name, list(op.operands), kinds, attributes, ip=before(op), loc=op.location)
+    memory, *same = made.results
+    for old, new in zip(others, same, strict=True):
+        old.replace_all_uses_with(new)
+    return memory
+
+
+def carried_attributes(op: Operation) -> dict[str, Any]:
+    """The attributes that an op keeps when it is written again."""
+    return {name: value for name, value in attributes_of(op).items() if name != names.PRIVATE}

@@ -29,8 +29,8 @@ from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
 from mlir_async_pipe.loops.needed_statements import value_producers, with_producers
 from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
 from mlir_async_pipe.loops.transactions import has_transactions
-from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.normalise.guarded_loads import not_issued
 from mlir_async_pipe.plan.legality import ORDER_ADVICE
 from mlir_async_pipe.plan.make_plan import Limits
 from mlir_async_pipe.schedule.by_transactions import decide_transactions
@@ -52,8 +52,6 @@ from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
 NO_LIMITS = Limits()
-# The widest load into registers, of all chips.
-_LOAD_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -131,15 +129,16 @@ def decide_by_count(
         for s in body.statements
     )
     decision = Decision(body, slots, found.wait_at or "iteration")
-    if around is None or not ahead.why:
+    if not ahead.why:
+        return replace(decision, else_registers=stages if found.stage_through == "auto" else None)
+    if around is None:
         return decision
     return with_early_stores(decision, first, found, around, limits)
 
 
 def through_registers(
     loop: Operation,
-    stages: int,
-    found: LoopAnnotations,
+    asked: LoopAnnotations,
     session: Session,
     around: Surroundings,
     limits: Limits,
@@ -147,26 +146,16 @@ def through_registers(
     """The schedule that stages through registers, for a loop that was to copy asynchronously;
     None if it has no loads from global memory that could run ahead on their own."""
     body = read_body(loop)
-    if not _loads(body, "global"):
+    if not _loads(body, "global") or asked.num_stages is None:
         return None
     quiet = Session(target=session.target)
     try:
-        asked = replace(found, stage_through="registers")
-        decision = decide_by_count(body, stages, asked, quiet, DEFAULT, around, limits)
+        decision = decide_by_count(body, asked.num_stages, asked, quiet, DEFAULT, around, limits)
     except InputError:
         return None
     told = quiet.diagnostics.items
     session.diagnostics.items += [entry for entry in told if entry.code == "stages-reduced"]
     return decision
-
-
-def takes_registers(loop: Operation, session: Session) -> bool:
-    """Whether a loop with `num_stages` loads into registers: it asks for that, or the chip issues its
-    copies in more instructions than loads."""
-    through = names.read_loop(loop).stage_through
-    if through == "auto":
-        return _not_issued(copies_of(read_body(loop)), session) is not None
-    return through == "registers"
 
 
 def remark_registers(
@@ -192,7 +181,7 @@ def remark_registers(
 def _ahead(body: Body, through: str, session: Session) -> Ahead:
     """What runs ahead; raises InputError (no-copies) if the loop has nothing of what is asked."""
     copies = copies_of(body) if through != "registers" else Copies([], ())
-    hindered = _not_issued(copies, session) if through == "auto" else None
+    hindered = not_issued(copies, session) if through == "auto" else None
     if copies.statements and hindered is None:
         return Ahead(copies.statements, pairs=copies.pairs)
     if hindered is not None:
@@ -320,33 +309,6 @@ def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
 
 def _numbers(ahead: Ahead) -> set[int]:
     return {s.number for s in ahead.statements}
-
-
-def _not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
-    """Why the chip cannot issue one of the copies, or only as more instructions than a load into
-    registers takes, and the op that it is about; None if it can."""
-    chip = None if session.target is None else session.target.chip
-    if chip is None or not copies.pairs:
-        return None
-    if not chip.copy_bytes:
-        return f"{chip.name} has no asynchronous copy to workgroup memory", copies.pairs[0][0]
-    arithmetic = Arithmetic()
-    for load, store in copies.pairs:
-        found = loaded_value(store)
-        if isinstance(found, NotLoaded):
-            return found.reason, found.at
-        (source,), (target,) = accesses(load), accesses(store)
-        width = copy_width(source, target, chip, arithmetic)
-        if isinstance(width, str):
-            return width, load
-        bytes_, widest = width.elements * width.element_bytes, max(chip.copy_bytes)
-        if widest < min(bytes_, _LOAD_BYTES):
-            return (
-                f"{chip.name} copies {widest} bytes at once, so a copy of {bytes_} bytes takes "
-                f"{bytes_ // widest} instructions, and a load {-(-bytes_ // _LOAD_BYTES)}",
-                load,
-            )
-    return None
 
 
 def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:

@@ -29,11 +29,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class Decision:
-    """The schedule of one loop: a slot for each statement."""
+    """The schedule of one loop: a slot for each statement. `else_registers`: in how many stages its
+    loads may go through registers, if its buffers cannot have the versions that copies need."""
 
     body: Body
     slots: tuple[Slot, ...]
     wait_at: Literal["consumer", "iteration"]
+    else_registers: int | None = None
 
     @property
     def last_stage(self) -> int:
@@ -54,12 +56,16 @@ def write(decision: Decision) -> None:
                 names.ASYNC_STAGES,
                 names.NUM_STAGES,
                 names.STAGE_THROUGH,
-                names.ISSUE,
+                # Where the copies are issued, loads into registers are.
+                *(() if decision.else_registers else (names.ISSUE,)),
                 names.FRAGMENTS,
+                names.ELSE_REGISTERS,
             )
             if name in loop.attributes
         ],
     )
+    if decision.else_registers:
+        set_integer(loop, names.ELSE_REGISTERS, decision.else_registers, 64)
     loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
     _write_parts(decision)
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):

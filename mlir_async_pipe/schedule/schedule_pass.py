@@ -22,29 +22,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.chips.target import Target, target_for
+from mlir_async_pipe.chips.target import Target, target_for, with_target
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
-from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.mark_independent import mark_independent
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
-from mlir_async_pipe.loops.sunk_addresses import sink_addresses
-from mlir_async_pipe.loops.transactions import complete_on_mbarriers, has_transactions
+from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.plan.make_plan import Limits
-from mlir_async_pipe.schedule.affine_loops import write_affine_loops
-from mlir_async_pipe.schedule.by_count import decide_by_count, takes_registers
+from mlir_async_pipe.schedule.by_count import decide_by_count
 from mlir_async_pipe.schedule.decision import Decision, Slot, write
-from mlir_async_pipe.schedule.guarded_loads import take_apart_copies, take_loads_out
-from mlir_async_pipe.schedule.guarded_stores import simplify_guards
-from mlir_async_pipe.schedule.guarded_transactions import predicate_transactions
-from mlir_async_pipe.schedule.hand_inwards import hand_inwards, loads_itself
-from mlir_async_pipe.schedule.hand_made_slots import hand_made_slots, reduce_to_one
 from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
-from mlir_async_pipe.schedule.own_buffers import own_buffers
-from mlir_async_pipe.schedule.raised_mbarriers import raise_mbarriers
-from mlir_async_pipe.schedule.tile_copies import write_tile_copies
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
@@ -245,24 +234,11 @@ def _decide_by_latency(
     return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
 
 
-def _loops(module: Any) -> tuple[list[Operation], set[str]]:
-    """All loops of a module, in the order of the text, and the names of all ops in it."""
-    used: set[str] = set()
-
-    def is_loop(name: str) -> bool:
-        used.add(name)
-        return name == "scf.for" or name in OTHER_LOOPS
-
-    return walk_named(module, is_loop), used
-
-
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
 def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     """Decide every annotated loop, then write all decisions, inner loops first."""
-    found, used = _loops(module)
-    if any(name.startswith("affine.") for name in used):
-        write_affine_loops(module)
-        found, used = _loops(module)
+    session = with_target(options, session)
+    found = walk_named(module, lambda name: name == "scf.for" or name in OTHER_LOOPS)
     for op in found:
         if op.name == "scf.for":
             # A loop whose only annotation is misspelt is not among those that ask.
@@ -276,22 +252,6 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 "--scf-forall-to-for), and annotate that",
             )
     loops = [op for op in found if op.name == "scf.for" and names.is_requested(op)]
-    if hand_inwards(loops, session):
-        loops = find_loops(module)
-    if complete_on_mbarriers(used):
-        raise_mbarriers(loops)
-        for loop in loops:
-            sink_addresses(loop)
-    for loop in loops:
-        if names.NUM_STAGES in loop.attributes:
-            predicate_transactions(loop)
-            simplify_guards(loop)
-            write_tile_copies(loop)
-            own_buffers(loop)
-            if not loads_itself(loop):
-                take_loads_out(loop)
-            if takes_registers(loop, session):
-                take_apart_copies(loop)
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     decisions = []
@@ -306,15 +266,8 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
                 decisions.append(decision)
             elif not names.in_op_form(loop):
                 single.append(loop)
-        turned = [
-            slots
-            for decision in decisions
-            for slots in hand_made_slots(decision.body, decision.last_stage, around)
-        ]
     for decision in reversed(decisions):
         write(decision)
-    for slots in turned:
-        reduce_to_one(slots, session)
     for loop in single:
         names.remove(loop, names.LOOP_NAMES)
         for op in operations(loop.regions[0].blocks[0]):

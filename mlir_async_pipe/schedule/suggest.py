@@ -28,9 +28,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
 from mlir_async_pipe.loops.write_annotations import annotate
-from mlir_async_pipe.raising.loop_shapes import BlockGraph
-from mlir_async_pipe.schedule.affine_loops import LOOPS, write_affine_loops
-from mlir_async_pipe.schedule.fall_back import schedule_and_expand
+from mlir_async_pipe.normalise.affine_loops import LOOPS, write_affine_loops
+from mlir_async_pipe.normalise.loop_shapes import BlockGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
 from mlir_async_pipe.session.passes import register
@@ -51,6 +50,14 @@ class SuggestOptions:
     num_stages: int = 3
     chip: str = ""
     smem_limit: int = 0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The options of a trial; the number of stages stands on its loop."""
+
+    chip: str
+    smem_limit: int
 
 
 @dataclass(frozen=True)
@@ -116,14 +123,9 @@ def _tried(
         names.remove(other, (names.STAGE, names.ORDER))
     annotate(chosen, num_stages=options.num_stages)
     trial = Session(target=session.target)
-    given = {"chip": options.chip, "smem_limit": options.smem_limit}
-    scheduling, expanding = (
-        passes.with_defaults(passes.find(name).options(), given)
-        for name in ("async-pipe-schedule", "async-pipe-expand")
-    )
     place = Place.of(loop)
     try:
-        schedule_and_expand(copy, scheduling, expanding, trial)
+        passes.run_all(passes.PIPELINING, copy, Tried(options.chip, options.smem_limit), trial)
     except AsyncPipeError as error:
         return Suggestion(place, "", options.num_stages, reason=str(_first(error.diagnostic)))
     report = trial.report()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,46 @@ class Pass:
     summary: str
     options: type
     run: Run
+    # The passes that it consists of, with their options, for one that runs others in turn; none
+    # where these options ask for more than that.
+    members: Callable[[Any], list[tuple[Pass, Any]]] | None = None
 
+
+# What `async-pipe-normalise` runs, in order. Affine first: the others know loops of scf only. Copies
+# of tiles before guards, which may stand around them; both before the nests, where loops that load
+# are told from loops that do not; slots last, where the loops are as they will be scheduled.
+NORMALISING = (
+    "async-pipe-normalise-affine",
+    "async-pipe-normalise-tile-copies",
+    "async-pipe-normalise-guards",
+    "async-pipe-normalise-nests",
+    "async-pipe-normalise-mbarriers",
+    "async-pipe-normalise-addresses",
+    "async-pipe-normalise-predicates",
+    "async-pipe-normalise-buffers",
+    "async-pipe-normalise-loads",
+    "async-pipe-normalise-slots",
+)
+# From annotated loops to pipelines with tokens.
+PIPELINING = (*NORMALISING, "async-pipe-schedule", "async-pipe-expand")
 
 # Where each pass lives; imported when it is first asked for, so that start-up stays short.
 _MODULES: dict[str, str] = {
-    "async-pipe-raise-loops": "mlir_async_pipe.raising.raise_loops",
+    "async-pipe-raise-loops": "mlir_async_pipe.normalise.raise_loops",
+    "async-pipe-warn-unannotated": "mlir_async_pipe.async_pipe_pass",
     "async-pipe-cursors": "mlir_async_pipe.waits.ssa.cursors",
+    "async-pipe-recount": "mlir_async_pipe.ask_checker.recount_existing",
+    "async-pipe-normalise": "mlir_async_pipe.normalise.normalise_pass",
+    "async-pipe-normalise-affine": "mlir_async_pipe.normalise.affine_loops",
+    "async-pipe-normalise-tile-copies": "mlir_async_pipe.normalise.tile_copies",
+    "async-pipe-normalise-guards": "mlir_async_pipe.normalise.guarded_stores",
+    "async-pipe-normalise-nests": "mlir_async_pipe.normalise.sink_annotations",
+    "async-pipe-normalise-mbarriers": "mlir_async_pipe.normalise.raise_mbarriers",
+    "async-pipe-normalise-addresses": "mlir_async_pipe.normalise.sink_addresses",
+    "async-pipe-normalise-predicates": "mlir_async_pipe.normalise.predicate_transactions",
+    "async-pipe-normalise-buffers": "mlir_async_pipe.normalise.own_buffers",
+    "async-pipe-normalise-loads": "mlir_async_pipe.normalise.guarded_loads",
+    "async-pipe-normalise-slots": "mlir_async_pipe.normalise.manual_slots",
     "async-pipe-schedule": "mlir_async_pipe.schedule.schedule_pass",
     "async-pipe-suggest": "mlir_async_pipe.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.expand.expand_pass",
@@ -64,11 +98,16 @@ _MODULES: dict[str, str] = {
 _registered: dict[str, Pass] = {}
 
 
-def register(name: str, summary: str, options: type = NoOptions) -> Callable[[Run], Run]:
+def register(
+    name: str,
+    summary: str,
+    options: type = NoOptions,
+    members: Callable[[Any], list[tuple[Pass, Any]]] | None = None,
+) -> Callable[[Run], Run]:
     """Decorator: make a function known as the pass `name`."""
 
     def remember(run: Run) -> Run:
-        _registered[name] = Pass(name, summary, options, collected_rarely(run))
+        _registered[name] = Pass(name, summary, options, collected_rarely(run), members)
         return run
 
     return remember
@@ -120,6 +159,21 @@ def parse_options(found: Pass, text: str) -> Any:
             )
         values[field.name] = _convert(found.name, key, field, value if equals else "true")
     return found.options(**values)
+
+
+def handed_on(name: str, options: Any, settings: Mapping[str, Any] | None = None) -> Any:
+    """The options of the pass `name`: `settings`, and what another pass has under the same names."""
+    wanted = find(name).options
+    names = {entry.name for entry in dataclasses.fields(wanted)}
+    given = {key: value for key, value in vars(options).items() if key in names}
+    return wanted(**{**given, **(settings or {})})
+
+
+def run_all(names: Iterable[str], module: Any, options: Any, session: Session) -> None:
+    """Run passes in turn, each with the options that it has in common with `options`."""
+    for name in names:
+        with session.measured(name):
+            find(name).run(module, handed_on(name, options), session)
 
 
 def with_defaults(options: Any, values: dict[str, Any]) -> Any:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.async_pipe_pass import WRITING, PipelineOptions, members, write_pipelines
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
@@ -133,19 +132,11 @@ def _our_step(call: PassCall, anchors: tuple[str, ...], defaults: dict[str, Any]
 
 
 def _opened(step: OurStep) -> list[OurStep]:
-    """The members of `async-pipe` as steps, those that write the pipelines as one, which has the name of
-    the last of them; another pass, or one that softens its check, alone."""
-    options = step.options
-    if not isinstance(options, PipelineOptions) or options.check == "warn":
-        return [step]
-    found = members(options)
-    first, others = found[: len(WRITING)], found[len(WRITING) :]
-    writing = dataclasses.replace(first[-1][0], options=PipelineOptions, run=write_pipelines)
-    text = ",".join(_text(*member) for member in first)
+    """The members of a pass that runs others in turn, as steps; another pass alone."""
+    members = step.found.members(step.options) if step.found.members else []
     return [
-        OurStep(writing, options, text, step.anchors),
-        *(OurStep(found, given, _text(found, given), step.anchors) for found, given in others),
-    ]
+        OurStep(found, given, _text(found, given), step.anchors) for found, given in members
+    ] or [step]
 
 
 def _text(found: passes.Pass, options: Any) -> str:

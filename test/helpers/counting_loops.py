@@ -112,7 +112,7 @@ def pipelined(
     context = new_context()
     module = ir.Module.parse(text, context)
     session = Session()
-    for name in ("async-pipe-schedule", "async-pipe-expand"):
+    for name in ("async-pipe-normalise", "async-pipe-schedule", "async-pipe-expand"):
         found = passes.find(name)
         found.run(module.operation, found.options(), session)
     assert module.operation.verify()

@@ -48,7 +48,12 @@ SEED = int(os.environ.get("ASYNC_PIPE_SEED", "20260807"))
 SAMPLES = os.environ.get("ASYNC_PIPE_SAMPLES", "5")
 TRIPS = range(7)
 LAST_STAGE = int(os.environ.get("ASYNC_PIPE_LAST_STAGE", "2"))
-PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")
+PASSES = (
+    "async-pipe-normalise",
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-count-waits",
+)
 tally: Counter[str] = Counter()
 pool: dict[tuple[str, bool], int] = {}
 

@@ -36,6 +36,7 @@ from mlir_async_pipe.session.report import Session
 pytestmark = pytest.mark.slow
 
 PASSES = (
+    "async-pipe-normalise",
     "async-pipe-schedule",
     "async-pipe-expand",
     "async-pipe-count-waits",
@@ -243,7 +244,7 @@ def test_twice_the_loops_of_tensor_copies_take_twice_the_calls() -> None:
             module, session = ir.Module.parse(tensor_loops(loops)), Session()
 
             def run_both() -> None:
-                for name in ("async-pipe-schedule", "async-pipe-expand"):
+                for name in ("async-pipe-normalise", "async-pipe-schedule", "async-pipe-expand"):
                     run(name, module, session)
 
             return calls_in(run_both)
@@ -325,7 +326,7 @@ def test_twice_the_tile_of_groups_in_turn_takes_twice_the_calls(shape: str) -> N
             module, session = parse(TURNS[shape](size)), Session()
 
             def run_both() -> None:
-                for name in ("async-pipe-schedule", "async-pipe-expand"):
+                for name in ("async-pipe-normalise", "async-pipe-schedule", "async-pipe-expand"):
                     run(name, module, session)
 
             counted = calls_in(run_both)

@@ -72,6 +72,7 @@ def expanded(context, source: str, limit: int):
     module = ir.Module.parse(source, context)
     session = Session()
     for name, options in (
+        ("async-pipe-normalise", {}),
         ("async-pipe-schedule", {}),
         ("async-pipe-expand", {"smem_limit": limit}),
         ("async-pipe-count-waits", {}),

@@ -14,7 +14,6 @@ FOLDERS = {path.name for path in (ROOT / "lit-tests").iterdir() if path.is_dir()
 # What the folders hold that are not named after a pass.
 OTHERS = {
     "driver": "the command line",
-    "existing": "loops that are pipelined already, in passes of both vendors",
     "machine": "--run",
     "marks": "marks of AMD's chips, which more than one pass reads",
     "rfc-0077": "the examples of TVM's RFC",

@@ -149,8 +149,8 @@ OF_OPS = ("vocabulary", "lowering", "machine", "bindings")
 # Modules elsewhere that may name several ops in one list, and why.
 LISTS = {
     "costs.cost_model": "prices: an op that is not in the list has the price of its kind",
-    "schedule.affine_loops": "what it rewrites, and as what",
-    "schedule.tile_copies": "what it rewrites; linalg.copy is opaque to everything else",
+    "normalise.affine_loops": "what it rewrites, and as what",
+    "normalise.tile_copies": "what it rewrites; linalg.copy is opaque to everything else",
 }
 OP_NAME = re.compile(
     r"(affine|amdgpu|arith|async_pipe|builtin|cf|func|gpu|index|linalg|llvm|memref|nvgpu|nvvm|"

@@ -19,12 +19,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     again,
-    attributes_of,
     before,
     create,
     defining_op,
 )
-from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.loops.write_annotations import carried_attributes
 from mlir_async_pipe.plan.movable_views import REINTERPRET
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -131,20 +130,3 @@ def freed(kind: Any) -> Any:
     memref = ir.MemRefType(kind)
     strides, _ = memref.get_strides_and_offset()
     return _strided(memref, tuple(memref.shape), list(strides), "?")
-
-
-def retyped(op: Operation, kind: Any) -> Value:
-    """The first result of an op that is written again before itself, with that of type `kind`."""
-    attributes = carried_attributes(op)
-    _, *others = op.results
-    kinds = [kind, *(other.type for other in others)]
-    made = create(op.name, list(op.operands), kinds, attributes, ip=before(op), loc=op.location)
-    memory, *same = made.results
-    for old, new in zip(others, same, strict=True):
-        old.replace_all_uses_with(new)
-    return memory
-
-
-def carried_attributes(op: Operation) -> dict[str, Any]:
-    """The attributes that an op keeps when it is written again."""
-    return {name: value for name, value in attributes_of(op).items() if name != PRIVATE}

@@ -37,8 +37,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.dependence.privatise import find_global
-from mlir_async_pipe.expand.write.slot_views import carried_attributes, retyped, slot_subview
+from mlir_async_pipe.expand.write.slot_views import slot_subview
 from mlir_async_pipe.loops.annotations import DYNAMIC_SHARED_BYTES
+from mlir_async_pipe.loops.write_annotations import carried_attributes, retyped
 from mlir_async_pipe.plan.buffer_plan import (
     WIDEST,
     BufferPlan,

@@ -3,8 +3,7 @@
 Every result runs on the machine against NumPy with copies that arrive as late as the waits
 allow, is proven by the checker, and its PTX goes through ptxas.
 
-Covers: ask_checker/recount_existing.py, dependence/own_pipeline.py, schedule/hand_made_slots.py,
-schedule/one_slot.py
+Covers: ask_checker/recount_existing.py, dependence/own_pipeline.py, normalise/manual_slots.py
 """
 
 from __future__ import annotations
@@ -191,7 +190,7 @@ KEPT = {
 def test_what_is_no_slot_stays(case):
     module = parse(edited("gemm_two_slots", KEPT[case]), num_stages=3)
     session = Session(target=TARGET)
-    found = passes.find("async-pipe-schedule")
+    found = passes.find("async-pipe-normalise-slots")
     found.run(module.operation, found.options(), session)
     kept = 1 if case == "flows" else 2
     assert [d.code for d in session.diagnostics.items].count("hand-made-slots") == 2 - kept

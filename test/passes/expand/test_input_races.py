@@ -67,7 +67,7 @@ def remarks(
     )
     module = ir.Module.parse(source, bindings.new_context())
     session = Session()
-    for name in ("async-pipe-schedule", "async-pipe-expand"):
+    for name in ("async-pipe-normalise", "async-pipe-schedule", "async-pipe-expand"):
         found = passes.find(name)
         found.run(module.operation, found.options(), session)
     return [item.code for item in session.diagnostics.items]

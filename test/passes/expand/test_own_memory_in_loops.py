@@ -2,7 +2,7 @@
 place for slots unless it is a memref.
 
 Covers: plan/privatisation.py, plan/barrier_pairs.py, plan/input_races.py,
-schedule/hand_made_slots.py, values/memory_roots.py
+normalise/manual_slots.py, values/memory_roots.py
 """
 
 from __future__ import annotations

@@ -28,7 +28,12 @@ TRIPS = range(5, 9)
 def expanded(source: str):
     module = ir.Module.parse(source, bindings.new_context())
     session = Session()
-    for name in ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits"):
+    for name in (
+        "async-pipe-normalise",
+        "async-pipe-schedule",
+        "async-pipe-expand",
+        "async-pipe-count-waits",
+    ):
         found = passes.find(name)
         found.run(module.operation, found.options(), session)
     return module, session

@@ -16,7 +16,12 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
 KERNEL = ROOT / "lit-tests" / "expand" / "views.mlir"
-PASSES = ("async-pipe-schedule", "async-pipe-expand", "async-pipe-count-waits")
+PASSES = (
+    "async-pipe-normalise",
+    "async-pipe-schedule",
+    "async-pipe-expand",
+    "async-pipe-count-waits",
+)
 
 
 # The buffer is named by its number where it is filled, by its attribute where it is read.

@@ -3,7 +3,7 @@
 Each kernel reverses rows of 32 elements by way of workgroup memory; pipelined with three stages it
 gives what it gives as upstream lowers it, whenever copies arrive.
 
-Covers: schedule/affine_loops.py, values/affine_expressions.py
+Covers: normalise/affine_loops.py, values/affine_expressions.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.loops.write_annotations import annotate
-from mlir_async_pipe.schedule.affine_loops import write_affine_loops
+from mlir_async_pipe.normalise.affine_loops import write_affine_loops
 from mlir_async_pipe.session.diagnostics import InputError
 
 WG = "#gpu.address_space<workgroup>"

@@ -1,7 +1,7 @@
 """Loops that fill a tile, where what they load goes through registers: it really runs ahead, or is
 refused.
 
-Covers: schedule/copy_loops.py, schedule/by_count.py, schedule/guarded_loads.py
+Covers: normalise/guarded_loads.py, schedule/by_count.py
 """
 
 import numpy as np

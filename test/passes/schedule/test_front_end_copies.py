@@ -4,8 +4,8 @@ Each body fills a row of 32 elements an iteration and is used by other threads, 
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
 Covers: plan/units.py, loops/copy_statements.py, schedule/by_count.py,
-schedule/fall_back.py, schedule/guarded_stores.py,
-schedule/tile_copies.py, schedule/indirection.py
+expand/fall_back.py, normalise/guarded_stores.py,
+normalise/tile_copies.py, schedule/indirection.py
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.schedule.guarded_stores import simplify_guards
+from mlir_async_pipe.normalise.guarded_stores import simplify_guards
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
@@ -353,9 +353,8 @@ def test_an_index_is_loaded_a_stage_before_the_copy_that_needs_it(name):
     with new_context():
         module = ir.Module.parse(text)
         scheduled = ir.Module.parse(text)
-        passes.find("async-pipe-schedule").run(
-            scheduled.operation, passes.find("async-pipe-schedule").options(), Session()
-        )
+        for step in ("async-pipe-normalise", "async-pipe-schedule"):
+            passes.find(step).run(scheduled.operation, passes.find(step).options(), Session())
         found = [
             integer_attribute(op, "async_pipe.stage")
             for op in walk(scheduled.operation)

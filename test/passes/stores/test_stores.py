@@ -2,7 +2,7 @@
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
 Covers: expand/stores_pass.py, plan/store_tiles.py, dependence/same_each_time.py,
-expand/write/write_store_tiles.py, loops/sunk_addresses.py
+expand/write/write_store_tiles.py, normalise/sink_addresses.py
 """
 
 from __future__ import annotations

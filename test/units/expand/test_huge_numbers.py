@@ -43,7 +43,7 @@ def planned(text: str) -> str:
     """The function after stages and orders are given and the loop is expanded."""
     with new_context():
         module = ir.Module.parse(text)
-        for name in ("async-pipe-schedule", "async-pipe-expand"):
+        for name in ("async-pipe-normalise", "async-pipe-schedule", "async-pipe-expand"):
             found = find(name)
             found.run(module.operation, found.options(), Session())
         return str(module)

@@ -67,6 +67,7 @@ def plans_of(text: str, target: str | None = None) -> list[Plan] | None:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse(text)
         try:
+            run("async-pipe-normalise", module, target)
             run("async-pipe-schedule", module, target)
             before, around = str(module), Surroundings()
             loops = scheduled_loops(module.operation)

@@ -264,6 +264,7 @@ def three_stages(order: list[int], smem_limit: int = 0) -> tuple[dict[str, int],
     module = ir.Module.parse(THREE_STAGES.format(order=order), bindings.new_context())
     session = Session()
     for name, options in (
+        ("async-pipe-normalise", {}),
         ("async-pipe-schedule", {}),
         ("async-pipe-expand", {"smem_limit": smem_limit}),
         ("async-pipe-count-waits", {}),
@@ -326,6 +327,7 @@ def four_stages(smem_limit: int) -> list[tuple[int, bool]]:
     module = ir.Module.parse("\n".join(lines), bindings.new_context())
     session = Session()
     for name, options in (
+        ("async-pipe-normalise", {}),
         ("async-pipe-schedule", {}),
         ("async-pipe-expand", {"smem_limit": smem_limit}),
     ):

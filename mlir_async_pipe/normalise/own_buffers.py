@@ -38,7 +38,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.loops.find_loops import counted_loops
 from mlir_async_pipe.plan.movable_views import can_move
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
@@ -189,3 +192,11 @@ def _make_views_again(loop: Operation) -> None:
         remap(op, made)
     dead = [defining_op(value) for value in made if not users(value)]
     erase(op for op in dead if op is not None)
+
+
+@register(
+    "async-pipe-normalise-buffers", "give loops buffers of their own for windows of larger ones"
+)
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    for loop in counted_loops(module):
+        own_buffers(loop)

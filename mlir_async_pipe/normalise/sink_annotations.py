@@ -1,4 +1,4 @@
-"""Hands `num_stages` on from a loop that loads nothing itself to the loops inside of it that do.
+"""Sinks `num_stages` from a loop that loads nothing itself into the loops inside of it that do.
 
     scf.for %tile {                               scf.for %tile {
       %sum = scf.for %k { copy; add }      -->      %sum = scf.for %k { copy; add } {num_stages = 3}
@@ -13,19 +13,19 @@ iterations are what is to be pipelined.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.copy_statements import copies_of, only_reads
-from mlir_async_pipe.loops.find_loops import reads_global_memory
+from mlir_async_pipe.loops.find_loops import find_loops, reads_global_memory
 from mlir_async_pipe.loops.needed_statements import with_producers
 from mlir_async_pipe.loops.statements import read_body
-from mlir_async_pipe.schedule.guarded_stores import simplify_guards
-from mlir_async_pipe.schedule.tile_copies import write_tile_copies
+from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 
-# What goes along; what is said of a loop's own iterations (`independent`) stays.
-_HANDED = (
+# What moves; what is said of a loop's own iterations (`independent`) stays.
+_SUNK = (
     names.NUM_STAGES,
     names.STAGE_THROUGH,
     names.ISSUE,
@@ -36,23 +36,23 @@ _HANDED = (
 )
 
 
-def hand_inwards(asked: list[Operation], session: Session) -> bool:
-    """Do so with the annotated loops of a module; returns whether these may be other ones now."""
-    counted = [loop for loop in asked if names.NUM_STAGES in loop.attributes]
-    for loop in counted:
+@register(
+    "async-pipe-normalise-nests",
+    "sink num_stages into the loops inside that load, where only they do",
+)
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    asked = find_loops(module)
+    for loop in asked:
         inside = [op for op in walk_named(loop, "scf.for".__eq__) if op != loop]
-        if not any(inner in asked for inner in inside):
-            _hand_on(loop, session)
-    return bool(counted)
+        if names.NUM_STAGES in loop.attributes and not any(inner in asked for inner in inside):
+            _sink(loop, session)
 
 
-def _hand_on(loop: Operation, session: Session) -> None:
-    simplify_guards(loop)
-    write_tile_copies(loop)
+def _sink(loop: Operation, session: Session) -> None:
     inside = list(_loops_in(loop))
     if not inside or loads_itself(loop) or not all(map(_computes, inside)):
         return
-    given = [(name, loop.attributes[name]) for name in _HANDED if name in loop.attributes]
+    given = [(name, loop.attributes[name]) for name in _SUNK if name in loop.attributes]
     names.remove(loop, [name for name, _ in given])
     session.diagnostics.remark(
         f"this loop loads nothing itself, so its '{names.NUM_STAGES}' is that of the loop inside; "
@@ -64,7 +64,7 @@ def _hand_on(loop: Operation, session: Session) -> None:
     for inner in inside:
         for name, value in given:
             inner.attributes[name] = value
-        _hand_on(inner, session)
+        _sink(inner, session)
 
 
 def loads_itself(loop: Operation) -> bool:

@@ -10,6 +10,8 @@ An op that already has a predicate gets both.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -21,7 +23,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
+from mlir_async_pipe.loops.find_loops import counted_loops
 from mlir_async_pipe.loops.transactions import operand, operand_number
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 
@@ -73,3 +78,12 @@ def _add_predicate(op: Operation, condition: Value) -> None:
         sizes = [*list(ir.DenseI32ArrayAttr(attributes[_SIZES]))[:-1], 1]
         attributes[_SIZES] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     again(op, [*op.operands, condition], attributes=attributes)
+
+
+@register(
+    "async-pipe-normalise-predicates",
+    "give tensor copies the condition of their branch as predicate",
+)
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    for loop in counted_loops(module):
+        predicate_transactions(loop)

@@ -30,7 +30,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.loops.copy_statements import copied_load, fills_workgroup, reads_global
+from mlir_async_pipe.loops.find_loops import counted_loops
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses
 
 
@@ -155,3 +158,9 @@ def _slice(values: list[Value], condition: Operation) -> list[Operation]:
             found.append(op)
             needed.update(op.operands)
     return found[::-1]
+
+
+@register("async-pipe-normalise-guards", "write guarded copies as copies of guarded loads")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    for loop in counted_loops(module):
+        simplify_guards(loop)

@@ -1,6 +1,6 @@
 // Slots that the loop counts itself go: it gets as many versions as its stages need.
 // RUN: async-pipe-opt %S/../../examples/handwritten/gemm_two_slots.mlir --async-pipe-check=chip=sm_80 --report=text -o /dev/null 2>&1 | FileCheck %s --check-prefix=GIVEN
-// RUN: async-pipe-opt %s --split-input-file --async-pipe-schedule --verify-diagnostics | FileCheck %s
+// RUN: async-pipe-opt %s --split-input-file --async-pipe-normalise --async-pipe-schedule --verify-diagnostics | FileCheck %s
 // RUN: async-pipe-opt %s --split-input-file --async-pipe=chip=sm_80 | FileCheck %s --check-prefix=PIPE
 
 // GIVEN: gemm_two_slots 7 0 0

@@ -36,6 +36,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.loops.annotations import NUM_STAGES
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.affine_expressions import Place, results_of
 from mlir_async_pipe.vocabulary.pure_ops import is_pure
 
@@ -203,3 +205,8 @@ def _replace(op: Operation, made: Operation) -> None:
     for old, new in zip(op.results, made.results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
+
+
+@register("async-pipe-normalise-affine", "write annotated loops of affine as scf.for")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    write_affine_loops(module)

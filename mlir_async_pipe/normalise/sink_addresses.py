@@ -28,7 +28,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.flow.algorithms import post_order
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.transactions import has_transactions, operand
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import memref_behind, root_of
 from mlir_async_pipe.vocabulary import is_pure, use_of
@@ -141,3 +144,11 @@ def _write_address(op: Operation) -> None:
     pointer = write.cast(POINTER_OF_ADDRESS, number, op.results[0].type)
     op.results[0].replace_all_uses_with(pointer)
     op.erase()
+
+
+@register(
+    "async-pipe-normalise-addresses", "compute the addresses of tiles in the loop that fills them"
+)
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    for loop in find_loops(module):
+        sink_addresses(loop)

@@ -33,12 +33,15 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.loops.find_loops import find_loops
 from mlir_async_pipe.loops.transactions import (
     has_transactions,
     mbarrier_pointer,
     operand,
     operand_number,
 )
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.integer_ops import integer_constant
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.linear import Arithmetic
@@ -251,3 +254,8 @@ def _parity(op: Operation, write: IntegerWriter) -> Value:
     if made is not None and widened and str(made.operands[0].type) == "i1":
         return made.operands[0]
     return write.cast("arith.trunci", phase, ir.IntegerType.get_signless(1, op.context))
+
+
+@register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    raise_mbarriers(find_loops(module))

@@ -25,6 +25,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, constant, create, walk_named
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.bindings.type_classes import as_kind
+from mlir_async_pipe.loops.find_loops import counted_loops
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.values.memory_roots import root_of
 
@@ -111,3 +114,9 @@ def _looped(
         indices.append(block.arguments[0])
         ip = before(create("scf.yield", ip=ir.InsertionPoint(block), loc=place))
     yield ip, indices
+
+
+@register("async-pipe-normalise-tile-copies", "write copies of tiles as loads and stores of rows")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    for loop in counted_loops(module):
+        write_tile_copies(loop)
