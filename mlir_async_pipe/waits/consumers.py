@@ -20,11 +20,9 @@ from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
-from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, balance, is_reached
-from mlir_async_pipe.waits.balance_path import Paths
+from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, Paths, balance, is_reached
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
-from mlir_async_pipe.waits.witnesses.trail import Places
 from mlir_async_pipe.waits.younger_groups import MOST_HELD, UNIT, Worth, YoungerGroups
 
 
@@ -39,8 +37,7 @@ def consumer_records(analysis: Analysis, session: Session) -> list[tuple[Item, W
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
         handed = _Handed(analysis, queue, mine)
-        places: Places = {}
-        paths = Paths(handed.heads, places)
+        paths = Paths(handed.heads)
         for item in filter(partial(is_reached, handed.heads), mine):
             found[item] = handed.record(item, paths)
             handed.tell(item, found[item], session)

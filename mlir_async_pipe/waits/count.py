@@ -21,10 +21,10 @@ from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
-from mlir_async_pipe.waits.algebra.solve import Solution
-from mlir_async_pipe.waits.graph import events
-from mlir_async_pipe.waits.graph.correlation import MOST_CONDITIONS, Correlations, batches
-from mlir_async_pipe.waits.graph.token_values import TokenValues
+from mlir_async_pipe.waits import events
+from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
+from mlir_async_pipe.waits.solve import Solution
+from mlir_async_pipe.waits.token_values import TokenValues
 
 
 @dataclass(eq=False, slots=True)
@@ -79,8 +79,8 @@ class Analysis:
                 self.with_numbers.append(item)
         self.values.follow()
 
-    def count(self) -> list[Counted]:
-        """The exact count of every token wait, in textual order."""
+    def count(self, witnesses: bool = False) -> list[Counted]:
+        """The exact count of every token wait, in textual order; `witnesses`: with its path."""
         counted: list[Counted] = []
         # Queues are told apart by identity: hashing one takes as long as all else here.
         queues: dict[int, list[Item]] = {}
@@ -91,20 +91,21 @@ class Analysis:
             if queue is None:
                 counted += [Counted(item, 0, None) for item in waits]
             else:
-                counted += self._count_queue(events.collect(self.graph, self.values, queue, waits))
+                happening = events.collect(self.graph, self.values, queue, waits)
+                counted += self._count_queue(happening, witnesses)
         counted.sort(key=attrgetter("item.position"))
         return counted
 
-    def _count_queue(self, happening: events.Events) -> list[Counted]:
+    def _count_queue(self, happening: events.Events, witnesses: bool) -> list[Counted]:
         correlations = Correlations(happening, self.conditions)
         if not correlations.any:
-            solution = Solution(happening, self.conditions)
+            solution = Solution(happening, self.conditions, witnesses=witnesses)
             count_of = solution.counts.get
             return [Counted(wait, count_of(wait), solution) for wait in happening.waits]
         counted: list[Counted] = []
         wanted = {wait: correlations.of(wait) for wait in happening.waits}
         for tracked, waits in batches(wanted):
-            solution = Solution(happening, self.conditions, tracked)
+            solution = Solution(happening, self.conditions, tracked, witnesses)
             for wait in waits:
                 limited = len(wanted[wait]) > MOST_CONDITIONS
                 counted.append(Counted(wait, solution.counts.get(wait), solution, limited))

@@ -60,7 +60,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
         # Both go by the reasons of the counts, which witnesses give.
         session = dataclasses.replace(session, witnesses=True)
     analysis = Analysis(module_op.operation, target)
-    counted = analysis.count()
+    counted = analysis.count(session.witnesses or options.check)
     with_operands = waits_with_count_operands(analysis.with_numbers)
     taken = consumer_records(analysis, session)
     check_depths(analysis, session)

@@ -13,7 +13,6 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
-from mlir_async_pipe.waits.witnesses.witness import Witness
 
 
 def write_counts(
@@ -68,8 +67,8 @@ def describe(wait: Counted, given: int | None, largest: int, session: Session) -
     return WaitRecord(
         Place.at(item.op.location),
         "" if item.queue is None else item.queue.name,
-        min(largest, max(0, count or 0)),
-        None if count is None else max(-1, count),
+        min(largest, max(0, int(count or 0))),
+        None if count is None else max(-1, int(count)),
         given,
         *(explain(wait) if session.witnesses else ()),
     )
@@ -81,14 +80,13 @@ def explain(wait: Counted) -> tuple[str, tuple[WitnessStep, ...]]:
         return "dynamic-queue", ()
     if wait.count is None:
         return "unreachable", ()
-    witness = Witness(wait.solution, wait.item)
-    reason = witness.reason
+    reason, steps = wait.solution.witness(wait.item)
     if wait.count < 0:
         if reason in ("exact", "newest-group"):
             reason = "uncommitted-copy"
     elif wait.limited:
         reason = "correlation-limit"
-    return reason, witness.steps
+    return reason, steps
 
 
 def _leave_reason(op: Any, record: WaitRecord) -> None:

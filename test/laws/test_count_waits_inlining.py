@@ -1,6 +1,6 @@
 """The law of inlining, on the random programs with calls.
 
-Covers: waits/algebra/summaries.py, waits/algebra/passages.py
+Covers: waits/summaries.py, waits/passages.py
 """
 
 import pytest

@@ -1,9 +1,7 @@
 """The law of the count pass: equal to the minimum over all paths, found by enumeration.
 
-Covers: waits/algebra/solve.py, waits/algebra/block_search.py, waits/algebra/loop_passages.py,
-waits/algebra/count_rows.py, waits/algebra/carried.py,
-waits/graph/correlation.py, waits/graph/truth_scopes.py, waits/witnesses/witness.py,
-waits/witnesses/way_back.py, waits/witnesses/way_back_loops.py, waits/witnesses/passing.py
+Covers: waits/solve.py, waits/block_search.py, waits/summaries.py, waits/minplus.py,
+waits/correlation.py, waits/witness_paths.py
 """
 
 from __future__ import annotations

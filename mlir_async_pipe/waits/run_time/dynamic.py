@@ -29,11 +29,10 @@ from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
-from mlir_async_pipe.waits.algebra.count_rows import FOREVER
 from mlir_async_pipe.waits.balance import balance
+from mlir_async_pipe.waits.correlation import sources_of
 from mlir_async_pipe.waits.count import Analysis
-from mlir_async_pipe.waits.graph.correlation import sources_of
-from mlir_async_pipe.waits.graph.token_values import Def
+from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.run_time.group_numbers import Event, GroupNumbers
 from mlir_async_pipe.waits.run_time.possible_counts import (
@@ -44,6 +43,7 @@ from mlir_async_pipe.waits.run_time.possible_counts import (
 )
 from mlir_async_pipe.waits.ssa.carry import can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.token_values import Def
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")

@@ -1,7 +1,7 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
 Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/verify.py,
-waits/graph/events.py, flow/kept_ops.py, waits/graph/token_values.py,
+waits/events.py, flow/kept_ops.py, waits/token_values.py,
 flow/conditions.py, flow/layout.py, vocabulary/queues.py
 """
 

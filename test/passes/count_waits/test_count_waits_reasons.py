@@ -1,6 +1,6 @@
 """Each reason code, and that doing what its text says raises the count.
 
-Covers: waits/reasons.py, waits/witnesses/trail.py, docs/exact-counts.md
+Covers: waits/reasons.py, waits/witness_paths.py, docs/exact-counts.md
 """
 
 import pytest

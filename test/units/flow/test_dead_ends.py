@@ -1,7 +1,7 @@
 """A region that ends where control never comes is left by no engine: not by the graph of the
 counts, nor that of the checker, nor by `origins`.
 
-Covers: flow/frames.py, flow/flow_graph.py, flow/origins.py, waits/algebra/summaries.py,
+Covers: flow/frames.py, flow/flow_graph.py, flow/origins.py, waits/summaries.py,
 checker/kernel_flow.py
 """
 

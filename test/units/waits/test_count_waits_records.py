@@ -15,7 +15,7 @@ from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.algebra.summaries import Summaries
+from mlir_async_pipe.waits.summaries import Summaries
 
 LOOPS = """
   %a = GROUP

@@ -10,16 +10,18 @@ only adds paths and so can only make the count smaller.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlir_async_pipe.flow.conditions import Conditions, Literal
+from mlir_async_pipe.flow.conditions import Assumption, Conditions, Literal
 from mlir_async_pipe.flow.items import END, Frame, Item, Node
 from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
-from mlir_async_pipe.waits.graph.events import Events
-from mlir_async_pipe.waits.graph.token_values import TokenValues
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.token_values import TokenValues
 
 MOST_CONDITIONS = 8
 
@@ -218,3 +220,63 @@ def batches(wanted: dict[Item, list[int]]) -> list[tuple[frozenset[int], list[It
         else:
             made.append((needed, waits))
     return made
+
+
+# -- which of them are known where -----------------------------------------------------------------------
+
+Key = tuple[bool, ...]
+"""The truths of the conditions that a frame sees from outside."""
+
+
+class Scopes:
+    """The scopes of the conditions in `tracked`.
+
+    `free` are those that a frame sees from outside, `local` those that it defines.
+    """
+
+    def __init__(self, conditions: Conditions, tracked: frozenset[int]) -> None:
+        self.tracked = tracked
+        self.local: dict[Frame, tuple[int, ...]] = {}
+        free: dict[Frame, set[int]] = {}
+        for number in sorted(tracked):
+            condition = conditions.all[number]
+            home = condition.home.frame
+            self.local[home] = (*self.local.get(home, ()), number)
+            for site in condition.sites:
+                frame = site.frame
+                while frame is not home and number not in free.setdefault(frame, set()):
+                    free[frame].add(number)
+                    assert frame.item.node is not None
+                    frame = frame.item.node.frame
+        self.free = {frame: tuple(sorted(numbers)) for frame, numbers in free.items() if numbers}
+
+    def keys(self, frame: Frame) -> Sequence[Key]:
+        """All assumptions about what a frame sees from outside."""
+        free = self.free.get(frame)
+        return list(itertools.product((False, True), repeat=len(free))) if free else ((),)
+
+    def assumption(self, frame: Frame, key: Key) -> Assumption:
+        """The assumption behind a key of a frame."""
+        return dict(zip(self.free[frame], key, strict=True)) if key else {}
+
+    def key(self, frame: Frame, assumption: Assumption) -> Key:
+        """The part of an assumption that a frame sees."""
+        free = self.free.get(frame)
+        return tuple([assumption[number] for number in free]) if free else ()
+
+    def seen(self, frame: Frame, assumption: Assumption) -> Key:
+        """The part of an assumption that the blocks of a frame see."""
+        if not self.tracked:
+            return ()
+        numbers = (*self.free.get(frame, ()), *self.local.get(frame, ()))
+        return tuple([assumption[number] for number in numbers])
+
+    def choices(self, frame: Frame, assumption: Assumption) -> Sequence[Assumption]:
+        """The assumption with every truth of the conditions that a frame itself defines."""
+        local = self.local.get(frame)
+        if not local:
+            return (assumption,)
+        return [
+            {**assumption, **dict(zip(local, values, strict=True))}
+            for values in itertools.product((False, True), repeat=len(local))
+        ]

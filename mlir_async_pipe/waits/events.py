@@ -13,7 +13,7 @@ from mlir_async_pipe.flow.algorithms import components, post_order
 from mlir_async_pipe.flow.flow_graph import FlowGraph
 from mlir_async_pipe.flow.items import Frame, Item, Node
 from mlir_async_pipe.vocabulary import Queue
-from mlir_async_pipe.waits.graph.token_values import Def, TokenValues
+from mlir_async_pipe.waits.token_values import Def, TokenValues
 
 Event = Item | Def
 by_position = attrgetter("position")
@@ -60,7 +60,10 @@ class Events:
     def _may_commit(self, item: Item) -> bool:
         if item.kind == "commit":
             return item.queue is self.queue
-        return item.kind == "call" or self.commits_in(item)
+        if item.kind == "call":
+            known = item.callee is not None and item not in self.recursive
+            return self.queue.scope == "thread" or not known
+        return self.commits_in(item)
 
 
 def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Item]) -> Events:

@@ -1,0 +1,484 @@
+"""Summarises blocks, regions and functions: how groups and tokens pass through them.
+
+    straight line    each commit adds 1 to the cost of every token in sight
+    branch           elementwise minimum
+    for, T trips     A^T on the carried values; any number of trips: A*, the star
+    while            region 0, and while its condition holds region 1 and region 0 again
+    blocks           Dijkstra's search on (block, token value)
+    call             what the callee's summary says
+
+Everything is made once for each assumption on the correlated conditions that a frame sees.
+Frames are summarised inner before outer by the caller, so nothing here recurses.
+
+This is the min-plus algebra (`minplus`), but no domain of `flow.solver`, for two reasons. A worth
+would hold a row for every token: in a line of n tokens n rows at each of n points, where here a
+row is made for what is read. And what is summarised depends on the truth of the correlated
+conditions outside. Where witnesses are wanted, costs are paths (`witness_paths`): each says what it passes
+as it is added.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from mlir_async_pipe.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.waits import block_search
+from mlir_async_pipe.waits.correlation import Key
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.minplus import (
+    CEILING,
+    CROSSING,
+    FOREVER,
+    FRESH,
+    FRESH_ROW,
+    NO_ROW,
+    Columns,
+    Row,
+    State,
+    compose,
+    first_slots,
+    least,
+    once,
+    resolved,
+    shifted,
+    turn,
+)
+from mlir_async_pipe.waits.passages import BlockPassage, Blocks, Line, Loop, Passage
+from mlir_async_pipe.waits.token_values import Def
+from mlir_async_pipe.waits.witness_paths import Step
+
+CROSSING_ROW: Row = {FRESH: CROSSING}
+
+# How many of the last iterations of a long loop a path shows one by one.
+SHOWN_ITERATIONS = 16
+
+
+class Summaries(Blocks):
+    """All summaries of one queue under the conditions in `tracked`."""
+
+    def __init__(
+        self, events: Events, conditions: Conditions, tracked: frozenset[int], tells: bool
+    ) -> None:
+        super().__init__(events, conditions, tracked, tells)
+        self.passages: dict[tuple[Frame, Key], Passage] = {}
+        self._loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
+        self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
+
+    # -- one block ---------------------------------------------------------------------
+
+    def block(self, node: Node, assumption: Assumption) -> BlockPassage:
+        """The passage through one block; nested frames are summarised already."""
+        key = (node, self.scopes.seen(node.frame, assumption))
+        found = self._blocks.get(key)
+        if found is None:
+            found = self._blocks[key] = self._pass_block(node, assumption)
+        return found
+
+    def _pass_block(self, node: Node, assumption: Assumption) -> BlockPassage:
+        events = self.events.of.get(node, ())
+        telling = self.events.telling(node) if self.tells else None
+        line = Line(events, assumption, telling)
+        passage = BlockPassage(line)
+        before, defined, waits = line.before, passage.defined, passage.waits
+        queue = self.events.queue
+        cost = 0
+        for number, event in enumerate(events):
+            before.append(cost)
+            if not isinstance(event, Item):
+                defined[event.number] = self._define(event, passage, number), number + 1
+            elif event.kind == "commit":
+                mine = event.queue is queue
+                cost += mine
+                if event.results:
+                    row = FRESH_ROW if mine else CROSSING_ROW
+                    if telling is not None:
+                        row = {FRESH: self._commit(event, row[FRESH])}
+                    defined[event.results[0]] = row, number + 1
+            elif event.kind == "wait":
+                waits.append((event, number))
+            else:
+                at = passage.at
+                passage.reads[event] = {value: at(value, number) for value in self._read_by(event)}
+                through = self._through(event, passage)
+                cost += int(through.cost)
+                if cost >= FOREVER:
+                    break
+                for place, value in event.results.items():
+                    defined[value] = through.results.get(place, NO_ROW), number + 1
+        before.append(cost)
+        passage.cost = min(cost, FOREVER)
+        return passage
+
+    def _commit(self, item: Item, cost: int) -> int:
+        if item.queue == self.events.queue:
+            return self.origin(cost, "the awaited group is committed", item.op)
+        if item.queue is None:
+            what, reason = "the group is committed to an unknown queue", "dynamic-queue"
+        else:
+            what, reason = "the group is committed to another queue", "queue-mismatch"
+        return self.origin(cost, what, item.op, reason)
+
+    def _define(self, found: Def, passage: BlockPassage, number: int) -> Row:
+        if found.kind == "cast":
+            return passage.at(found.sources[0], number)
+        if found.kind == "copy":
+            # The copy belongs to the next group, so one group less has followed its group.
+            return {FRESH: self.origin(-1, "the awaited copy is issued", found.op)}
+        if found.kind == "unknown":
+            return {FRESH: self.from_elsewhere("the token comes from '{}'", found.op)}
+        literal = self.conditions.literal(found.condition, found, found.node)
+        value = literal if isinstance(literal, bool) else literal.under(passage.line.assumption)
+        sides = (True, False) if value is None else (value,)
+        return least(
+            shifted(
+                passage.at(found.sources[0 if side else 1], number),
+                self.said(0, f"'{{}}' takes its {str(side).lower()} value", found.op),
+            )
+            for side in sides
+        )
+
+    def _read_by(self, item: Item) -> set[int]:
+        """The token values that an op with frames, or a call, reads where it stands."""
+        read = set(item.operands.values())
+        for frame in item.frames:
+            read |= frame.captured
+        return read
+
+    # -- one op with frames, or a call -------------------------------------------------
+
+    def passage(self, frame: Frame, assumption: Assumption) -> Passage:
+        """The summary of a frame; a region without blocks is passed at no cost."""
+        if not frame.nodes:
+            return Passage(0, {})
+        return self.passages[frame, self.scopes.key(frame, assumption)]
+
+    def _through(self, item: Item, block: BlockPassage) -> Passage:
+        """How groups and tokens pass through an item, in the terms of the block around it."""
+        reads, assumption = block.reads[item], block.line.assumption
+        if item.kind == "call":
+            return self._through_call(item, reads)
+        if item.is_boundary:
+            foreign = self.origin(
+                self.foreign, "the token comes from '{}'", item.op, "unknown-origin"
+            )
+            return Passage(0, {number: {FRESH: foreign} for number in item.results})
+        if item.row.flow == "for":
+            return self._through_for(item, block)
+        if item.row.flow == "while":
+            return self._through_while(item, block)
+        frames = (
+            self.conditions.frames(item, assumption) if item.row.flow == "branch" else item.frames
+        )
+        passages = [(self.into(item, frame), self.passage(frame, assumption)) for frame in frames]
+        return Passage(
+            min(passage.cost for _, passage in passages),
+            {
+                number: least(
+                    compose(_after(into, passage.results.get(number, NO_ROW)), reads)
+                    for into, passage in passages
+                )
+                for number in item.results
+            },
+        )
+
+    def into(self, item: Item, frame: Frame) -> int:
+        """The step into one region of a branch."""
+        if not self.tells or item.row.flow != "branch":
+            return 0
+        side = ("then", "else")[frame.number] if len(item.frames) == 2 else str(frame.number)
+        others = [node for other in item.frames if other is not frame for node in other.nodes]
+        reason = "conditional-commit" if any(map(self.events.telling, others)) else None
+        return self.said(0, f"'{{}}' runs its region '{side}'", item.op, reason)
+
+    def _through_call(self, item: Item, reads: dict[int, Row]) -> Passage:
+        callee, op = item.callee, item.op
+        found = None
+        if callee is not None and item not in self.events.recursive:
+            found = self.passages.get((callee.frames[0], ()))
+        if callee is None or found is None:
+            why = "unknown-call" if callee is None else "recursive-call"
+            foreign = self.from_elsewhere("the token comes from a call", op, why)
+            return Passage(0, {number: {FRESH: foreign} for number in item.results})
+        given = {
+            argument: reads[item.operands[number]]
+            for number, argument in callee.frames[0].entry.arguments.items()
+            if number in item.operands
+        }
+        own = self.events.queue.scope == "thread"
+        results = {
+            number: self._handed_back(op, found.results.get(number, NO_ROW), given, own)
+            for number in item.results
+        }
+        return Passage(int(found.cost) if own else 0, results)
+
+    def _handed_back(self, op: object, row: Row, given: dict[int, Row], own: bool) -> Row:
+        """A token that a callee hands back: of the caller's, or of a group that the callee commits.
+        `own`: the marks of a callee count here."""
+        back = "the callee hands the token back"
+        rows = [
+            shifted(given[source], self.said(int(cost) if own else 0, back, op))
+            for source, cost in row.items()
+            if source != FRESH and (own or source in given)
+        ]
+        if FRESH in row or not (own or rows):
+            what = "the awaited group is committed by the callee"
+            if own:
+                made = self.origin(0, what, op)
+                made += self.said(int(row[FRESH]), "after it the callee commits", op)
+            else:
+                made = self.origin(
+                    self.foreign, what, op, "function-scope" if self.foreign else None
+                )
+            rows.append({FRESH: made})
+        return least(rows)
+
+    # -- loops ---------------------------------------------------------------------------
+
+    def _through_for(self, item: Item, block: BlockPassage) -> Passage:
+        trips = item.trips
+        loop = self.loop(item, block.line.assumption)
+        states = loop.states(block.reads[item])
+        if trips is None:
+            states = self._any_number(item, block, loop, states)
+        else:
+            states = {
+                source: self._exactly(item, loop, state, trips) for source, state in states.items()
+            }
+        results: dict[int, Row] = {}
+        for number in item.results:
+            argument = loop.arguments[number]
+            results[number] = {
+                source: state[argument] for source, state in states.items() if argument in state
+            }
+        body = self.passage(item.frames[0], block.line.assumption)
+        return Passage(_times(trips or 0, body.cost), results)
+
+    def _any_number(
+        self,
+        item: Item,
+        block: BlockPassage,
+        loop: Loop,
+        states: dict[int, State],
+        most: int | None = None,
+    ) -> dict[int, State]:
+        """The cheapest states after any number of iterations up to `most`."""
+        passed = {source: loop.up_to(state, most) for source, state in states.items()}
+        if not self.tells:
+            if most is None:
+                block.turns[item] = passed
+            return passed
+        reason = "zero-trip-loop" if self.events.commits_in(item) else None
+        never = self.said(0, "'{}' does not run at all", item.op, reason)
+        return {
+            source: {
+                slot: cost + never if _stayed(slot, cost, states[source]) else cost
+                for slot, cost in state.items()
+            }
+            for source, state in passed.items()
+        }
+
+    def _exactly(self, item: Item, loop: Loop, state: State, trips: int) -> State:
+        """The state after exactly so many iterations; a path shows the last ones."""
+        if not self.tells:
+            return turn(loop.columns, state, trips)
+        if trips == 0:
+            none = self.said(0, "'{}' has no iteration", item.op)
+            return {slot: cost + none if slot else cost for slot, cost in state.items()}
+        if trips > SHOWN_ITERATIONS:
+            state = self._skip(item, loop, state, trips - SHOWN_ITERATIONS)
+        for _ in range(min(trips, SHOWN_ITERATIONS) - 1):
+            state = once(loop.columns, state)
+        return once(loop.last, state)
+
+    def _skip(self, item: Item, loop: Loop, state: State, iterations: int) -> State:
+        """The state after so many iterations, which are one step of its paths."""
+        plain = {
+            target: {source: int(cost) for source, cost in column.items()}
+            for target, column in loop.columns.items()
+        }
+        start = {slot: int(cost) for slot, cost in state.items()}
+        first = first_slots(plain, start, iterations)
+        what = f"{iterations} more iterations of '{{}}'"
+        found = {FRESH: 0} if FRESH in state else {}
+        for slot, cost in turn(plain, start, iterations).items():
+            source = first[slot]
+            if slot == FRESH:
+                continue
+            if source == FRESH:
+                made = "the awaited group is committed in one of them"
+                found[slot] = self.origin(0, made, item.op) + self.said(cost, what, item.op)
+            else:
+                found[slot] = state[source] + self.said(cost - start[source], what, item.op)
+        return found
+
+    def _through_while(self, item: Item, block: BlockPassage) -> Passage:
+        goes_on = self.goes_on(item, block.line.assumption)
+        if goes_on is True:
+            return Passage(FOREVER, {})
+        before = self.before_condition(item, block.line.assumption, False)
+        loop = self.loop(item, block.line.assumption)
+        states = loop.states(block.reads[item])
+        most = None if goes_on is None else 0
+        states = self._any_number(item, block, loop, states, most)
+        results: dict[int, Row] = {}
+        for source, state in states.items():
+            for number in item.results:
+                cost = resolved(before.results.get(number, NO_ROW), state)
+                if cost is not None:
+                    results.setdefault(number, {})[source] = cost
+        return Passage(before.cost, results)
+
+    def goes_on(self, item: Item, assumption: Assumption) -> bool | None:
+        """What the condition of an scf.while is known to be: always, never, or open (None)."""
+        literal = self.conditions.while_literal(item)
+        return literal if isinstance(literal, bool) else literal.under(assumption)
+
+    def before_condition(self, item: Item, assumption: Assumption, holds: bool) -> Passage:
+        """The passage through the first region of an scf.while whose condition then holds, or
+        does not; a condition that the region itself computes decides in it as well."""
+        literal = self.conditions.while_literal(item)
+        choices = self.scopes.choices(item.frames[0], assumption)
+        if not isinstance(literal, bool):
+            choices = [choice for choice in choices if literal.under(choice) in (None, holds)]
+        return self._through_block(item.frames[0], choices)
+
+    def loop(self, item: Item, assumption: Assumption) -> Loop:
+        """The carried values of a loop, and how they move in one iteration."""
+        key = self.scopes.key
+        truths = tuple([key(frame, assumption) for frame in item.frames])
+        found = self._loops.get((item, truths))
+        if found is None:
+            found = self._loops[item, truths] = self._make_loop(item, assumption)
+        return found
+
+    def _make_loop(self, item: Item, assumption: Assumption) -> Loop:
+        first = item.frames[0]
+        offset = first.first_carried
+        arguments = {place - offset: value for place, value in first.nodes[0].arguments.items()}
+        given = item.operands
+        start = {value: given[n] for n, value in arguments.items() if n in given}
+        kept = first.captured
+        if item.row.flow == "for":
+            body = self.passage(first, assumption)
+            cost, moved = body.cost, body.results
+        elif self.goes_on(item, assumption) is False:
+            cost, moved = FOREVER, {}
+        else:
+            kept = kept | item.frames[1].captured
+            cost, moved = self._both_regions(item, assumption, kept)
+        last: Columns = {}
+        columns: Columns = {}
+        if cost < FOREVER:
+            over = self.said(int(cost), "one iteration of '{}' passes", item.op)
+            last = {value: {value: over} for value in kept}
+            for number, value in arguments.items():
+                last[value] = moved.get(number, NO_ROW)
+            again = self.said(0, "next iteration of '{}'", item.op)
+            columns = {value: shifted(row, again) for value, row in last.items()} if again else last
+            last[FRESH] = columns[FRESH] = FRESH_ROW
+        return Loop(columns, last, arguments, start, kept)
+
+    def _both_regions(
+        self, item: Item, assumption: Assumption, kept: set[int]
+    ) -> tuple[int, dict[int, Row]]:
+        """One iteration of an scf.while: its cost, and the rows of what its end hands on."""
+        second = item.frames[1]
+        body = self.before_condition(item, assumption, True)
+        after = self.passage(second, assumption)
+        holds = self.said(int(body.cost), "the condition holds", item.op)
+        inside = {value: {value: holds} for value in kept} | {
+            value: body.results.get(place, NO_ROW)
+            for place, value in second.entry.arguments.items()
+        }
+        moved = {number: compose(row, inside) for number, row in after.results.items()}
+        return min(FOREVER, body.cost + after.cost), moved
+
+    # -- one frame ---------------------------------------------------------------------
+
+    def summarise(self, frame: Frame) -> None:
+        """Make the passages of a frame whose inner frames are summarised.
+
+        What passes through a function matters to its callers only.
+        """
+        if frame.item.is_boundary and frame.item not in self.events.called:
+            return
+        for key in self.scopes.keys(frame):
+            assumption = self.scopes.assumption(frame, key)
+            if len(frame.nodes) == 1:
+                passage = self._through_block(frame, self.scopes.choices(frame, assumption))
+            else:
+                passage = block_search.passage(self, frame, assumption)
+            self.passages[frame, key] = passage
+
+    def _through_block(self, frame: Frame, choices: Sequence[Assumption]) -> Passage:
+        """The passage through a frame of one block, under any of some assumptions."""
+        node = frame.entry
+        if not node.exits:
+            return Passage(FOREVER, {})
+        if len(choices) == 1:
+            block = self.block(node, choices[0])
+            return Passage(block.cost, {n: block.end(value) for n, value in node.leaving.items()})
+        passages = [self.block(node, choice) for choice in choices]
+        return Passage(
+            min(passage.cost for passage in passages),
+            {
+                number: least(passage.end(value) for passage in passages)
+                for number, value in node.leaving.items()
+            },
+        )
+
+    # -- what a path passes in a block ---------------------------------------------------
+
+    def passed(self, part: tuple[Line, int, int]) -> Iterator[Step]:
+        """The steps between two events of a block, the youngest first."""
+        line, first, last = part
+        telling = line.telling
+        assert telling is not None
+        for number in reversed(telling[bisect_left(telling, first) : bisect_left(telling, last)]):
+            item = line.events[number]
+            assert isinstance(item, Item)
+            groups = line.before[number + 1] - line.before[number]
+            if item.kind == "commit":
+                yield "a younger group is committed", item.op, None, 1
+            elif item.kind == "call":
+                yield *self._past_call(item), groups
+            elif item.is_boundary:
+                yield "'{}' is passed: 0 groups", item.op, "crosses-parallel", 0
+            else:
+                reason = self._why_so_few(item, line.assumption, groups)
+                yield "past '{}'", item.op, reason, groups
+
+    def _past_call(self, item: Item) -> tuple[str, object, str | None]:
+        if item.callee is None:
+            return "a call that may commit groups", item.op, "unknown-call"
+        if item in self.events.recursive:
+            return "a call in a cycle of calls", item.op, "recursive-call"
+        return "a call", item.op, None
+
+    def _why_so_few(self, item: Item, assumption: Assumption, groups: int) -> str | None:
+        """Why an op with regions may commit no more groups."""
+        if item.row.flow == "while" or (item.row.flow == "for" and item.trips is None):
+            return "zero-trip-loop"
+        costs = [self.passage(frame, assumption).cost for frame in item.frames]
+        if item.row.flow == "for":
+            return "conditional-commit" if item.trips and costs[0] == 0 else None
+        return "conditional-commit" if groups < max(costs) or groups == 0 else None
+
+
+def _after(earlier: int, row: Row) -> Row:
+    """The row of a path that something comes before."""
+    return {source: earlier + cost for source, cost in row.items()} if earlier else row
+
+
+def _stayed(slot: int, cost: int, start: State) -> bool:
+    """Whether no iteration is on the path to a slot: then it is the very path from the start."""
+    return slot != FRESH and cost is start.get(slot)
+
+
+def _times(trips: int, cost: int) -> int:
+    """The cost of `trips` passes."""
+    if trips == 0 or cost == 0:
+        return 0
+    return FOREVER if cost >= FOREVER else min(CEILING, trips * int(cost))

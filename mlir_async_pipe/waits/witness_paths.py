@@ -1,0 +1,140 @@
+"""A number of groups that remembers the path on which they were committed: the witness of a count.
+
+    counts are added along a path, and compared where paths meet
+    3 + 1 = 4               plain numbers: the count alone
+    Path(3) + Path(1)       the count, and the steps of the path that was kept
+
+A search for counts adds and compares, nothing else, so one search gives the counts alone or with
+their witnesses. A sum of paths holds its two parts and copies nothing; a witness is read from its
+end, and only as many steps as it shows. A path without groups may have steps: it is never left out
+of a sum as 0 is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.records import WitnessStep
+
+# A witness of a real kernel has 3 to 10 steps; longer ones are cut between wait and origin.
+MOST_STEPS = 24
+
+# The more a reason explains, the lower its bit.
+_CODES = tuple(REASONS)
+_BITS: dict[str | None, int] = {code: 1 << number for number, code in enumerate(_CODES)}
+_BITS[None] = 0
+
+Step = tuple[str, Any, str | None, int]
+"""(what happens, where {} is the name of the op; the op; why this keeps the count low, or None; the
+groups to show)"""
+
+
+class Path(int):
+    """So many groups: the sum of two paths, one step, or a stretch of several ones.
+
+    `steps` counts them, `shown` are the groups on them, `reasons` the bits of what they say and
+    `origin` is the step that a sum begins with.
+    """
+
+    first: Path
+    later: Path | None = None
+    origin: Path | None = None
+    step: Step | None = None
+    stretch: Any = None
+    steps: int
+    shown: int
+    reasons: int = 0
+
+    def __add__(self, later: int) -> Path:
+        if later.__class__ is Path:
+            return _sum(self, later)
+        return _sum(self, stretch(later, 0)) if later else self
+
+    def __radd__(self, first: int) -> Path:
+        return _sum(stretch(first, 0), self) if first else self
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _sum(first: Path, later: Any) -> Path:
+    path = int.__new__(Path, int.__add__(first, later))
+    path.first = first
+    path.later = later
+    path.origin = first if first.origin is None else first.origin
+    path.steps = first.steps + later.steps
+    path.shown = first.shown + later.shown
+    path.reasons = first.reasons | later.reasons
+    return path
+
+
+def step(
+    groups: int, what: str, op: Any, reason: str | None = None, shown: int | None = None
+) -> Path:
+    """One step; it shows its groups, or as many as are `shown`."""
+    path = int.__new__(Path, groups)
+    path.steps, path.reasons = 1, _BITS[reason]
+    path.shown = int(groups) if shown is None else shown
+    path.step = what, op, reason, path.shown
+    return path
+
+
+def stretch(groups: int, steps: int, stretch: Any = None) -> Path:
+    """So many steps that commit so many groups in all; `stretch` knows them."""
+    path = int.__new__(Path, groups)
+    path.steps, path.shown, path.stretch = steps, groups, stretch
+    return path
+
+
+class Witnesses:
+    """Reads paths. `of_stretch` gives the steps of a stretch, the youngest first."""
+
+    def __init__(self, of_stretch: Callable[[Any], Iterable[Step]] = iter) -> None:
+        self._of_stretch = of_stretch
+        # By the ids of ops, which are good as long as they are kept: hashing an op takes longer.
+        self._shown: dict[tuple[str, int, int], tuple[Any, WitnessStep]] = {}
+
+    def read(self, path: Path, *reasons: str) -> tuple[str, tuple[WitnessStep, ...]]:
+        """The code that explains most of those on a path and of `reasons`, and the steps of the path
+        in the order in which they run.
+
+        Of a long path the youngest steps are shown, and the origin; others are counted.
+        """
+        found: list[Step] = []
+        work = [path]
+        while work and len(found) < MOST_STEPS:
+            here = work.pop()
+            if here.later is not None:
+                work += here.first, here.later
+            elif here.step is not None:
+                found.append(here.step)
+            elif here.steps:
+                found += islice(self._of_stretch(here.stretch), MOST_STEPS - len(found))
+        steps = [self._show(said) for said in found]
+        left = path.steps - len(found)
+        if left:
+            origin = path if path.origin is None else path.origin
+            assert origin.step is not None
+            if left > 1:
+                groups = path.shown - origin.shown - sum(said[3] for said in found)
+                steps.append(WitnessStep(f"{left - 1} more steps", Place(), groups))
+            steps.append(self._show(origin.step))
+        bits = path.reasons
+        for reason in (*reasons, *(said[2] for said in found)):
+            bits |= _BITS[reason]
+        code = _CODES[(bits & -bits).bit_length() - 1] if bits else "exact"
+        steps.reverse()
+        return code, tuple(steps)
+
+    def _show(self, said: Step) -> WitnessStep:
+        what, op, _, groups = said
+        key = what, id(op), groups
+        found = self._shown.get(key)
+        if found is None:
+            made = WitnessStep(what.format(op.name) if "{" in what else what, Place.of(op), groups)
+            found = self._shown[key] = op, made
+        return found[1]
