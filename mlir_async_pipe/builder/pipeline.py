@@ -38,7 +38,7 @@ from mlir_async_pipe.builder.participants import (
     writer,
 )
 from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
-from mlir_async_pipe.builder.ring import Buffer, Ring, Slot, as_given, buffer_of
+from mlir_async_pipe.builder.slot_memory import Buffer, Slot, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.loops.annotations import BARRIERS
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.values.integer_writer import IntegerWriter
@@ -92,7 +92,7 @@ class Pipeline:
         self._threads = threads
         self._buffers: list[Buffer] = []
         self._protocol = Protocol(depth)
-        self._ring: Ring | None = None
+        self._ring: SlotMemory | None = None
 
     def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
         """Have a tile of this shape in each slot; `dtype` is an MLIR type or its text.
@@ -233,7 +233,7 @@ class Pipeline:
         return tuple(Slot(view, self, place) for view in self._ring.views(role))
 
     @plain_values()
-    def _new_ring(self, slots: int) -> Ring:
+    def _new_ring(self, slots: int) -> SlotMemory:
         op = kernel()
         group = None
         if self.scope != "block" and self._buffers:
@@ -245,7 +245,7 @@ class Pipeline:
                 group = write.divide(number, members), -(-total(sizes) // members)
         if self._buffers and self._shares_by_barrier and op.name != "gpu.launch":
             op.attributes[BARRIERS] = ir.UnitAttr.get()
-        return Ring(self._buffers, op, slots, group)
+        return SlotMemory(self._buffers, op, slots, group)
 
     def _sizes(self) -> tuple[int, ...]:
         return threads_of(kernel(), self._threads)

@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import source_op
 from mlir_async_pipe.builder.caller import caller, misuse
-from mlir_async_pipe.builder.ring import Slot
+from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS
 

@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, create
 from mlir_async_pipe.builder.caller import here
 from mlir_async_pipe.builder.participants import entry, thread_number
-from mlir_async_pipe.builder.ring import SPACE
+from mlir_async_pipe.builder.slot_memory import SPACE
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 # How long a try_wait sleeps at most before it looks again, in ticks.

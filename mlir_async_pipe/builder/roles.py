@@ -20,13 +20,13 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import here, located, misuse
 from mlir_async_pipe.builder.participants import kernel, threads_of
 from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
-from mlir_async_pipe.builder.ring import ROLES, Buffer, Ring, Slot, as_given, buffer_of
 from mlir_async_pipe.builder.role_barriers import Mbarriers
+from mlir_async_pipe.builder.slot_memory import ROLES, Buffer, Slot, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 # The producer has a warp of its own.
@@ -55,7 +55,7 @@ class RolePipeline:
         self._buffers: list[Buffer] = []
         self._protocol = Protocol(depth, apart=True)
         self._role: Role | None = None
-        self._ring: Ring | None = None
+        self._ring: SlotMemory | None = None
 
     def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
         """Have a tile of this shape in each slot, a multiple of 128 bytes.
@@ -172,11 +172,8 @@ class RolePipeline:
     def _next(self, role: Role) -> Value:
         """Wait for the slot that comes next; its number."""
         assert self._ring is not None
-        slot, wraps = self._ring.advance(role)
-        cell, ip, loc = self._phases[role], ir.InsertionPoint.current, here()
-        build = IntegerWriter(ip, loc)
-        phase = create("memref.load", [cell], [wraps.type], ip=ip, loc=loc).results[0]
-        create("memref.store", [build.binary("arith.xori", phase, wraps), cell], ip=ip, loc=loc)
+        slot, phase = self._ring.advance(role, self._phases[role])
+        assert phase is not None
         barriers = self._mbarriers.empty if role == "produce" else self._mbarriers.full
         self._mbarriers.wait(barriers, slot, phase)
         return slot
@@ -192,7 +189,7 @@ class RolePipeline:
             raise misuse(f"tiles that are no multiples of {ALIGNMENT} bytes", code="bad-argument")
         op = kernel()
         sizes = threads_of(op, self.consumers + WARP)
-        self._ring = Ring(self._buffers, op, self.depth, alignment=ALIGNMENT)
+        self._ring = SlotMemory(self._buffers, op, self.depth, alignment=ALIGNMENT)
         starts = zip(ROLES, (1, 0), strict=True)
         self._phases = {role: self._ring.cell("i1", start) for role, start in starts}
         self._mbarriers = Mbarriers(op, self.depth, self.consumers, sizes)

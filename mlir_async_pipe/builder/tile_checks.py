@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
 from mlir_async_pipe.builder.caller import misuse
 from mlir_async_pipe.builder.participants import writer
-from mlir_async_pipe.builder.ring import Slot
+from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.builder.windows import window
 from mlir_async_pipe.values.alignment import element_bytes
 from mlir_async_pipe.values.memory_roots import root_of

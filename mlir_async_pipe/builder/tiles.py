@@ -32,7 +32,7 @@ from mlir_async_pipe.builder.participants import (
     total,
     writer,
 )
-from mlir_async_pipe.builder.ring import Slot
+from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.builder.tile_checks import Tile, check_open, check_tile, is_tensor_map, tile_at
 from mlir_async_pipe.values.alignment import access_alignment, static_strides
 from mlir_async_pipe.values.divisors import divisor

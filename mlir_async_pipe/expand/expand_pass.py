@@ -46,7 +46,7 @@ from mlir_async_pipe.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.plan.nested import check_nested
 from mlir_async_pipe.plan.pipeline_plan import Plan
 from mlir_async_pipe.plan.ring_plan import RingPlan, plan_ring
-from mlir_async_pipe.plan.ring_sharing import Ring, share_rings
+from mlir_async_pipe.plan.ring_sharing import SharedRing, share_rings
 from mlir_async_pipe.plan.role_block import RoleBlock
 from mlir_async_pipe.plan.role_occupancy import share_registers
 from mlir_async_pipe.plan.role_plan import part_kernels
@@ -137,7 +137,7 @@ def _expand_all(
 
 def _planned(
     loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
-) -> tuple[Surroundings, list[Ring], list[tuple[Operation, Plan | None]]]:
+) -> tuple[Surroundings, list[SharedRing], list[tuple[Operation, Plan | None]]]:
     """The plans of loops of which none holds another. One that is refused for its versions goes through
     registers if its schedule leaves that open, and all are planned once more."""
     while True:
@@ -192,7 +192,7 @@ def _plan(loop: Operation, limits: Limits, session: Session, around: Surrounding
 
 def _rings(
     loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
-) -> list[Ring]:
+) -> list[SharedRing]:
     plans = []
     with unchanged():
         for loop in loops:
@@ -226,7 +226,7 @@ def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
         )
 
 
-def _expand_round(plans: list[Plan], rings: list[Ring], module: Any) -> list[int]:
+def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> list[int]:
     """Write loops of which none holds another; returns the registers that each loop of `plans`
     carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
@@ -237,9 +237,9 @@ def _expand_round(plans: list[Plan], rings: list[Ring], module: Any) -> list[int
     return carried
 
 
-def _write_rings(rings: list[Ring], rooms: Rooms) -> None:
+def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
     """Those of a kernel whose copies warps of their own issue are written together."""
-    kernels: dict[Operation, list[Ring]] = {}
+    kernels: dict[Operation, list[SharedRing]] = {}
     for ring in rings:
         roles = ring[0].roles
         kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)

@@ -26,16 +26,16 @@ from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
 KERNELS = (*FUNCTION_OPS, "gpu.launch")
-Ring = tuple[RingPlan, ...]
+SharedRing = tuple[RingPlan, ...]
 """The loops on the same mbarriers, in the order in which they stand."""
 
 
-def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) -> list[Ring]:
+def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) -> list[SharedRing]:
     """The plans by ring, with the slots of each; fewer where `limit` bytes of workgroup memory have
     no room for all of a kernel.
 
     Raises PipelineError (mbarrier-shared, not-privatisable, smem-limit)."""
-    rings: list[Ring] = []
+    rings: list[SharedRing] = []
     for plan in plans:
         loops = {other for setup in plan.setups for other in setup.sharing}
         ring = tuple(other for other in plans if other is plan or other.loop in loops)
@@ -48,7 +48,7 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
             error.loop = plan.loop
             raise
         rings.append(ring)
-    kernels: dict[Operation, list[Ring]] = {}
+    kernels: dict[Operation, list[SharedRing]] = {}
     for ring in rings:
         loop = ring[0].loop
         kernels.setdefault(enclosing(loop, KERNELS) or loop, []).append(ring)
@@ -58,7 +58,7 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
     return [fitted[ring[0].loop] for ring in rings]
 
 
-def _check_phases(ring: Ring) -> None:
+def _check_phases(ring: SharedRing) -> None:
     """All loops use all mbarriers of the ring: tile t of either is phase t div V of each, of those of its
     products, too."""
     first, *others = ring
@@ -75,7 +75,7 @@ def _named(phases: tuple[Transaction, ...] | tuple[Completion, ...]) -> set[tupl
     return {(each.barriers, each.number) for each in phases}
 
 
-def _check_tiles(ring: Ring) -> None:
+def _check_tiles(ring: SharedRing) -> None:
     """A loop that uses a tile of another one fills it, too."""
     for one, other in product(ring, ring):
         own = {buffer.root.identity for buffer in other.buffers}
@@ -93,7 +93,7 @@ def _check_tiles(ring: Ring) -> None:
                 )
 
 
-def _fitted(rings: list[Ring], limit: int | None, around: Surroundings) -> list[Ring]:
+def _fitted(rings: list[SharedRing], limit: int | None, around: Surroundings) -> list[SharedRing]:
     """The rings of a kernel, with as many slots as they need; while they do not fit, the loop that copies
     furthest ahead, the last of several rings, copies one tile less."""
     made = [_with_slots(ring) for ring in rings]
@@ -116,7 +116,7 @@ def _fitted(rings: list[Ring], limit: int | None, around: Surroundings) -> list[
         )
 
 
-def _with_slots(ring: Ring) -> Ring:
+def _with_slots(ring: SharedRing) -> SharedRing:
     versions = max(_slots(a, b) for a, b in product(ring, ring) if _may_follow(ring, a, b))
     return tuple(
         replace(
@@ -138,7 +138,7 @@ def _slots(before: RingPlan, after: RingPlan) -> int:
     return after.ahead + before.behind
 
 
-def _may_follow(ring: Ring, before: RingPlan, after: RingPlan) -> bool:
+def _may_follow(ring: SharedRing, before: RingPlan, after: RingPlan) -> bool:
     """Whether one loop, or its next execution, runs after the other one with nothing in between."""
     return ring.index(before) <= ring.index(after) or any(
         op in after.outer for op in before.outer if op.name == "scf.for"

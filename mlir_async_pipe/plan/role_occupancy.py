@@ -20,7 +20,7 @@ from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.plan.carried_registers import registers_of
 from mlir_async_pipe.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.plan.ring_plan import RingPlan
-from mlir_async_pipe.plan.ring_sharing import Ring
+from mlir_async_pipe.plan.ring_sharing import SharedRing
 from mlir_async_pipe.plan.role_block import RoleBlock
 from mlir_async_pipe.plan.role_registers import UNIT, Registers, registers_of_roles
 
@@ -28,7 +28,9 @@ from mlir_async_pipe.plan.role_registers import UNIT, Registers, registers_of_ro
 BESIDE_SUMS = 80
 
 
-def share_registers(rings: list[Ring], chip: Chip | None, around: Surroundings) -> list[Ring]:
+def share_registers(
+    rings: list[SharedRing], chip: Chip | None, around: Surroundings
+) -> list[SharedRing]:
     """The rings, with the registers of their roles by how many blocks `chip` runs at once."""
     parted: dict[Operation, list[RingPlan]] = {}
     for plan in (plan for ring in rings for plan in ring):

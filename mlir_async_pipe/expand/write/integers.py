@@ -147,42 +147,6 @@ class Integers(IntegerWriter):
         """trips >= S-1, as an i1."""
         return self.compare("uge", self.trips(), self.constant(self.last_stage, self.kind))
 
-    # -- slots --------------------------------------------------------------------------------
-
-    def slot(self, number: int) -> Value:
-        """A constant slot index."""
-        return self.constant(number, self.index)
-
-    def next_slot(self, slot: Value, versions: int) -> Value:
-        """slot + 1, back to 0 after the last version; powers of two mask instead."""
-        following = self.add(slot, self.slot(1))
-        if versions & (versions - 1) == 0:
-            return self.binary("arith.andi", following, self.slot(versions - 1))
-        wraps = self.compare("eq", following, self.slot(versions))
-        return self.select(wraps, self.slot(0), following)
-
-    def slot_before(self, slot: Value, versions: int) -> Value:
-        """slot - 1, the last version before the first; powers of two mask instead."""
-        if versions & (versions - 1) == 0:
-            last = self.slot(versions - 1)
-            return self.binary("arith.andi", self.add(slot, last), last)
-        earlier = self.subtract(slot, self.slot(1))
-        begins = self.compare("eq", slot, self.slot(0))
-        return self.select(begins, self.slot(versions - 1), earlier)
-
-    def slot_before_end(self, iteration: int, versions: int) -> Value:
-        """(iteration + 1 - trips) mod V: counted so, the last iteration has slot 0."""
-        if self.trip_count is not None:
-            return self.slot((iteration + 1 - self.trip_count) % versions)
-        trips = self.as_index(self.trips())
-        if versions & (versions - 1) == 0:
-            distance = self.subtract(self.slot(iteration + 1), trips)
-            return self.binary("arith.andi", distance, self.slot(versions - 1))
-        rest = self.binary("arith.remui", trips, self.slot(versions))
-        # The number is in (0, 2 V): iteration + 1 <= V, and rest < V.
-        start = self.subtract(self.slot(iteration + 1 + versions), rest)
-        return self.binary("arith.remui", start, self.slot(versions))
-
     def as_index(self, value: Value) -> Value:
         """A trip count as an index; it is never negative."""
         if str(value.type) == "index":

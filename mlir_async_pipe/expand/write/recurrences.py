@@ -14,6 +14,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.expand.write.integers import Integers
+from mlir_async_pipe.values.ring import Ring
 
 
 class Recurrence:
@@ -89,16 +90,16 @@ class NextSlot:
     """The slot after another one, written where it is first used: the last epilogue steps
     use fewer and fewer of them."""
 
-    def __init__(self, before: Value | NextSlot, versions: int, integers: Integers) -> None:
+    def __init__(self, before: Value | NextSlot, ring: Ring, integers: Integers) -> None:
         self._before = before
-        self._versions = versions
+        self._ring = ring
         self._integers = integers
         self._made: Value | None = None
 
     def value(self) -> Value:
         """The slot index."""
         if self._made is None:
-            self._made = self._integers.next_slot(_slot_value(self._before), self._versions)
+            self._made = self._ring.next(_slot_value(self._before), self._integers)
         return self._made
 
 
@@ -117,6 +118,7 @@ class SlotRecurrence(Recurrence):
     def __init__(self, stage: int, versions: int, ends_in_zero: bool) -> None:
         super().__init__(stage)
         self.versions = versions
+        self.ring = Ring(versions)
         self.ends_in_zero = ends_in_zero
 
     @staticmethod
@@ -139,9 +141,12 @@ class SlotRecurrence(Recurrence):
 
     def at_iteration(self, iteration: int, integers: Integers) -> Value:
         """The slot of an iteration: a constant, unless it depends on the trip count."""
-        if self.ends_in_zero:
-            return integers.slot_before_end(iteration % self.versions, self.versions)
-        return integers.slot(iteration % self.versions)
+        tile = iteration % self.versions
+        if not self.ends_in_zero:
+            return integers.constant(tile)
+        if integers.trip_count is not None:
+            return integers.constant((tile + 1 - integers.trip_count) % self.versions)
+        return self.ring.before_last(tile, integers.as_index(integers.trips()), integers)
 
     def in_step(self, stage: int) -> Value:
         """The slot of the iteration that `stage` runs in this step."""
@@ -149,11 +154,11 @@ class SlotRecurrence(Recurrence):
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next slot, back to 0 after the last."""
-        return integers.next_slot(self.current, self.versions)
+        return self.ring.next(self.current, integers)
 
     def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
         """As for any recurrence, but nothing is written before somebody asks for it."""
-        self._following = [NextSlot(self.current, self.versions, integers), *self._held[:-1]]
+        self._following = [NextSlot(self.current, self.ring, integers), *self._held[:-1]]
 
 
 class ArgumentRecurrence(Recurrence):

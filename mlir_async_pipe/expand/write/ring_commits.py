@@ -29,6 +29,7 @@ from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import operand_number
 from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 
 
 def write_commits(
@@ -40,56 +41,40 @@ def write_commits(
     ahead: Value,
 ) -> None:
     """Let each commit of the kernel arrive for its slot, and each wait be for tile t - p."""
+    ring = Ring(plan.versions)
     for completion in plan.products.completions:
-        _move_commit(completion, groups, slot, plan.versions)
+        _move_commit(completion, groups, slot, ring)
         integers.enter(before(completion.wait))
         its_slot, its_phase = slot, phase
         if plan.in_flight:
-            its_slot = slot_back(plan, integers, slot, ahead)
-            its_phase = _phase_of(integers, its_slot, slot, phase)
-        _wait_for(completion.wait, completion, groups, its_slot, its_phase, plan.versions)
+            its_slot = ring.at(-plan.in_flight, {0: slot, plan.ahead: ahead}, integers)
+            its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
+        _wait_for(completion.wait, completion, groups, its_slot, its_phase, ring)
 
 
 def drain_commits(
     plan: RingPlan, kernel: Operation, groups: dict[Value, Value], slot: Value, phase: Value
 ) -> None:
     """After the kernel wait for the last p tiles; `slot` and `phase` are those of the next one."""
-    integers = Integers(kernel, plan.ahead, 0, plan.trip_count, after(kernel))
+    ring = Ring(plan.versions)
+    integers = IntegerWriter(after(kernel), kernel.location)
     for back in range(plan.in_flight, 0, -1):
-        few = integers.compare("ult", slot, integers.slot(back))
-        wrapped = integers.add(slot, plan.versions - back)
-        its_slot = integers.select(few, wrapped, integers.add(slot, -back))
-        its_phase = integers.binary("arith.xori", phase, few)
+        its_slot = ring.before(slot, back, integers)
+        its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
         for completion in plan.products.completions:
             wait = clone(completion.wait, {}, integers.ip)
             ticks = operand_number(wait, "ticks")
             given = wait.operands[ticks]
             write = IntegerWriter(before(wait), wait.location)
             wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
-            _wait_for(wait, completion, groups, its_slot, its_phase, plan.versions)
-
-
-def slot_back(plan: RingPlan, integers: Integers, slot: Value, ahead: Value) -> Value:
-    """The slot of tile t - p; `slot` is that of tile t, `ahead` that of tile t + d."""
-    more = plan.versions - plan.ahead - plan.in_flight
-    if more < 2:
-        return integers.next_slot(ahead, plan.versions) if more else ahead
-    few = integers.compare("ult", slot, integers.slot(plan.in_flight))
-    wrapped = integers.add(slot, plan.versions - plan.in_flight)
-    return integers.select(few, wrapped, integers.add(slot, -plan.in_flight))
-
-
-def _phase_of(integers: Integers, earlier: Value, slot: Value, phase: Value) -> Value:
-    """The phase of a tile less than V before the one in `slot`: another one if its slot is higher."""
-    wrapped = integers.compare("ugt", earlier, slot)
-    return integers.binary("arith.xori", phase, wrapped)
+            _wait_for(wait, completion, groups, its_slot, its_phase, ring)
 
 
 def _move_commit(
-    completion: Completion, groups: dict[Value, Value], slot: Value, versions: int
+    completion: Completion, groups: dict[Value, Value], slot: Value, ring: Ring
 ) -> None:
     pointer = defining_op(completion.commit.operands[0])
-    name_mbarrier(completion.commit, completion, groups, slot, versions)
+    name_mbarrier(completion.commit, completion, groups, slot, ring)
     if pointer is not None:
         pointer.erase()
         completion.get.erase()
@@ -101,7 +86,7 @@ def _wait_for(
     groups: dict[Value, Value],
     slot: Value,
     phase: Value,
-    versions: int,
+    ring: Ring,
 ) -> None:
-    name_mbarrier(wait, completion, groups, slot, versions)
+    name_mbarrier(wait, completion, groups, slot, ring)
     wait.operands[operand_number(wait, "phase")] = phase

@@ -28,6 +28,7 @@ from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 # How long a try_wait sleeps at most before it looks again, in ticks.
@@ -74,11 +75,6 @@ def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Valu
     return made.results[0]
 
 
-def mbarrier_of(write: IntegerWriter, number: int, slot: Value, versions: int) -> Value:
-    """The number in the new group of mbarrier `number` for a slot."""
-    return write.add(slot, number * versions)
-
-
 def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> None:
     """Wait until the phase of a parity is over."""
     wait = [group, parity, write.constant(TICKS), number]
@@ -90,11 +86,11 @@ def name_mbarrier(
     phase: Transaction | Completion,
     groups: dict[Value, Value],
     slot: Value,
-    versions: int,
+    ring: Ring,
 ) -> None:
     """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
     write = IntegerWriter(before(op), op.location)
-    number = mbarrier_of(write, phase.number, slot, versions)
+    number = ring.mbarrier(phase.number, slot, write)
     group, at = groups[phase.barriers], operand_number(op, "barrier")
     if operand(op, "index") is None:
         op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)

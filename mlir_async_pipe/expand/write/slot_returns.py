@@ -50,7 +50,7 @@ class ReturningWriter(RingWriter):
         ptxas would wait for each product (C7515)."""
         self.integers.leave(after(self._wait_for_products()))
         for number in range(self.plan.in_flight):
-            slot = self.integers.slot_before(slot, self.plan.versions)
+            slot = self.ring.before(slot, 1, self.integers)
             self._give_back(slot, self._has_iteration(number))
 
     def _has_before(self, variable: Value) -> Value | None:

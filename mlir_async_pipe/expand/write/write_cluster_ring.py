@@ -18,7 +18,6 @@ from __future__ import annotations
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
-from mlir_async_pipe.expand.write.ring_commits import slot_back
 from mlir_async_pipe.expand.write.ring_mbarriers import write_empty, write_wait
 from mlir_async_pipe.expand.write.role_threads import thread_along_x
 from mlir_async_pipe.expand.write.slot_returns import ReturningWriter
@@ -83,7 +82,8 @@ class ClusterWriter(ReturningWriter):
         """That of tile t - p, whose products are over."""
         integers, its_slot = self.integers, slot
         if self.plan.in_flight:
-            its_slot = slot_back(self.plan, integers, slot, ahead)
+            known = {0: slot, self.plan.ahead: ahead}
+            its_slot = self.ring.at(-self.plan.in_flight, known, integers)
         self._give_back(its_slot, self._has_before(variable))
 
     def _wait_for_slot(
@@ -96,8 +96,8 @@ class ClusterWriter(ReturningWriter):
             # The first tiles of all: every slot is free.
             return
         # In a slot that is not a higher one the phase is the next one, of which this is the other.
-        higher = integers.compare("ugt", ahead, slot) if tiles else integers.constant(1, phase.type)
-        parity = integers.binary("arith.xori", phase, higher)
+        ends = integers.binary("arith.xori", phase, integers.constant(1, phase.type))
+        parity = self.ring.earlier_phase(phase, slot, ahead, integers) if tiles else ends
         waits = self.issues
         if exists is not None:
             waits = integers.binary("arith.andi", exists, waits)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
     again,
@@ -31,6 +30,7 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.plan.ring_plan import RingPlan
 from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 
 Consumer = tuple["ConsumerWriter", tuple[int, int]]
 """A loop, and the numbers of its slot and phase in the state of all rings."""
@@ -45,17 +45,11 @@ def write_consumers(consumers: list[Consumer], region: Any) -> None:
     for writer in writers:
         writer.arrives = writers[0].arrives
     ways = [Way((*w.plan.outer, w.kernel), w.write, values) for w, values in consumers]
-    rings = len({values for _, values in consumers})
-    carry(ways, first_slots(build, rings, 0))
+    rings = {values for _, values in consumers}
+    carry(ways, [value for _ in rings for value in Ring.start(build)])
     # What a loop hands on to the next one is idle when that one does without.
     for writer in reversed(writers):
         drop_idle_values(writer.kernel)
-
-
-def first_slots(build: IntegerWriter, rings: int, parity: int) -> list[Value]:
-    """The first slot of each ring, and the parity of its first wait."""
-    i1 = ir.IntegerType.get_signless(1, build.context)
-    return [each for _ in range(rings) for each in (build.constant(0), build.constant(parity, i1))]
 
 
 class ConsumerWriter(ReturningWriter):
@@ -113,6 +107,5 @@ class ConsumerWriter(ReturningWriter):
         self._leave_products()
         integers.enter(before(end))
         self._give_back([slot, *earlier][-1], self._has_before(block.arguments[0]))
-        following = self._next_slot(slot)
-        yielded = [following, self._next_phase(phase, following), slot, *earlier]
+        yielded = [*self.ring.advance(slot, phase, integers), slot, *earlier]
         again(end, [*end.operands, *yielded[:carried]])

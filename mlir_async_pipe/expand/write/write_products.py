@@ -47,7 +47,6 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
 )
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.expand.write.write_consumer import first_slots
 from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_roles import (
     ProducerWriter,
@@ -64,6 +63,7 @@ from mlir_async_pipe.plan.role_block import WARP
 from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.plan.sum_versions import SumVersions
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary import tensor_use, use_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side
@@ -75,6 +75,7 @@ class Sums:
     def __init__(self, plan: RingPlan, roles: RolePlan, versions: SumVersions) -> None:
         self.plan, self.columns = plan, versions.columns
         self.versions = versions.versions
+        self.ring = Ring(self.versions)
         self.filled = write_empty(plan.setups[0], self.versions, lambda write: write.constant(1))
         self.drained = write_empty(
             plan.setups[0], self.versions, lambda write: write.constant(roles.block.warps)
@@ -96,15 +97,6 @@ class Sums:
         i32 = ir.IntegerType.get_signless(32, write.context)
         number = write.cast("arith.index_cast", slot, i32)
         return write.multiply(number, write.constant(self.columns, i32))
-
-    def following(self, slot: Value, phase: Value, write: IntegerWriter) -> list[Value]:
-        """The next version, and the phase, which flips where they begin anew; a power of two of them."""
-        if self.versions == 1:
-            return [slot, write.binary("arith.xori", phase, write.constant(1, phase.type))]
-        last = write.constant(self.versions - 1)
-        following = write.binary("arith.andi", write.add(slot, 1), last)
-        wraps = write.compare("eq", following, 0)
-        return [following, write.binary("arith.xori", phase, wraps)]
 
 
 def fence_following(op: Operation, side: str) -> Operation | None:
@@ -152,12 +144,12 @@ def write_product_roles(
     region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
     build = IntegerWriter(at_end_of(region), plan.loop.location)
     ways = [Way(chain, producer.copy_loop)]
-    copies.write_at_end(region, roles.moved, ways, first_slots(build, 1, 1))
+    copies.write_at_end(region, roles.moved, ways, Ring.start(build, phase=1))
     issued = NestWriter(role.nest)
     issuer = ProductWriter(plan, roles, buffers, groups, empty, issued, role, sums)
     # The first slot and its phase; the first version, which is free.
     build = IntegerWriter(at_end_of(others), plan.loop.location)
-    state = [*first_slots(build, 1, 0), *first_slots(build, 1, 1)]
+    state = [*Ring.start(build), *Ring.start(build, phase=1)]
     ways = [Way(chain, issuer.copy_loop, (0, 1, 2, 3))]
     issued.write_at_end(others, roles.moved, ways, state)
     move_into(branch.regions[0], roles)
@@ -197,12 +189,11 @@ class ProductWriter(ProducerWriter):
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
         self.integers.enter(body)
         advanced = self._products(inside, offset, body)
-        following = self._next_slot(inside[0])
-        inside = [following, self._next_phase(inside[1], following)]
+        inside = self.ring.advance(inside[0], inside[1], self.integers)
         slot, phase = self.nest.end_loop(loop, made, numbers, advanced, inside, body)
         after_loop = IntegerWriter(ip, loop.location)
         self._commit_sums(version, after_loop)
-        return [slot, phase, *self.sums.following(version, turn, after_loop)]
+        return [slot, phase, *self.sums.ring.advance(version, turn, after_loop)]
 
     def _products(self, state: list[Value], offset: Value | None, ip: Any) -> list[Value]:
         """Wait for the tiles of an iteration, and multiply them in one thread; returns what the loop
@@ -232,7 +223,7 @@ class ProductWriter(ProducerWriter):
     def _name_commit(self, commit: Operation, slot: Value) -> None:
         """It gives the slot back."""
         pointer = defining_op(commit.operands[0])
-        name_mbarrier(commit, self.role.completion, self.groups, slot, self.plan.versions)
+        name_mbarrier(commit, self.role.completion, self.groups, slot, self.ring)
         if pointer is not None:
             handle = defining_op(pointer.operands[0])
             pointer.erase()
@@ -264,10 +255,9 @@ class LoadWriter:
         """Write the waits, and carry version and phase through the loops around."""
         start = before(operations(region.blocks[0])[0])
         build = IntegerWriter(start, self.plan.loop.location)
-        i1 = ir.IntegerType.get_signless(1, start.block.owner.context)
         self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
         way = Way((*self.plan.outer, self.plan.loop), self.write)
-        carry([way], [build.constant(0), build.constant(0, i1)])
+        carry([way], Ring.start(build))
 
     def write(self, version: Value, phase: Value) -> list[Value]:
         """The wait in the place of the loop, and the arrivals after the loads."""
@@ -285,7 +275,7 @@ class LoadWriter:
         if fenced is None:
             fence("before", write.ip, loop.location)
         self._arrive(version, write)
-        following = self.sums.following(version, phase, write)
+        following = self.sums.ring.advance(version, phase, write)
         for number, result in enumerate(loop.results):
             result.replace_all_uses_with(loop.operands[3 + number])
         loop.erase()

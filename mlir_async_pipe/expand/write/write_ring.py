@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -50,6 +49,7 @@ from mlir_async_pipe.loops.transactions import (
     operand_number,
 )
 from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -71,9 +71,8 @@ def write_ring(
     writers = [(make or RingWriter)(*each, groups) for each in zip(plans, buffers, strict=True)]
     ip = before([*chains[0], first.loop][0])
     write = Integers(first.loop, first.ahead, 0, first.trip_count, ip)
-    i1 = ir.IntegerType.get_signless(1, first.loop.context)
     ways = [Way((*c, w.kernel), w.write) for c, w in zip(chains, writers, strict=True)]
-    carry(ways, [write.slot(0), write.constant(0, i1)])
+    carry(ways, Ring.start(write))
     for create_op in old:
         create_op.erase()
     # What a loop hands on to the next one is idle when that one does without.
@@ -88,6 +87,7 @@ class RingWriter:
         self, plan: RingPlan, buffers: list[VersionedBuffer], groups: dict[Value, Value]
     ) -> None:
         self.plan = plan
+        self.ring = Ring(plan.versions)
         self.buffers = buffers
         # The loop as it is now: its body moves from the input's to the kernel.
         self.kernel = plan.loop
@@ -110,7 +110,7 @@ class RingWriter:
             exists = self._has_iteration(t)
             self._wait_for_slot(slot, phase, ahead, t, exists)
             advanced = self._issue(self.integers.first_plus(t), advanced, ahead, exists)
-            ahead = self._next_slot(ahead)
+            ahead = self.ring.next(ahead, self.integers)
         carried = [slot, phase, ahead, *advanced]
         kinds = [value.type for value in [*loop.results, *carried]]
         self.kernel = again(loop, [*loop.operands, *carried], kinds)
@@ -166,12 +166,9 @@ class RingWriter:
         self._leave_products()
         write_commits(plan, integers, self.groups, slot, phase, ahead)
         integers.enter(before(end))
-        following = self._next_slot(slot)
-        flipped = self._next_phase(phase, following)
-        # d tiles on from here the next iteration copies; V - 1 on is one back, this very slot.
-        lags = plan.ahead % plan.versions == plan.versions - 1
-        next_ahead = slot if lags else self._next_slot(ahead)
-        yielded = [following, flipped, next_ahead, *advanced]
+        following = self.ring.advance(slot, phase, integers)
+        next_ahead = self.ring.at(plan.ahead + 1, {0: slot, plan.ahead: ahead}, integers)
+        yielded = [*following, next_ahead, *advanced]
         again(end, [*end.operands, *yielded])
 
     def _place_of_copies(self, end: Operation) -> Operation:
@@ -276,7 +273,7 @@ class RingWriter:
         return result
 
     def _name_mbarrier(self, op: Operation, transaction: Transaction, slot: Value) -> None:
-        name_mbarrier(op, transaction, self.groups, slot, self.plan.versions)
+        name_mbarrier(op, transaction, self.groups, slot, self.ring)
 
     # -- the body of the kernel ----------------------------------------------------------------
 
@@ -307,15 +304,6 @@ class RingWriter:
         left = self.plan.in_flight * products.groups
         for op in products.waits if left else products.waits[-1:]:
             set_integer(op, wait_attribute(op) or "", left, 64)
-
-    def _next_slot(self, slot: Value) -> Value:
-        return self.integers.next_slot(slot, self.plan.versions)
-
-    def _next_phase(self, phase: Value, following: Value) -> Value:
-        """It flips where the slots begin anew."""
-        integers = self.integers
-        wraps = integers.compare("eq", following, integers.slot(0))
-        return integers.binary("arith.xori", phase, wraps)
 
 
 def _block(op: Operation) -> Any:

@@ -34,7 +34,6 @@ from mlir_async_pipe.expand.write.carried_ring import Way
 from mlir_async_pipe.expand.write.cluster_arrivals import BlockWriter
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_mbarriers import (
-    mbarrier_of,
     write_empty,
     write_mbarriers,
     write_wait,
@@ -48,20 +47,20 @@ from mlir_async_pipe.expand.write.role_threads import (
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_consumer import (
     ConsumerWriter,
-    first_slots,
     write_consumers,
 )
 from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_ring import RingWriter
 from mlir_async_pipe.expand.write.write_turns import TurnsWriter
 from mlir_async_pipe.plan.ring_plan import RingPlan
-from mlir_async_pipe.plan.ring_sharing import Ring
+from mlir_async_pipe.plan.ring_sharing import SharedRing
 from mlir_async_pipe.plan.role_block import WARP
 from mlir_async_pipe.plan.role_parts import RolePlan
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 
 
-def write_roles(rings: list[Ring], buffers: list[list[list[VersionedBuffer]]]) -> None:
+def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer]]]) -> None:
     """Write the planned loops of a kernel, ring by ring with their buffers."""
     first = rings[0][0]
     roles = roles_of(first)
@@ -76,7 +75,8 @@ def write_roles(rings: list[Ring], buffers: list[list[list[VersionedBuffer]]]) -
         for one, values in loops
     ]
     build = IntegerWriter(at_end_of(region), first.loop.location)
-    nest.write_at_end(region, roles.moved, ways, first_slots(build, len(rings), 1))
+    state = [value for _ in rings for value in Ring.start(build, phase=1)]
+    nest.write_at_end(region, roles.moved, ways, state)
     move_into(branch.regions[0], roles)
     group = None
     if roles.turns is None:
@@ -101,7 +101,7 @@ class _Loop(NamedTuple):
 
 
 def _loops(
-    rings: list[Ring], buffers: list[list[list[VersionedBuffer]]], blocks: BlockWriter
+    rings: list[SharedRing], buffers: list[list[list[VersionedBuffer]]], blocks: BlockWriter
 ) -> list[tuple[_Loop, tuple[int, int]]]:
     """The loops in textual order, with the numbers of their slot and phase in the state of all rings;
     writes the mbarriers."""
@@ -194,11 +194,10 @@ class ProducerWriter(RingWriter):
         slot, phase = arguments[-2:]
         self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
         self.integers.enter(body)
-        number = mbarrier_of(self.integers, self.first_empty, slot, plan.versions)
+        number = self.ring.mbarrier(self.first_empty, slot, self.integers)
         write_wait(self.integers, self.empty, number, phase)
         advanced = self._issue(arguments[0], arguments[1 : 1 + len(numbers)], slot, None)
-        following = self._next_slot(slot)
-        after = [following, self._next_phase(phase, following)]
+        after = self.ring.advance(slot, phase, self.integers)
         return self.nest.end_loop(loop, made, numbers, advanced, after, body)
 
     def _in_one_thread(self, exists: Value | None) -> Value | None:

@@ -33,11 +33,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.expand.write.carried_ring import Way, carry
-from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.loops.annotations import DRAIN, STORES_IN_FLIGHT
 from mlir_async_pipe.plan.store_tiles import StorePlan, carries_slots, waits_of_stores
+from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary import ROWS
 
 
@@ -58,7 +59,7 @@ def write_stores(plans: list[StorePlan], rooms: Rooms) -> None:
         chain = _chain(plan)
         write = partial(_write_holder, plan, rooms.of(plan.wait, plan.buffers))
         ways.append(Way(tuple(chain), write, (len(slots),)))
-        slots.append(Integers(chain[0], 0, 0, None, before(chain[0])).slot(0))
+        slots.append(IntegerWriter(before(chain[0]), chain[0].location).constant(0))
     for plan, last in zip(plans, carry(ways, slots), strict=True):
         top = source_op(last)
         left = _count(plan.wait.clone(ip=after(top)).operation, 0)
@@ -92,9 +93,9 @@ def _write_holder(plan: StorePlan, buffers: list[VersionedBuffer], slot: Value) 
         end, following = terminator(blocks[0]), slot
         if blocks[0] == inside:
             show_slot(buffers, slot, operations(blocks[0]))
-            loop = next(op for op in (made, *ancestors(made)) if op.name == "scf.for")
-            integers = Integers(loop, 0, 0, None, before(end))
-            following = integers.next_slot(slot, plan.in_flight + 1)
+            following = Ring(plan.in_flight + 1).next(
+                slot, IntegerWriter(before(end), made.location)
+            )
         again(end, [*end.operands, following])
     return [made.results[number]]
 

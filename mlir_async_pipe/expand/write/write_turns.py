@@ -43,6 +43,7 @@ from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.write_consumer import ConsumerWriter
 from mlir_async_pipe.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
@@ -73,8 +74,7 @@ class TurnsWriter(ConsumerWriter):
         begins = write_if(second, (), None, start, loc)
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
         kind = turns.around.regions[0].blocks[0].arguments[0].type
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        state = [build.constant(0), build.constant(0, i1), first, build.constant(0, kind)]
+        state = [*Ring.start(build), first, build.constant(0, kind)]
         mine = carry([Way((turns.around, self.kernel), self.write_tile, (0, 1, 2, 3))], state)[2]
         around = source_op(mine)
         ends = write_if(mine, (), None, after(around), loc)
@@ -163,19 +163,12 @@ class TurnsWriter(ConsumerWriter):
                     op.operands[number] = tile
 
     def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
-        """Slot and phase after a tile of n iterations: n mod V slots on, and n div V rounds; one round
-        more where the slots begin anew."""
-        plan, versions = self.plan, self.plan.versions
+        """Slot and phase after a tile of the others."""
+        plan = self.plan
         integers = Integers(self.kernel, plan.ahead, 0, plan.trip_count, ip)
         count = plan.trip_count
-        trips = integers.slot(count) if count is not None else integers.as_index(integers.trips())
-        left = integers.remainder(trips, 2 * versions)
-        odd = integers.compare("uge", left, versions)
-        further = integers.add(slot, integers.remainder(left, versions))
-        wraps = integers.compare("uge", further, versions)
-        following = integers.select(wraps, integers.subtract(further, versions), further)
-        flips = integers.binary("arith.xori", odd, wraps)
-        return [following, integers.binary("arith.xori", phase, flips)]
+        trips = integers.as_index(integers.trips()) if count is None else integers.constant(count)
+        return self.ring.after(slot, phase, trips, integers)
 
     # -- order ---------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import pytest
 from helpers.gemm_pairs import GemmPair, Loop
 from helpers.machine_programs import parse
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.expand.write import ring_commits
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.values.ring import Ring
 
 MOODS = [("eager", "lockstep"), ("late", "forward"), ("late", "backward"), ("random", "random")]
 # d1 + p1 = 2, and V = 3 or 4 of the second loop.
@@ -48,7 +48,12 @@ def test_slots_and_phases_of_both_go_on_from_loop_to_loop(name):
 
 def test_waits_for_the_tiles_that_copies_overwrite_leave_phases_out(monkeypatch):
     """They are for tile t + d - V, not for t - p, where the second loop has more slots than d1 + p1."""
-    monkeypatch.setattr(ring_commits, "slot_back", lambda plan, integers, slot, ahead: ahead)
+    at = Ring.at
+
+    def of_tile_ahead(ring, distance, known, write):
+        return known[max(known)] if distance < 0 else at(ring, distance, known, write)
+
+    monkeypatch.setattr(Ring, "at", of_tile_ahead)
     module = parse(FURTHER.text())
     pipeline(module, check="none")
     assert wrong(FURTHER, module) == {"phase-overtaken"}

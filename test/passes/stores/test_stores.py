@@ -200,7 +200,7 @@ WRONG = {
         {"unwaited-copy"},
     ),
     "the slot stays": (
-        r"arith.andi (%\d+), %c1 : index",
+        r"arith.andi (%\d+), %c1(?:_\d+)? : index",
         r"arith.andi \1, %c0 : index",
         {"source-overwritten"},
     ),

@@ -24,6 +24,7 @@ from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
@@ -90,7 +91,7 @@ def buffer_of(shape: tuple[int, ...] | int, dtype: Any) -> Buffer:
     return made
 
 
-class Ring:
+class SlotMemory:
     """The memory of all buffers of a pipeline in one kernel."""
 
     def __init__(
@@ -131,16 +132,27 @@ class Ring:
         for memory in self._memory:
             source_op(memory).attributes[PRIVATE] = ir.UnitAttr.get()
 
-    def advance(self, role: str) -> tuple[Value, Value]:
-        """The number of the slot that comes next, and whether it is the last one of the ring."""
-        cell, ip, loc = self._cursors[role], ir.InsertionPoint.current, here()
-        write = IntegerWriter(ip, loc)
-        slot = create("memref.load", [cell], [write.index], ip=ip, loc=loc).results[0]
-        following = write.add(slot, 1)
-        wraps = write.compare("eq", following, self.slots)
-        following = write.select(wraps, write.constant(0), following)
-        create("memref.store", [following, cell], ip=ip, loc=loc)
-        return slot, wraps
+    def advance(self, role: str, phase: Value | None = None) -> tuple[Value, Value | None]:
+        """The slot that comes next to `role`, and its phase where that is in a cell, too; both cells go
+        on to the tile after it."""
+        cell, write = self._cursors[role], IntegerWriter(ir.InsertionPoint.current, here())
+        slot = self._load(cell, write.index)
+        if phase is None:
+            self._store(Ring(self.slots).next(slot, write), cell)
+            return slot, None
+        parity = self._load(phase, ir.IntegerType.get_signless(1))
+        for value, place in zip(
+            Ring(self.slots).advance(slot, parity, write), (cell, phase), strict=True
+        ):
+            self._store(value, place)
+        return slot, parity
+
+    def _load(self, cell: Value, kind: Any) -> Value:
+        ip = ir.InsertionPoint.current
+        return create("memref.load", [cell], [kind], ip=ip, loc=here()).results[0]
+
+    def _store(self, value: Value, cell: Value) -> None:
+        create("memref.store", [value, cell], ip=ir.InsertionPoint.current, loc=here())
 
     def cell(self, element: str, start: int = 0) -> Value:
         """Memory for one number, which begins with `start` and becomes a value."""
