@@ -30,7 +30,6 @@ from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
@@ -75,19 +74,26 @@ class Site:
         return self.row is not None and self.row.queue == WGMMA
 
     @property
+    def meets(self) -> str:
+        """Whose threads meet at a barrier that is not one of all threads of the block."""
+        meeting = None if self.row is None else self.row.meeting
+        return "" if meeting is None else meeting.of
+
+    @property
     def meets_some(self) -> bool:
         """Whether the op is a barrier of some threads of a block, by its number."""
-        named = {"threads", "threads?"}
-        row = self.row
-        return row is not None and row.meeting is not None and not named.isdisjoint(row.operands)
+        return self.meets == "block"
 
     @property
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
         row = self.row
-        if self.meets_some or row is None or self.name in CLUSTER_BARRIER:
-            return self.meets_some or self.name in CLUSTER_BARRIER
-        return bool(row.phase or row.tensor) or row.queue in (WGMMA, BULK_STORE)
+        if row is None:
+            return False
+        meets = (
+            self.meets in ("block", "cluster") or row.phase is not None or row.tensor is not None
+        )
+        return meets or row.queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An integer attribute, `default` if the op lacks it."""

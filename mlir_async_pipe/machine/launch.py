@@ -22,7 +22,6 @@ from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 
 Array = np.ndarray
 
@@ -120,7 +119,7 @@ class Launch:
             self.mbarriers = Mbarriers(self.detector, self.policy, clock)
             total = self.together * self.block_size
             self.cluster_barrier = ClusterBarrier(self.mbarriers, total, function.site.number)
-            meeting = [site for site in self.decoder.sites if site.name in CLUSTER_BARRIER]
+            meeting = [site for site in self.decoder.sites if site.meets == "cluster"]
             if meeting and self.together > self.cluster_size:
                 raise meeting[0].unsupported("it runs in blocks that wait for each other's flags")
             tensor = [

@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     parent,
     walk,
-    walk_named,
 )
 from mlir_async_pipe.loops.statements import Body
 from mlir_async_pipe.loops.transactions import Transaction, bytes_of, named, operand
@@ -33,8 +32,8 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.numbers import evaluate
 from mlir_async_pipe.values.thread_conditions import conjunction
-from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA, launch_id
+from mlir_async_pipe.vocabulary import accesses, meets_cluster, order_of
+from mlir_async_pipe.vocabulary.launch_ids import MAPA, launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size, cluster_size, constant_sizes
 
 # More blocks than any chip has in a cluster.
@@ -58,7 +57,7 @@ class ClusterPlan:
             return self.dropped
         order = operations(self.met.block)
         before = order[: order.index(self.met) + 1]
-        return (*self.dropped, *(op for op in before if op.name in CLUSTER_BARRIER))
+        return (*self.dropped, *(op for op in before if meets_cluster(op)))
 
     def sources(self, rank: int) -> int:
         """The blocks that copy into one, as bits."""
@@ -219,14 +218,14 @@ def _meetings(
     places = {op: place for place, op in enumerate(order)}
     ready = max(places.get(setup.last_init, 0) for setup in setups)
     last = len(order) - 1
-    while last and order[last - 1].name in CLUSTER_BARRIER:
+    while last and meets_cluster(order[last - 1]):
         last -= 1
     start = next(n for n, op in enumerate(order) if op == body.loop or _holds(op, body.loop))
     copies = {copy for transaction in transactions for copy in transaction.copies}
     writer = next((op for op in walk(body.loop) if op not in copies and _writes(op)), None)
     met: Operation | None = None
     dropped: list[Operation] = []
-    for op in walk_named(kernel, lambda name: name == MAPA or name in CLUSTER_BARRIER):
+    for op in (op for op in walk(kernel) if op.name == MAPA or meets_cluster(op)):
         place = places.get(op)
         if (op.name != MAPA and op.block == body.block and writer is None) or (
             place is not None and place >= last
@@ -241,7 +240,7 @@ def _meetings(
                 "let all blocks meet after the mbarriers are initialised, at the end of an iteration "
                 "that writes no memory, and at the end of the kernel",
             )
-        elif op.name == CLUSTER_BARRIER[-1]:
+        elif order_of(op).acquire:
             met = op
     return met, tuple(dropped)
 

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.loops.products_in_flight import Products
 from mlir_async_pipe.plan.role_refusal import refuse
 from mlir_async_pipe.plan.role_registers import Registers, registers_of_roles
-from mlir_async_pipe.vocabulary import ROWS, is_barrier
+from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import OF_THE_BLOCK, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.launch_size import (
@@ -102,7 +102,8 @@ def role_block(
         )
     threads = size[0]
     for op in walk(kernel):
-        if op.name in CALL_OPS or (op.name in OF_THE_BLOCK and op not in dropped):
+        counts = op.name in OF_THE_BLOCK or meets_cluster(op)
+        if op.name in CALL_OPS or (counts and op not in dropped):
             refuse(
                 f"'{op.name}' may be about all threads of the block, which become more",
                 op,

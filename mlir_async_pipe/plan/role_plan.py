@@ -42,9 +42,15 @@ from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.thread_conditions import conjunction
 from mlir_async_pipe.values.uniformity import Uniformity, conditions
-from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of, shows_writes, use_of
+from mlir_async_pipe.vocabulary import (
+    accesses,
+    is_barrier,
+    meets_cluster,
+    row_of,
+    shows_writes,
+    use_of,
+)
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import WGMMA
 from mlir_async_pipe.vocabulary.vendor_memory import HINTS
@@ -265,12 +271,7 @@ def _any_thread_may(op: Operation) -> bool:
         return use in ("handle", "init")
     if is_barrier(op):
         return not len(op.operands)
-    if (
-        op.name in CLUSTER_BARRIER
-        or op.name in REGION_ROWS
-        or op.name in EXIT_OPS
-        or op.name in HINTS
-    ):
+    if meets_cluster(op) or op.name in REGION_ROWS or op.name in EXIT_OPS or op.name in HINTS:
         return True
     return is_free(op) or shows_writes(op) or is_harmless(op.name)
 

@@ -38,6 +38,7 @@ from mlir_async_pipe.vocabulary.memory_order import (
 from mlir_async_pipe.vocabulary.op_table import (
     ROWS,
     groups_of,
+    meets_cluster,
     named_row,
     operand_groups,
     row_name,
@@ -77,6 +78,7 @@ __all__ = [
     "has_only_a_count",
     "is_pure",
     "is_store",
+    "meets_cluster",
     "named_row",
     "opaque_of",
     "operand_groups",

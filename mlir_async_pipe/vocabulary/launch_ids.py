@@ -94,19 +94,12 @@ _OPS: dict[str, LaunchId] = {
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
 # Ops that hand a number from lane to lane of a warp, and the operand that it is.
 SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
-# Parts of the barrier at which all threads of a cluster of blocks meet.
-CLUSTER_BARRIER = ("nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait")
 # The number of a block in its cluster, x fastest.
 CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
 # Gives the address of a variable of workgroup memory in another block of the cluster.
 MAPA = "nvvm.mapa"
 # What all threads of a block do together, or count, beside barriers and the ids above.
-OF_THE_BLOCK = (
-    "gpu.all_reduce",
-    "gpu.global_id",
-    "gpu.num_subgroups",
-    *CLUSTER_BARRIER,
-)
+OF_THE_BLOCK = ("gpu.all_reduce", "gpu.global_id", "gpu.num_subgroups")
 # True in one active lane of each warp.
 ELECT = "nvvm.elect.sync"
 # The ops that stand for all others of their kind, as symbols of the checker.

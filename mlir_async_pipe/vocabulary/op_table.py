@@ -68,6 +68,12 @@ def tensor_use(op: Any) -> TensorUse | None:
     return None if row is None else row.tensor
 
 
+def meets_cluster(op: Any) -> bool:
+    """Whether an op is a part of the barrier at which all threads of a cluster of blocks meet."""
+    row = row_of(op)
+    return row is not None and row.meeting is not None and row.meeting.of == "cluster"
+
+
 def intrinsic_name(op: Any) -> str:
     """The intrinsic that a call names, "" for other ops. Of calls by symbol those of a target count."""
     if op.name == CALL:

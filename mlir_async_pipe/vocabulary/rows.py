@@ -183,10 +183,12 @@ class Fence:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Some threads of the block meet at the op, or those of a warp or cluster, or they arrive and do not
-    wait: no analysis of the whole block counts on it. Among them it orders memory of `spaces`."""
+    """Some threads of the block meet at the op, or those `of` a warp or cluster, or they arrive and do
+    not wait: no analysis of the whole block counts on it. Those who wait find memory of `spaces` in
+    order."""
 
     spaces: Callable[[Any], frozenset[str]]
+    of: Literal["block", "warp", "cluster"]
     opaque: ClassVar[Opaque] = Opaque("not all threads of the block meet at it", meets=True)
 
 
@@ -226,6 +228,8 @@ class Row:
     order: Callable[[Any], MemoryOrder] = unordered
     # Whether all threads of the block meet at this very op; None: they always do.
     whole: Callable[[Any], bool] | None = None
+    # Whose threads meet at a barrier.
+    meets: Literal["block", "warp", "cluster"] = "block"
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
     # The operand group of workgroup memory that lies there as a tensor map says.
@@ -272,7 +276,11 @@ class Row:
         assert barrier is not None
         order = self.order if self.order is not unordered else lambda op: _between(barrier(op))
         return replace(
-            self, barrier=None, whole=None, order=order, effects=(*self.effects, Meeting(barrier))
+            self,
+            barrier=None,
+            whole=None,
+            order=order,
+            effects=(*self.effects, Meeting(barrier, self.meets)),
         )
 
     @cached_property

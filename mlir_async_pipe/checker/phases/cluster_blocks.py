@@ -17,8 +17,8 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import operand_groups
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, MAPA
+from mlir_async_pipe.vocabulary import meets_cluster, operand_groups
+from mlir_async_pipe.vocabulary.launch_ids import MAPA
 from mlir_async_pipe.vocabulary.launch_size import Size
 
 # More blocks than any chip has in a cluster (PTX ISA: 8, or 16 where that is asked for).
@@ -124,7 +124,7 @@ def is_of_cluster(memory: Any) -> bool:
 def reaches_blocks(run: Run) -> bool:
     """Whether an op is about the blocks of a cluster."""
     op, row = run.op, run.row
-    if op.name == MAPA or op.name in CLUSTER_BARRIER:
+    if op.name == MAPA or meets_cluster(op):
         return True
     if row is None or row.phase is None:
         return False

@@ -9,6 +9,7 @@ nvvm.cluster.arrive, .wait                        all threads of the cluster, in
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
@@ -18,7 +19,6 @@ from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import groups_of, named_row
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER
 
 
 def may_wait(run: Run) -> bool:
@@ -29,10 +29,11 @@ def may_wait(run: Run) -> bool:
 
 def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     """What a barrier does, which faults call by its `number`."""
-    if run.op.name in CLUSTER_BARRIER:
-        return _meeting_of_cluster(run, number)
     row = run.row
     assert row is not None
+    if row.meeting is not None and row.meeting.of == "cluster":
+        waits, tells = bool(row.meeting.spaces(run.op)), row.order(run.op).release
+        return partial(_meet_in_cluster, run, number, waits=waits, tells=tells)
     whole = row.barrier is not None
     at = operands_of(run) if row.operands else {}
     waits = row.meeting is None or bool(row.meeting.spaces(run.op))
@@ -67,21 +68,16 @@ def _join(spot: Spot, memory: RoleMemory, at: dict[str, int], number: int, *, wa
         spot.meeting = None
 
 
-def _meeting_of_cluster(run: Run, number: int) -> Callable[[Spot], None]:
+def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, tells: bool) -> None:
     """All threads of a cluster meet: they arrive, and wait later."""
-    waits, tells = run.op.name.endswith("wait"), not run.op.name.endswith("relaxed")
-
-    def execute(spot: Spot) -> None:
-        memory, mask = spot.memory, spot.threads()
-        assert isinstance(memory, ClusterMemory)
-        if run.maybe or not _are_whole_warps(mask):
-            raise NotFollowedError("cluster-barrier")
-        if waits:
-            memory.wait_all(number, mask)
-        else:
-            memory.arrive_all(number, mask, tells=tells)
-
-    return execute
+    memory, mask = spot.memory, spot.threads()
+    assert isinstance(memory, ClusterMemory)
+    if run.maybe or not _are_whole_warps(mask):
+        raise NotFollowedError("cluster-barrier")
+    if waits:
+        memory.wait_all(number, mask)
+    else:
+        memory.arrive_all(number, mask, tells=tells)
 
 
 def _are_whole_warps(mask: int) -> bool:

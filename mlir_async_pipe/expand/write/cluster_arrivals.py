@@ -20,7 +20,7 @@ from mlir_async_pipe.loops.mbarrier_operands import mbarrier_pointer
 from mlir_async_pipe.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_BARRIER, CLUSTER_RANK, MAPA
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_RANK, MAPA
 
 
 class BlockWriter:
@@ -100,5 +100,5 @@ def _rank(write: IntegerWriter) -> Value:
 
 
 def _meet(ip: Any, loc: Any) -> None:
-    create(CLUSTER_BARRIER[0], ip=ip, loc=loc)
-    create(CLUSTER_BARRIER[-1], ip=ip, loc=loc)
+    create("nvvm.cluster.arrive", ip=ip, loc=loc)
+    create("nvvm.cluster.wait", ip=ip, loc=loc)

@@ -14,8 +14,13 @@ import pytest
 
 from mlir_async_pipe.bindings import STACKS, ir, new_context
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS, named_row
+from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
+from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
+from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import (
     agreement,
     is_harmless,
@@ -23,6 +28,8 @@ from mlir_async_pipe.vocabulary.pure_ops import (
     is_pure,
     is_pure_intrinsic,
 )
+from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
+from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref", "llvm.intr")
 CONTROL = {*REGION_ROWS, *EXIT_OPS, *ALLOCATION_OPS, *DEALLOCATION_OPS}
@@ -102,6 +109,14 @@ def test_an_opaque_row_has_a_reason_and_stands_for_an_op_that_some_stack_has(nam
 )
 def test_an_op_without_a_row_has_that_of_the_longest_family(name, row):
     assert named_row(name) is ROWS[row]
+
+
+def test_no_op_has_two_rows():
+    tables = [INTRINSIC_ROWS, ASYNC_ROWS, MEMORY_ROWS, VENDOR_ROWS]
+    names = [name for table in tables for name in table]
+    names += [row.op for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS)]
+    assert len(names) == len(set(names))
+    assert set(names) == set(ROWS)
 
 
 def test_who_knows_no_phases_finds_them_opaque():
