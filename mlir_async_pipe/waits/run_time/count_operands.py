@@ -2,28 +2,39 @@
 
     wait_queue(%n) {queue = 0}   -->   switch %n { case 1: wait 1   case 2: wait 2   default: wait 0 }
 
-On a queue that is no constant either the wait is for all groups.
+Neither PTX nor AMD's counters take a count from a register, so each count gets a wait of its own. On
+a queue that is no constant either the wait is for all groups. The constants are looked for behind
+selects, loops and branches; the ends give their range:
+
+    %n = arith.select %c, %c0, %c2              {0, 2}
+    %n = scf.if %c -> index { … 1 } else { … }  what the sides yield
+    %n = arith.remui %i, %c3                    {0, 1, 2}
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     attributes_of,
     before,
+    constant_value,
     create,
 )
 from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
-from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
-from mlir_async_pipe.waits.run_time.possible_constants import possible_constants
 from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule
+
+MOST_CONSTANTS = 64
 
 
 def waits_with_count_operands(waits: list[Item]) -> list[tuple[Item, Value]]:
@@ -90,3 +101,54 @@ def _wait_like(wait: Operation) -> Any:
         set_count(made, wait_rule(made), count)
 
     return make
+
+
+def possible_constants(value: Value) -> list[int] | None:
+    """All values that an integer can have, in order; None if they are not known, or too many."""
+    arithmetic = Arithmetic()
+    found: set[int] = set()
+    seen = {value}
+    work = [value]
+    while work:
+        here = work.pop()
+        constant = constant_value(here)
+        if constant is not None:
+            found.add(constant)
+            continue
+        sources = origins(here)
+        if sources.complete and sources.handed:
+            work += [source for source in sources.values if source not in seen]
+            seen.update(sources.values)
+        else:
+            low, high = arithmetic.value_range(here)
+            if low is None or high is None or high - low >= MOST_CONSTANTS:
+                return None
+            found.update(range(low, high + 1))
+        if len(found) > MOST_CONSTANTS:
+            return None
+    return sorted(found)
+
+
+def switch_over_counts(
+    number: Value,
+    cases: Sequence[int],
+    otherwise: int,
+    at: Operation,
+    make_wait: Callable[[int, Any], object],
+) -> None:
+    """Before `at`: where the index `number` is one of `cases`, wait with that count, else
+    with `otherwise`; `make_wait(count, insertion point)` makes each wait."""
+    switch = create(
+        "scf.index_switch",
+        [number],
+        (),
+        {"cases": ir.DenseI64ArrayAttr.get(list(cases), at.context)},
+        regions=1 + len(cases),
+        ip=before(at),
+        loc=at.location,
+    )
+    # The default region comes first.
+    for region, count in zip(switch.regions, [otherwise, *cases], strict=True):
+        block = region.blocks.append()
+        end = create("scf.yield", ip=ir.InsertionPoint(block), loc=at.location)
+        make_wait(count, before(end))

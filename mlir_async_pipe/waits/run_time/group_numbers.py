@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
-from mlir_async_pipe.waits.run_time.count_switch import switch_over_counts
+from mlir_async_pipe.waits.run_time.count_operands import switch_over_counts
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 from mlir_async_pipe.waits.write_counts import set_count, wait_rule

@@ -1,7 +1,6 @@
 """Counts of async_pipe.wait_queue that are operands: a switch over the constants they can be.
 
-Covers: waits/run_time/count_operands.py, waits/run_time/possible_constants.py,
-waits/run_time/count_switch.py
+Covers: waits/run_time/count_operands.py
 """
 
 import re

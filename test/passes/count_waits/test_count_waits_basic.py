@@ -2,7 +2,7 @@
 
 Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/verify.py,
 waits/events.py, flow/kept_ops.py, waits/token_values.py,
-flow/conditions.py, flow/layout.py, vocabulary/queues.py
+flow/conditions.py, vocabulary/queues.py
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """async-pipe-simplify-waits: what never blocks goes, what may block stays.
 
 Covers: waits/redundant/simplify.py, waits/redundant/droppable.py, waits/redundant/idle_commits.py,
-waits/redundant/kept_groups.py, waits/redundant/uncounted_marks.py
+waits/redundant/uncounted_marks.py
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """Every domain of the solver is a semiring with a star: that is what makes its answers exact.
 
-Covers: flow/solver.py, flow/layout.py, waits/balance.py, waits/tokens/histories.py,
-waits/redundant/kept_groups.py, waits/run_time/possible_counts.py
+Covers: flow/solver.py, waits/balance.py, waits/tokens/histories.py,
+waits/redundant/droppable.py, waits/run_time/possible_counts.py
 """
 
 import random
@@ -11,8 +11,8 @@ import pytest
 
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 from mlir_async_pipe.waits.balance import UNBOUNDED, LeastSum
+from mlir_async_pipe.waits.redundant.droppable import KeptGroups
 from mlir_async_pipe.waits.redundant.in_flight import COMMIT, FOREIGN, InFlight, Transfer, known
-from mlir_async_pipe.waits.redundant.kept_groups import KeptGroups
 from mlir_async_pipe.waits.run_time.possible_counts import MADE, NEWEST, OPEN, Ageing, PossibleAges
 from mlir_async_pipe.waits.tokens.histories import NOTHING, History, Known
 
