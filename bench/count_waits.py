@@ -22,7 +22,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.collector import collected_rarely
+from mlir_async_pipe.session.passes import collected_rarely
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, REGION_ROWS

@@ -14,7 +14,7 @@ import random
 import statistics
 import time
 
-from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
+from mlir_async_pipe.schedule.modulo.by_latency import AbstractJudge
 from mlir_async_pipe.schedule.modulo.problem import (
     Buffer,
     Edge,

@@ -3,7 +3,7 @@
     scf.for … { load A; store tile; load tile; … } {num_stages = S}
 
     copies from global to workgroup memory, and what they need     stage 0, async, `issue_order`
-    copies whose addresses are loaded (`indirection`)              the next stages
+    copies whose addresses are loaded (`levels`)                   the next stages
     everything else                                                stage S - 1
 
 with one wait and one barrier at the top of the iteration. A loop without such copies takes its
@@ -15,7 +15,9 @@ for one of the forms.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
@@ -27,28 +29,28 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.annotations import LoopAnnotations
 from mlir_async_pipe.loops.copy_statements import Copies, copies_of, only_reads
 from mlir_async_pipe.loops.needed_statements import value_producers, with_producers
+from mlir_async_pipe.loops.products_in_flight import in_flight, products_of
 from mlir_async_pipe.loops.statements import Body, Statement, numbering, read_body
-from mlir_async_pipe.loops.transactions import has_transactions
+from mlir_async_pipe.loops.transactions import has_transactions, transactions_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
 from mlir_async_pipe.normalise.guarded_loads import not_issued
+from mlir_async_pipe.plan.carried_registers import registers_of
 from mlir_async_pipe.plan.legality import ORDER_ADVICE
 from mlir_async_pipe.plan.make_plan import Limits
-from mlir_async_pipe.schedule.by_transactions import decide_transactions
 from mlir_async_pipe.schedule.decision import Decision, Slot
 from mlir_async_pipe.schedule.early_stores import with_early_stores
-from mlir_async_pipe.schedule.indirection import levels
 from mlir_async_pipe.schedule.issue_order import (
     DEFAULT,
     IssueOptions,
     arrange,
     with_products,
 )
-from mlir_async_pipe.schedule.register_budget import stages_in_budget
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
+from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
 NO_LIMITS = Limits()
@@ -332,3 +334,108 @@ def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
         if isinstance(found, NotLoaded):
             return [(f"this store fills workgroup memory, but {found.reason}", op)]
     return []
+
+
+# Loops of tensor copies ----------------------------------------------------------------------
+#
+# The schedule that a number of stages stands for in a loop of tensor copies.
+#
+#     expect, copy, wait, use            {num_stages = S}        copies: stage 0, all else: S - 1
+#
+# S slots hold what S - 1 iterations copy ahead in either order. Where the products of p iterations
+# stay in flight, the copies come last: the barrier before them follows the wait that leaves p, and
+# d + p slots do. Without such products that would copy when all is computed, so they come first,
+# and d + p + 1 slots do (docs/phases.md).
+
+
+def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Decision:
+    """Copies in stage 0, everything else in the last one.
+
+    Raises PipelineError (what `transactions_of` raises), InputError (no-consumers,
+    products-in-use)."""
+    copies = {copy for transaction in transactions_of(body.loop) for copy in transaction.copies}
+    last = found.issue == "last" or (
+        found.issue == "auto" and in_flight(products_of(body.loop), found.in_flight, body.loop) > 0
+    )
+    issued = [s.number for s in body.statements if s.op in copies]
+    others = [s.number for s in body.statements if s.op not in copies]
+    if not others:
+        raise InputError(
+            "cannot pipeline: nothing in the loop uses what it copies",
+            code="no-consumers",
+            at=body.loop,
+            notes=numbering(body),
+        )
+    order = others + issued if last else issued + others
+    return Decision(
+        body,
+        tuple(
+            Slot(
+                0 if s.op in copies else stages - 1,
+                order.index(s.number),
+                asynchronous=s.op in copies,
+            )
+            for s in body.statements
+        ),
+        found.wait_at or "iteration",
+    )
+
+
+# Loads whose address is loaded ---------------------------------------------------------------
+
+
+def levels(
+    body: Body, ahead: set[int], pairs: tuple[tuple[Operation, Operation], ...]
+) -> dict[int, int]:
+    """The level of each statement that runs ahead; the halves of a copy (`pairs`: load and store)
+    are of one level."""
+    by_op = {s.op: s.number for s in body.statements}
+    holder = {inner: s.number for s in body.statements for inner in walk(s.op)}
+    halves = {(holder[load], holder[store]) for load, store in pairs}
+    found: dict[int, int] = {}
+    for number in sorted(ahead):
+        level = 0
+        for producer in value_producers(body.statements[number].op, by_op, set()) & found.keys():
+            indirect = (producer, number) not in halves and _reads_memory(
+                body.statements[producer].op
+            )
+            level = max(level, found[producer] + indirect)
+        found[number] = level
+    # A guard may hold the stores of several loads: all go where the latest of them does.
+    for load, store in halves:
+        found[load] = found[store]
+    return found
+
+
+def _reads_memory(op: Operation) -> bool:
+    """Whether values of a statement come from memory."""
+    return any(not access.writes for inner in walk(op) for access in accesses(inner))
+
+
+# What fits into registers --------------------------------------------------------------------
+
+FEWEST = 2
+
+
+def stages_in_budget(
+    loop: Operation, loads: Iterable[Operation], stages: int, session: Session
+) -> int:
+    """The most stages up to `stages`, 2 at least, whose loaded values fit; a remark where they are
+    fewer. Without a chip all are taken to fit."""
+    chip = None if session.target is None else session.target.chip
+    if chip is None or stages <= FEWEST:
+        return stages
+    block = enclosing_launch_size(loop)
+    budget = chip.registers_of_thread(None if block is None else prod(block))
+    each = registers_of((value.type for op in loads for value in op.results), ())
+    carried = registers_of((value.type for value in loop.results), ())
+    fitting = stages if not each else min(stages, (budget - carried) // each + 1)
+    taken = max(fitting, FEWEST)
+    if taken < stages:
+        session.diagnostics.remark(
+            f"{taken} stages instead of {stages}: each iteration ahead takes {each} registers of a "
+            f"thread, the loop carries {carried}, and {chip.name} has {budget}",
+            code="stages-reduced",
+            at=loop,
+        )
+    return taken

@@ -19,15 +19,18 @@ from typing import Any
 from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    ancestors,
+    integer_attribute,
     operations,
+    set_integer,
+    walk,
     walk_named,
 )
 from mlir_async_pipe.chips.target import Target, target_for, with_target
 from mlir_async_pipe.dependence.own_pipeline import refusal
 from mlir_async_pipe.dependence.surroundings import Surroundings
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.annotations import LoopAnnotations, read_loop
-from mlir_async_pipe.loops.mark_independent import mark_independent
+from mlir_async_pipe.loops.annotations import INDEPENDENT, LoopAnnotations, read_loop
 from mlir_async_pipe.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.loops.transactions import has_transactions
 from mlir_async_pipe.plan.make_plan import Limits
@@ -37,6 +40,7 @@ from mlir_async_pipe.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # Loops that are no scf.for; an annotation on one must not be silently ignored.
@@ -273,3 +277,35 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
         for op in operations(loop.regions[0].blocks[0]):
             names.keep_cycles(op)
     mark_independent(loops, module)
+
+
+# Independent accesses ------------------------------------------------------------------------
+#
+# Carries the author's `async_pipe.independent` from a loop to its accesses.
+#
+#     scf.for { memref.load; memref.store } {async_pipe.independent}
+#       -->  … memref.load {async_pipe.independent = 1 : i64} …     (one number a loop)
+#
+# The loop goes when it is expanded, its accesses stand in prologue, kernel and epilogue; the loop
+# around is written once for each role. The
+# number on them is what the checker goes by: where it cannot tell whether two accesses of one
+# loop conflict, the author has said that they do not. A proven conflict stays one.
+
+
+def mark_independent(loops: list[Operation], module: Any) -> None:
+    """Number the accesses of each loop of which it is asserted, outer loops before inner ones in
+    `loops`, and of those around, which are written once more where warps have roles."""
+    around = (above for loop in loops for above in (*reversed(list(ancestors(loop))), loop))
+    loops = [above for above in dict.fromkeys(around) if _is_asserted(above)]
+    if not loops:
+        return
+    taken = max(integer_attribute(op, INDEPENDENT) or 0 for op in walk(module))
+    # Inner loops first: what an outer loop asserts holds for all that stands in it.
+    for number, loop in enumerate(reversed(loops), taken + 1):
+        for op in list(walk(loop)):
+            if op != loop and (accesses(op) or use_of(op) == "copy"):
+                set_integer(op, INDEPENDENT, number, 64)
+
+
+def _is_asserted(op: Operation) -> bool:
+    return op.name == "scf.for" and INDEPENDENT in op.attributes

@@ -13,15 +13,19 @@ from __future__ import annotations
 import csv
 import inspect
 import io
+import itertools
+import json
 import os
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
@@ -29,8 +33,6 @@ from mlir_async_pipe.session.extras import library
 from mlir_async_pipe.tuning import evaluate as worker
 from mlir_async_pipe.tuning.evaluate import Task
 from mlir_async_pipe.tuning.outcome import Outcome
-from mlir_async_pipe.tuning.space import candidates, divided
-from mlir_async_pipe.tuning.store import Store
 
 _COLUMNS = ("registers", "spill_bytes", "shared_bytes", "blocks", "cycles", "stalls", "cost")
 
@@ -238,3 +240,97 @@ def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
 
 def _extra(module: str) -> Any:
     return library(module, extra="tune", wanted_by="a table, plot or progress bar of a search")
+
+
+# What is tried -------------------------------------------------------------------------------
+
+# What `pipeline` is told here itself.
+_NOT_OPTIONS = frozenset({"module", "target", "check", "witnesses"})
+OPTIONS = frozenset(inspect.signature(api.pipeline).parameters) - _NOT_OPTIONS
+
+
+def candidates(space: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every choice of one value for each parameter, the last parameter changing fastest.
+
+    Raises UsageError (empty-space) for a space without candidates.
+    """
+    empty = [name for name, values in space.items() if not len(values)]
+    if empty or not space:
+        raise UsageError(
+            f"parameter '{empty[0]}' has no values" if empty else "the space has no parameters",
+            code="empty-space",
+            advice="tune(build, {'num_stages': [2, 3, 4]}, …)",
+        )
+    return [dict(zip(space, chosen, strict=True)) for chosen in itertools.product(*space.values())]
+
+
+def divided(
+    build: Callable[..., Any], parameters: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of `build`, and the options of `pipeline`.
+
+    Raises UsageError (unknown-parameter) for a parameter that neither takes.
+    """
+    taken = inspect.signature(build).parameters
+    takes_all = any(given.kind is given.VAR_KEYWORD for given in taken.values())
+    built = {n: v for n, v in parameters.items() if n in taken or (takes_all and n not in OPTIONS)}
+    options = {name: value for name, value in parameters.items() if name not in built}
+    for name in options:
+        if name not in OPTIONS:
+            raise UsageError(
+                f"parameter '{name}' is neither an argument of the builder nor an option of pipeline",
+                code="unknown-parameter",
+                advice=f"pipeline has {', '.join(sorted(OPTIONS))}",
+            )
+    return built, options
+
+
+# What is kept --------------------------------------------------------------------------------
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS outcomes (
+  key TEXT PRIMARY KEY, figures TEXT NOT NULL, text TEXT NOT NULL, binary BLOB NOT NULL
+)"""
+
+
+class Store:
+    """The outcomes in the file at `path`; in memory without one."""
+
+    def __init__(self, path: str | Path | None) -> None:
+        """Raises UsageError (bad-store) for a file that is no SQLite database of ours."""
+        self._path = path
+        with self._said():
+            self._connection = sqlite3.connect(":memory:" if path is None else path, timeout=60)
+            self._connection.execute(_TABLE)
+            self._connection.execute("SELECT key, figures, text, binary FROM outcomes LIMIT 1")
+
+    def get(self, key: str) -> Outcome | None:
+        """What was kept under `key`."""
+        with self._said():
+            row = self._connection.execute(
+                "SELECT figures, text, binary FROM outcomes WHERE key = ?", (key,)
+            ).fetchone()
+        return None if row is None else Outcome(**json.loads(row[0]), text=row[1], binary=row[2])
+
+    def put(self, key: str, outcome: Outcome) -> None:
+        """Keep `outcome` under `key`; it is on disk when this returns."""
+        fields = asdict(outcome)
+        text, binary = fields.pop("text"), fields.pop("binary")
+        row = (key, json.dumps(fields, default=str), text, binary)
+        with self._said(), self._connection:
+            self._connection.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", row)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"'{self._path}' cannot keep results: {error}",
+                code="bad-store",
+                advice="name a file that is new, or one of an earlier search",
+            ) from error

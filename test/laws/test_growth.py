@@ -5,11 +5,11 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py, checker/sites.py,
-checker/roots.py, checker/footprints.py, reports/outline.py, waits/run_time/possible_counts.py,
-plan/store_tiles.py, dependence/same_each_time.py, expand/write/carried_ring.py,
-plan/role_turns.py, plan/role_nest.py, expand/write/write_turns.py,
-checker/phases/far_memory.py, loops/mark_independent.py
+Covers: plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py,
+checker/sites.py, checker/roots.py, checker/footprints.py, reports/outline.py,
+waits/run_time/possible_counts.py, plan/store_tiles.py, dependence/same_each_time.py,
+expand/write/carried_ring.py, plan/role_turns.py, plan/role_nest.py, expand/write/write_turns.py,
+checker/phases/far_memory.py, schedule/schedule_pass.py
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Costs of both are those of the machine's time line; the numbers of stages are 2 to 6. The loops are the
 same in each run; ASYNC_PIPE_NIGHTLY=1 draws 100 others.
 
-Covers: schedule/modulo/by_latency.py, schedule/modulo/steady.py, schedule/modulo/trial.py,
-schedule/modulo/unit_costs.py, schedule/modulo/explain_schedule.py
+Covers: schedule/modulo/by_latency.py, schedule/modulo/trial.py, schedule/modulo/unit_costs.py,
+schedule/modulo/explain_schedule.py
 """
 
 from __future__ import annotations

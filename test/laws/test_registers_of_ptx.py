@@ -3,7 +3,7 @@
 GEMMs on both sides of what a thread may have, and values that all live through a loop, of which no
 order of the instructions needs less. ASYNC_PIPE_SAMPLES sets the number of those, for random sizes.
 
-Covers: lowering/nvvm/needs_ptxas.py, lowering/nvvm/live_registers.py
+Covers: lowering/nvvm/lower_nvvm.py, lowering/nvvm/live_registers.py
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
-from mlir_async_pipe.lowering.nvvm.needs_ptxas import needs_ptxas
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import needs_ptxas
 
 pytestmark = [
     pytest.mark.slow,

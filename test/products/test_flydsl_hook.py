@@ -1,6 +1,6 @@
 """flydsl's kernels that are compiled inside the hook do what they do without it, a stage ahead.
 
-Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, hooks/replaced_names.py, hooks/unrolled_shifts.py,
+Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, hooks/replaced_names.py,
 examples/embedding/flydsl_kernels.py
 """
 

@@ -1,7 +1,7 @@
 """Every NVIDIA kernel of bench/code.py as PTX, run by the machine of ptx_machine: NumPy's numbers
 under every completion, and wrong as soon as one wait lets one more group in flight.
 
-Covers: examples/generate_attention.py, examples/generate_gemm.py, lowering/nvvm/nvvm_code.py
+Covers: examples/generate_attention.py, examples/generate_gemm.py, lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The examples' PTX, run by the machine of ptx_machine: right under every completion, as it is
 and pipelined; and wrong as soon as one wait lets one more group in flight.
 
-Covers: lowering/nvvm/nvvm_code.py, examples
+Covers: lowering/nvvm/lower_nvvm.py, examples
 """
 
 from __future__ import annotations

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
 from typing import Any
 
+from mlir_async_pipe.bindings import back_end_process
+from mlir_async_pipe.bindings.back_end_child import Request
+from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
     integer_attribute,
+    operations,
     set_integer,
     symbol_name,
     walk_named,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.lowering.nvvm import nvvm_code, to_nvvm
+from mlir_async_pipe.lowering.nvvm import to_nvvm
+from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool, require_tool
+from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice, find_tool, require_tool
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
-from mlir_async_pipe.lowering.nvvm.needs_ptxas import needs_ptxas
-from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, read_ptx
+from mlir_async_pipe.lowering.nvvm.live_registers import declared_registers, live_registers
+from mlir_async_pipe.lowering.nvvm.ptx import PtxKernel, check_calls, kernel_texts, read_ptx
 from mlir_async_pipe.lowering.nvvm.ptxas import AnsweredLater, Assembled, Question, assemble
-from mlir_async_pipe.lowering.nvvm.ptxas_faults import fault_in, version
+from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 from mlir_async_pipe.session.report import Session
 
 # At least one block a multiprocessor: ptxas may then use all 255 registers of a thread.
@@ -78,7 +88,7 @@ def generate(
     )
     if emit == "llvm":
         return NvidiaCode(str(root), b"", kernels)
-    ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
+    ptx = yield from ptx_text(root, chip, session.seconds)
     assembled = None
     if _is_asked(ptx, chip, emit, resources, session):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
@@ -124,7 +134,7 @@ def _assembled(
         return ptx, assembled
     for op in changed:
         set_integer(op, MINIMUM_BLOCKS, 1, 32)
-    second_ptx = yield from nvvm_code.ptx_text(root, chip, session.seconds)
+    second_ptx = yield from ptx_text(root, chip, session.seconds)
     with session.measured("ptxas"):
         second = assemble(second_ptx, chip, kept=kept)
     better = _spilled(second) < _spilled(assembled)
@@ -173,3 +183,129 @@ def _spilled(assembled: Assembled) -> int:
 
 def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:
     return symbol_name(op) in spilling and MINIMUM_BLOCKS not in op.attributes
+
+
+# Code of LLVM --------------------------------------------------------------------------------
+
+
+def ptx_text(
+    module: Any, chip: Chip, seconds: dict[str, float] | None = None
+) -> Generator[None, None, str]:
+    """The PTX of the module's kernels; yields while the back end works, whose steps' times are
+    added to `seconds`.
+
+    Raises LoweringError (no-kernels, several-gpu-modules, codegen-failed, unresolved-call),
+    UsageError (back-end-missing).
+    """
+    # Alone, since ops of host code may not be parsed again (they need not even be registered).
+    found = one_gpu_module(module.operation)
+    # Code is made for each target, and the one that is asked for would come last.
+    if "targets" in found.attributes:
+        del found.attributes["targets"]
+    stack = back_end("nvvm")
+    text = back_end_process.handed_over(found, stack)
+    # `async-pipe-to-nvvm` leaves no op of another dialect.
+    request = Request(stack, text, (), _pipeline(found, chip), "object", checked=True)
+    ptx = (yield from back_end_process.run(request, seconds)).decode().rstrip("\0")
+    check_calls(ptx)
+    return with_whole_lines(settle_predicates(ptx), found)
+
+
+def _pipeline(gpu_module: Operation, chip: Chip) -> str:
+    # CUDA's math functions, which MLIR's math ops become calls of.
+    tops = operations(gpu_module.regions[0].blocks[0])
+    calls_math = any(symbol_name(op).startswith("__nv_") for op in tops if op.name == "llvm.func")
+    libdevice = find_libdevice() if calls_math else None
+    link = f" l={libdevice}" if libdevice else ""
+    return (
+        f"builtin.module(nvvm-attach-target{{chip={chip.name} features={chip.features} O=3{link}}},"
+        "gpu-module-to-binary{format=isa})"
+    )
+
+
+# Predicates that are known -------------------------------------------------------------------
+#
+# Settles instructions of inline assembly whose predicate the back end found to be constant.
+#
+#     @0 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], %r4;      -->  (nothing)
+#     @-1 mbarrier.init.shared.b64 [%r1], %r5;                    -->  mbarrier.init.shared.b64 [%r1], %r5;
+#
+# MLIR writes `@$0 instruction` for its ops with a predicate, of a register or a constant: a copy that no
+# iteration issues, since the loop has none. A predicate of PTX is a register, and ptxas refuses a number.
+
+_KNOWN = re.compile(r"^([ \t]*)@(0|-?1)[ \t]+([^;]*;[^\n]*\n?)", re.M)
+
+
+def settle_predicates(ptx: str) -> str:
+    """The PTX without predicates that are numbers."""
+    return _KNOWN.sub(lambda found: "" if found[2] == "0" else found[1] + found[3], ptx)
+
+
+# When ptxas is asked -------------------------------------------------------------------------
+
+_GIVEN = re.compile(r"// begin inline asm(?!\s*// end inline asm)")
+_KNOWN_TO_PTXAS = (".func", "\tcall", "\tbrx", "\twgmma.")
+_THREADS = re.compile(r"^\.(?:reqntid|maxntid) ([\d, ]+)$", re.MULTILINE)
+_BLOCKS = re.compile(r"^\.minnctapersm (\d+)$", re.MULTILINE)
+_LIMIT = re.compile(r"^\.maxnreg (\d+)$", re.MULTILINE)
+
+# Of 64 registers (a block of 1024 threads) 60 that live through a loop are too many.
+_RESERVE = 16
+
+
+def needs_ptxas(ptx: str, chip: Chip) -> bool:
+    """Whether what ptxas says of this PTX may change it, or is an error or a remark."""
+    if _GIVEN.search(ptx) or any(words in ptx for words in _KNOWN_TO_PTXAS):
+        return True
+    return any(_may_spill(text, chip) for text in kernel_texts(ptx).values())
+
+
+def _may_spill(kernel: str, chip: Chip) -> bool:
+    """Whether the values of a kernel may need more registers than a thread may have."""
+    head = kernel[: kernel.index("{")]
+    threads, blocks, limit = (found.search(head) for found in (_THREADS, _BLOCKS, _LIMIT))
+    at_once = prod(map(int, threads[1].split(","))) if threads else None
+    if at_once is not None and blocks:
+        at_once *= int(blocks[1])
+    have = chip.registers_of_thread(at_once)
+    if limit:
+        have = min(have, int(limit[1]))
+    if declared_registers(kernel) <= have - _RESERVE:
+        return False
+    live = live_registers(kernel)
+    return live.between_blocks > have - _RESERVE or live.anywhere > have + have // 8
+
+
+# What ptxas finds wrong ----------------------------------------------------------------------
+
+_WIDE_SUM = re.compile(r"add\.s64\s+%\w+, %\w+, (-?\d{10,});")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong in versions before `mended`."""
+
+    what: str
+    mended: tuple[int, int]
+
+
+_LOST_HALF = Fault("may lose the upper half of {number} in a sum of 64 bits", (13, 1))
+
+
+def fault_in(ptx: str, ptxas: str) -> str:
+    """What this ptxas may do wrong with this PTX, "" if nothing is known."""
+    if "wgmma.mma_async" not in ptx:
+        return ""
+    wide = (int(found[1]) for found in _WIDE_SUM.finditer(ptx))
+    number = next((number for number in wide if number >> 32 not in (0, -1)), None)
+    if number is None or version(ptxas) >= _LOST_HALF.mended:
+        return ""
+    return _LOST_HALF.what.format(number=hex(number & (1 << 64) - 1))
+
+
+@cache
+def version(ptxas: str) -> tuple[int, ...]:
+    """(13, 0, 88) of `ptxas --version`; what does not say it is taken to be the newest."""
+    said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"\bV(\d+)\.(\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else (1 << 16,)

@@ -16,6 +16,7 @@ after the conversions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,10 @@ from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.back_end_child import plain
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    before,
+    constant,
+    constant_value,
+    create,
     symbol_name,
     walk,
     walk_named,
@@ -33,14 +38,12 @@ from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.chip_ops import check_tensor_ops
-from mlir_async_pipe.lowering.nvvm.cluster_addresses import CAST, keep_cluster_addresses
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
     move_large_kernels,
 )
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
-from mlir_async_pipe.lowering.nvvm.narrow_loops import narrow_loops
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,
@@ -58,7 +61,6 @@ from mlir_async_pipe.lowering.ordered_steps import (
 )
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_sizes, state_once
-from mlir_async_pipe.lowering.scopes.copy_spaces import check_copy_spaces
 from mlir_async_pipe.lowering.scopes.counter_limits import clamp_counts
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
@@ -70,6 +72,9 @@ from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
@@ -268,6 +273,110 @@ def _require_sizes(to: ToNvvm) -> None:
     for gpu_module in gpu_modules(to.root):
         require_sizes(gpu_module, to.sizes[symbol_name(gpu_module)])
 
+
+# Loops of 32 bits ----------------------------------------------------------------------------
+#
+# Counts loops of constant bounds in 32 bits.
+#
+#     scf.for %i = 0 to 4096 step 32 {      -->   scf.for %n = 0 to 4096 step 32 : i32 {
+#                                                   %i = arith.index_castui %n : i32 to index
+#
+# A counter of 64 bits takes two registers, two additions and two comparisons. Its last number is below
+# the upper bound plus a step: that must fit, too. Bounds that are no constants may be anything.
+
+_BOUNDS = 3
+
+
+def narrow_loops(gpu_module: Operation) -> None:
+    """Narrow the counters of all loops that are known to stay small."""
+    for op in list(walk(gpu_module)):
+        if op.name == "scf.for":
+            bounds = [constant_value(value) for value in list(op.operands)[:_BOUNDS]]
+            counter = op.regions[0].blocks[0].arguments[0]
+            if str(counter.type) == "index" and _are_small(bounds):
+                _narrow(op, counter, bounds)
+
+
+def _are_small(bounds: list[int | None]) -> bool:
+    low, high, step = bounds
+    if low is None or high is None or step is None:
+        return False
+    return low >= 0 and high >= 0 and step > 0 and max(low, high) + step < 1 << 31
+
+
+def _narrow(loop: Operation, counter: Any, bounds: list[int | None]) -> None:
+    kind, wide = ir.IntegerType.get_signless(32, loop.context), counter.type
+    for place, bound in enumerate(bounds):
+        assert bound is not None
+        loop.operands[place] = constant(bound, kind, before(loop), loop.location)
+    uses = [(use.owner.operation, use.operand_number) for use in counter.uses]
+    counter.set_type(kind)
+    begin = ir.InsertionPoint.at_block_begin(loop.regions[0].blocks[0])
+    extended = create("arith.index_castui", (counter,), (wide,), {}, ip=begin, loc=loop.location)
+    for user, place in uses:
+        user.operands[place] = extended.results[0]
+
+
+# Addresses in a cluster ----------------------------------------------------------------------
+#
+# Addresses of a block's own shared memory, where an op takes one of the cluster.
+#
+#     %c = llvm.addrspacecast %p : ptr<3> to ptr<7>   -->   %i = llvm.ptrtoint %p : ptr<3> to i64
+#                                                           %c = llvm.inttoptr %i : i64 to ptr<7>
+#
+# The window of a block lies in that of its cluster, and the same number names the same byte in both
+# (PTX ISA, state spaces: shared::cta and shared::cluster). LLVM goes by the generic address instead,
+# which costs a read of the window's base and 64-bit arithmetic for each tensor copy.
+
+CAST = "llvm.addrspacecast"
+_OF_BLOCK, _OF_CLUSTER = "!llvm.ptr<3>", "!llvm.ptr<7>"
+
+
+def keep_cluster_addresses(casts: Iterable[Operation]) -> None:
+    """Write each of the casts that is one of a block's shared memory to its cluster's as the number
+    that it is."""
+    for op in casts:
+        source, cast = op.operands[0], op.results[0]
+        if str(source.type) != _OF_BLOCK or str(cast.type) != _OF_CLUSTER:
+            continue
+        i64 = ir.IntegerType.get_signless(64, op.context)
+        number = create("llvm.ptrtoint", [source], [i64], ip=before(op), loc=op.location)
+        address = create(
+            "llvm.inttoptr", list(number.results), [cast.type], ip=before(op), loc=op.location
+        )
+        cast.replace_all_uses_with(address.results[0])
+        op.erase()
+
+
+# Spaces of copies ----------------------------------------------------------------------------
+#
+# Refuses async copies between memories that the chip cannot copy between.
+#
+#     nvgpu.device_async_copy %tile[…], %other[…]     copy-spaces: cp.async reads global memory only
+#
+# MLIR verifies the destination; a source in workgroup or private memory becomes an address that
+# the instruction takes for one of global memory.
+
+
+def check_copy_spaces(root: Operation) -> None:
+    """Raise LoweringError (copy-spaces) at the first cp.async that does not read global memory."""
+    for op in walk(root):
+        row = row_of(op)
+        if row is None or row.queue != CP_ASYNC or not row.accesses:
+            continue
+        for access in accesses(op):
+            source = root_of(access.memory)
+            if access.kind == "read" and source.space != "global":
+                raise LoweringError(
+                    f"'{op.name}' reads {source.space} memory: the chip copies from global memory",
+                    code="copy-spaces",
+                    at=op,
+                    notes=(("the memory that it reads", source.value.owner),),
+                    advice="load and store instead",
+                )
+
+
+# The steps ------------------------------------------------------------------------------------
 
 STEPS: tuple[Step[ToNvvm], ...] = (
     Step("known", in_each(_check_known), (), "the ops are those that the user wrote"),

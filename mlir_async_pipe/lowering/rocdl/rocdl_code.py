@@ -9,19 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process, ir
 from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    attribute,
+    before,
+    create,
+    walk,
+)
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.equal_ends import end_by_equality
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
 from mlir_async_pipe.lowering.rocdl.rocm_tools import device_libraries, toolkit
-from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
-from mlir_async_pipe.lowering.scopes.constant_masks import masks_to_constants
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
@@ -230,3 +236,94 @@ def _check_calls(text: str) -> None:
             "a call",
             code="unknown-intrinsic",
         )
+
+
+# Slices with strides -------------------------------------------------------------------------
+#
+# Slices of one-dimensional vectors as shuffles, for a back end that has no pattern for them.
+#
+#     vector.extract_strided_slice %v {offsets = [4], sizes = [4], …}      8 elements
+#         -->  vector.shuffle %v, %v [4, 5, 6, 7]
+#     vector.insert_strided_slice %s, %v {offsets = [4], …}                4 into 8 elements
+#         -->  vector.shuffle %v, %s [0, 1, 2, 3, 8, 9, 10, 11]
+#
+# Places in a shuffle count through both operands: those of the second begin at 8 here.
+
+INSERT = "vector.insert_strided_slice"
+EXTRACT = "vector.extract_strided_slice"
+
+
+def slices_to_shuffles(root: Operation) -> None:
+    """Rewrite every slice of one-dimensional vectors below `root`; others stay."""
+    for op in list(walk(root)):
+        if op.name in (INSERT, EXTRACT) and all(_length(v) is not None for v in op.operands):
+            _rewrite(op)
+
+
+def _rewrite(op: Operation) -> None:
+    (first,) = _integers(op, "offsets")
+    if op.name == EXTRACT:
+        (size,) = _integers(op, "sizes")
+        operands = (op.operands[0], op.operands[0])
+        places = [*range(first, first + size)]
+    else:
+        source, target = op.operands
+        held, size = _length(target) or 0, _length(source) or 0
+        operands = (target, source)
+        places = [*range(first), *range(held, held + size), *range(first + size, held)]
+    mask = ir.DenseI64ArrayAttr.get(places, op.context)
+    made = create(
+        "vector.shuffle",
+        operands,
+        [op.results[0].type],
+        {"mask": mask},
+        ip=before(op),
+        loc=op.location,
+    )
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
+
+
+def _length(value: Value) -> int | None:
+    """The length of a one-dimensional vector, None for anything else."""
+    kind: Any = ir.VectorType(value.type)
+    return int(kind.shape[0]) if kind.rank == 1 and not kind.scalable else None
+
+
+def _integers(op: Operation, name: str) -> list[int]:
+    return [int(ir.IntegerAttr(entry).value) for entry in ir.ArrayAttr(op.attributes[name])]
+
+
+# Masks that are constant ---------------------------------------------------------------------
+#
+# Turns constant masks into constants, which every conversion knows.
+#
+#     vector.constant_mask [2] : vector<4xi1>   -->   arith.constant dense<[true, true, false, false]>
+#
+# MLIR's patterns for AMD's path lower `vector.create_mask` and leave this one.
+
+
+def masks_to_constants(root: Operation) -> None:
+    """Replace every vector.constant_mask below `root`."""
+    for op in [op for op in walk(root) if op.name == "vector.constant_mask"]:
+        kept = [int(size) for size in ir.DenseI64ArrayAttr(op.attributes["mask_dim_sizes"])]
+        shape = [int(size) for size in ir.VectorType(op.results[0].type).shape]
+        kind = op.results[0].type
+        value = attribute(f"dense<{_elements(shape, kept, True)}> : {kind}", op.context)
+        constant = create(
+            "arith.constant",
+            results=[kind],
+            attributes={"value": value},
+            ip=before(op),
+            loc=op.location,
+        )
+        op.results[0].replace_all_uses_with(constant.results[0])
+        op.erase()
+
+
+def _elements(shape: list[int], kept: list[int], inside: bool) -> str:
+    """The nested list of a mask: true where every subscript is below what is kept."""
+    if not shape:
+        return "true" if inside else "false"
+    rows = (_elements(shape[1:], kept[1:], inside and i < kept[0]) for i in range(shape[0]))
+    return f"[{', '.join(rows)}]"

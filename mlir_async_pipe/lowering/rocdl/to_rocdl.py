@@ -16,9 +16,19 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    is_function,
+    is_used,
+    symbol_name,
+    walk,
+)
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.chips.target import chip_for
+from mlir_async_pipe.flow.algorithms import walked
+from mlir_async_pipe.flow.origins import origins
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     check_fits,
     end_of,
@@ -29,11 +39,11 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
-from mlir_async_pipe.lowering.rocdl.mark_scope import check_scope
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
 from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
     COPY,
+    Copy,
     Plan,
     plan_copy,
     read_copy,
@@ -48,20 +58,20 @@ from mlir_async_pipe.lowering.rocdl.rocdl_waits import (
     replace_tokens,
     rewrite,
 )
-from mlir_async_pipe.lowering.rocdl.wave_copies import WaveCopies
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import state_once
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
-from mlir_async_pipe.lowering.scopes.drop_empty_groups import drop_empty_groups
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
 from mlir_async_pipe.lowering.scopes.known_types import check_types
+from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.lowering.scopes.symbol_names import check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.launch_size import Launches, block_size, launched_sizes
 
 
@@ -223,3 +233,127 @@ STEPS: tuple[Step[ToRocdl], ...] = (
         "vectors", in_each(annotate_alignment), ("copies", "dense"), "no access is added any more"
     ),
 )
+
+
+# Copies of a wave ----------------------------------------------------------------------------
+#
+# Whether lanes that copy side by side can issue a copy that is still a load and a store.
+#
+# Asked before a scope becomes copies: a scope that a wave cannot issue runs in place, while a
+# copy that its author wrote as one is refused (`rocdl_copy_plan`).
+
+
+class WaveCopies:
+    """The waves of the functions of a module on one chip; valid as long as nothing is edited."""
+
+    def __init__(self, root: Operation, chip: Chip) -> None:
+        self._launches = launched_sizes(root)
+        self._chip = chip
+        self._uniformity = Uniformity()
+
+    def refuse(self, pair: CopyPair) -> str | None:
+        """Why a wave cannot issue the pair, None if it can.
+
+        Raises LoweringError (unknown-block-size): that is for the user to mend.
+        """
+        if self._chip.copy_form is None:
+            return None
+        (source,), (target,) = accesses(pair.load), accesses(pair.store)
+        copy = Copy(
+            pair.store,
+            source.memory,
+            list(source.indices),
+            target.memory,
+            list(target.indices),
+            pair.piece_bytes // pair.element_bytes,
+            None,
+        )
+        size = block_size(enclosing_function(pair.store), self._launches)
+        block = None if size is None else Block(size, self._chip.lanes)
+        try:
+            plan_copy(copy, self._chip, block, self._uniformity)
+        except LoweringError as refused:
+            if refused.code == "unknown-block-size":
+                raise
+            return refused.diagnostic.message
+        return None
+
+
+# Marks of a scope ----------------------------------------------------------------------------
+#
+# Marks count in the function that makes them only; refuses what relies on more.
+#
+#     func.func @callee(%t) { nvgpu.device_async_wait %t }      on NVIDIA: waits for the caller's group
+#                                                               on AMD: knows no mark of its caller
+#
+# cp.async groups belong to the thread, whatever function commits them. A mark belongs to the
+# sequence of the running function body (LLVM, AMDGPU asynchronous operations), so a wait cannot
+# name a group of another function, and a count that includes groups of a callee is too large.
+
+
+def check_scope(root: Operation, chip: Chip, session: Session) -> None:
+    """Refuse waits for groups of other functions, and count again where callees make groups.
+
+    Raises LoweringError (group-of-another-function).
+    """
+    ops = list(walk(root))
+    waits = [op for op in ops if is_wait(op)]
+    for wait in waits:
+        origin = next((found for token in wait.operands if (found := _crossing(token))), None)
+        if origin is not None:
+            raise _refused(wait, origin)
+    called = {str(op.attributes["callee"]).lstrip("@") for op in ops if "callee" in op.attributes}
+    groups = [op for op in ops if is_group(op)]
+    in_callees = [op for op in groups if symbol_name(enclosing_function(op)) in called]
+    if not in_callees:
+        return
+    for wait in waits:
+        if len(wait.operands) == 0:
+            raise _refused(wait, in_callees[0])
+    counting = passes.find("async-pipe-count-waits")
+    options = passes.with_defaults(counting.options(), {"chip": chip.name})
+    counting.run(root, options, session)
+
+
+def _refused(wait: Operation, origin: Operation) -> LoweringError:
+    return LoweringError(
+        "this wait relies on groups that another function commits, and marks count in their own "
+        "function only",
+        code="group-of-another-function",
+        at=wait,
+        notes=(("they come from here", origin),),
+        advice="inline the call first (--inline)",
+    )
+
+
+def _crossing(token: Value) -> Operation | None:
+    """The function whose argument, or the call whose result, the token may be."""
+    for value in walked([token], lambda value: origins(value).values):
+        made = defining_op(value)
+        end = value.owner.owner.operation if made is None else made
+        if not origins(value).complete and (is_function(end) or "callee" in end.attributes):
+            return end
+    return None
+
+
+# Groups without copies -----------------------------------------------------------------------
+
+EMPTY = "async_pipe.empty"
+
+
+def drop_empty_groups(root: Operation, chip: Chip, session: Session) -> None:
+    """Erase the empty groups that nothing names, then count all token waits again."""
+    empty = [op for op in walk(root) if is_group(op) and EMPTY in op.attributes]
+    unnamed = [op for op in empty if not any(map(is_used, op.results))]
+    if not unnamed or _has_bare_waits(root):
+        return
+    for op in unnamed:
+        op.erase()
+    counting = passes.find("async-pipe-count-waits")
+    options = passes.with_defaults(counting.options(), {"chip": chip.name})
+    counting.run(root, options, session)
+
+
+def _has_bare_waits(root: Operation) -> bool:
+    """Whether some wait has a count but no token: it cannot be counted again."""
+    return any(op.name == "nvvm.cp.async.wait.group" for op in walk(root))

@@ -27,17 +27,23 @@ from mlir_async_pipe.loops.statements import Body, is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.plan.analysis import analyse
 from mlir_async_pipe.plan.make_plan import Limits
-from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
+from mlir_async_pipe.schedule.modulo.bounds import largest_ratio, thread_bound
 from mlir_async_pipe.schedule.modulo.explain_schedule import (
     limit_of,
     message,
     places,
     record_of,
 )
-from mlir_async_pipe.schedule.modulo.problem import Schedule
+from mlir_async_pipe.schedule.modulo.problem import (
+    Problem,
+    Schedule,
+    bytes_of,
+    versions_of,
+)
 from mlir_async_pipe.schedule.modulo.read import Reading, read
 from mlir_async_pipe.schedule.modulo.search import Found, Search
-from mlir_async_pipe.schedule.modulo.trial import Trials, statement_orders
+from mlir_async_pipe.schedule.modulo.speed import is_legal, moments
+from mlir_async_pipe.schedule.modulo.trial import Outcome, Trials, statement_orders
 from mlir_async_pipe.schedule.modulo.unit_costs import UnitCosts
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
@@ -201,3 +207,38 @@ def _statements(reading: Reading, schedule: Schedule) -> LatencySchedule:
         tuple(s.op in reading.asynchronous for s in body.statements),
         schedule.wait_at_top,
     )
+
+
+# The problem without names -------------------------------------------------------------------
+
+
+class AbstractJudge:
+    """The interval from the graph of moments, the versions from the sync rule."""
+
+    refusal: PipelineError | None = None
+
+    def __init__(self, problem: Problem, limit: int | None) -> None:
+        self._problem = problem
+        self._limit = limit
+
+    def outcome(self, schedule: Schedule) -> Outcome | None:
+        """What a schedule gives, None if it is illegal or does not fit workgroup memory."""
+        problem = self._problem
+        if not is_legal(problem, schedule):
+            return None
+        places = schedule.places()
+        shared, private = bytes_of(problem, schedule.stages, places)
+        if self._limit is not None and shared > self._limit:
+            return None
+        count, arcs = moments(problem, schedule)
+        interval, _ = largest_ratio(count, arcs, thread_bound(problem).cycles)
+        order = schedule.order
+        return Outcome(
+            schedule,
+            interval,
+            shared,
+            private,
+            sum(versions_of(buffer, schedule.stages, places) for buffer in problem.buffers),
+            1 if problem.has_barriers else 0,
+            sum(a > b for n, a in enumerate(order) for b in order[n + 1 :]),
+        )

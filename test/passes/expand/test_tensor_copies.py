@@ -1,10 +1,9 @@
 """Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
 
-Covers: plan/ring_plan.py, plan/ring_memory.py, plan/issue_slice.py,
-plan/mbarrier_setup.py, expand/write/write_ring.py, expand/write/ring_slots.py,
-expand/write/ring_mbarriers.py, expand/write/idle_values.py, loops/transactions.py,
-loops/products_in_flight.py, schedule/by_transactions.py, normalise/predicate_transactions.py,
-values/thread_conditions.py
+Covers: plan/ring_plan.py, plan/ring_memory.py, plan/issue_slice.py, plan/mbarrier_setup.py,
+expand/write/write_ring.py, expand/write/ring_slots.py, expand/write/ring_mbarriers.py,
+expand/write/idle_values.py, loops/transactions.py, loops/products_in_flight.py,
+schedule/by_count.py, normalise/predicate_transactions.py, values/thread_conditions.py
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
-Covers: plan/units.py, loops/copy_statements.py, schedule/by_count.py,
-expand/fall_back.py, normalise/guarded_stores.py,
-normalise/tile_copies.py, schedule/indirection.py
+Covers: plan/units.py, loops/copy_statements.py, schedule/by_count.py, expand/fall_back.py,
+normalise/guarded_stores.py, normalise/tile_copies.py
 """
 
 from __future__ import annotations

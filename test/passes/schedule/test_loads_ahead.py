@@ -1,7 +1,6 @@
 """Loads that run ahead into registers: within what a thread has, under conditions, in nests.
 
-Covers: schedule/register_budget.py, expand/fall_back.py, schedule/indirection.py,
-schedule/by_count.py
+Covers: schedule/by_count.py, expand/fall_back.py
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Each kernel copies 128 floats an iteration through a tile that other threads rea
 gives what it gives as written, whenever copies arrive.
 
 Covers: plan/buffer_plan.py, expand/write/versioned_buffers.py, expand/write/slot_accesses.py,
-lowering/scopes/copy_width.py, lowering/nvvm/nvidia_ops.py, lowering/scopes/scope_overlap.py
+lowering/scopes/copy_width.py, lowering/nvvm/nvidia_ops.py, lowering/scopes/scope_copies.py
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Each kernel is run with its abstract ops and with what they were lowered to; cop
 late as the waits allow, so a wait that vanished with too much shows.
 
 Covers: lowering/scopes/abstract_ops.py, lowering/scopes/abstract_plan.py,
-lowering/scopes/scope_inlining.py, lowering/scopes/drop_empty_groups.py,
-lowering/scopes/counter_limits.py, lowering/scopes/scope_overlap.py
+lowering/rocdl/to_rocdl.py, lowering/scopes/counter_limits.py, lowering/scopes/scope_copies.py
 """
 
 from __future__ import annotations

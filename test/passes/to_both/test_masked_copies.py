@@ -4,8 +4,8 @@ Laws: the lowered kernel computes what NumPy does for every ragged size, on a ma
 copies arrive as late as the waits allow; what no copy can do stays in place with its reason, and
 a fill other than zero is refused.
 
-Covers: lowering/scopes/masked_loads.py, lowering/scopes/kept_elements.py,
-lowering/rocdl/zero_fill.py, lowering/scopes/constant_masks.py
+Covers: lowering/scopes/masked_loads.py, lowering/nvvm/nvidia_ops.py, lowering/rocdl/zero_fill.py,
+lowering/rocdl/rocdl_code.py
 """
 
 from __future__ import annotations

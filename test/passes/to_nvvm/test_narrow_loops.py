@@ -1,6 +1,6 @@
 """Loops of constant bounds count in 32 bits, others in 64; they count the same numbers.
 
-Covers: lowering/nvvm/narrow_loops.py
+Covers: lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from helpers.ptx_machine import Array, Program, launch, parse
 from helpers.ptx_of import ptx_of
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, walk
-from mlir_async_pipe.lowering.nvvm.narrow_loops import narrow_loops
+from mlir_async_pipe.lowering.nvvm.to_nvvm import narrow_loops
 
 TEXT = """
 gpu.module @kernels {{

@@ -2,8 +2,8 @@
 accepted by the checker without an unknown, and by ptxas.
 
 Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, plan/slot_contents.py,
-plan/privatisation.py, plan/free_slots.py, expand/write/templates.py,
-plan/statement_places.py, plan/pure_places.py
+plan/privatisation.py, plan/free_slots.py, expand/write/templates.py, plan/statement_places.py,
+plan/pure_places.py
 """
 
 from __future__ import annotations

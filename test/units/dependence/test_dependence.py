@@ -1,7 +1,7 @@
 """Distances of dependences, what views and asserted aliasing do to them, and privatisation.
 
 Covers: dependence/distance.py, dependence/memory_dependences.py, dependence/regions.py,
-dependence/privatise.py, dependence/footprint.py, dependence/reshapes.py, loops/mark_independent.py,
+dependence/privatise.py, dependence/footprint.py, dependence/reshapes.py, schedule/schedule_pass.py,
 values/memory_roots.py
 """
 

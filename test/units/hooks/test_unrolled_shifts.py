@@ -1,6 +1,6 @@
 """Loops that hand values from register to register are unrolled until these come round, and do the same.
 
-Covers: hooks/unrolled_shifts.py
+Covers: hooks/pipelined_kernel.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, terminator, walk
-from mlir_async_pipe.hooks.unrolled_shifts import unroll_shifts
+from mlir_async_pipe.hooks.pipelined_kernel import unroll_shifts
 
 DELAYED = """
 func.func @f(%x: memref<32xf32>, %y: memref<32xf32>, %n: index) {{

@@ -2,7 +2,7 @@
 writes (transfers) is a copy like loads and stores.
 
 Covers: lowering/scopes/copy_width.py, lowering/nvvm/workgroup_alignment.py,
-lowering/rocdl/wave_copies.py, lowering/scopes/transfers.py
+lowering/rocdl/to_rocdl.py, lowering/scopes/transfers.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
-from mlir_async_pipe.lowering.rocdl.wave_copies import WaveCopies
+from mlir_async_pipe.lowering.rocdl.to_rocdl import WaveCopies
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session

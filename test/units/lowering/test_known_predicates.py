@@ -1,6 +1,6 @@
 """Instructions of inline assembly whose predicate is a constant.
 
-Covers: lowering/nvvm/known_predicates.py
+Covers: lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from mlir_async_pipe import lower
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
-from mlir_async_pipe.lowering.nvvm.known_predicates import settle_predicates
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import settle_predicates
 
 BARS = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>"
 KERNEL = f"""

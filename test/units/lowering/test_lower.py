@@ -1,7 +1,6 @@
 """`lower` emits PTX and cubins, reads the counts back, and turns failures into errors.
 
-Covers: lowering/lower.py, lowering/nvvm/lower_nvvm.py, lowering/nvvm/nvvm_code.py,
-lowering/nvvm/cuda_tools.py, chips/target.py
+Covers: lowering/lower.py, lowering/nvvm/lower_nvvm.py, lowering/nvvm/cuda_tools.py, chips/target.py
 """
 
 from __future__ import annotations

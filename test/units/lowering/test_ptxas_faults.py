@@ -1,6 +1,6 @@
 """What ptxas is known to do wrong is said, with the version at hand.
 
-Covers: lowering/nvvm/ptxas_faults.py
+Covers: lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from helpers.paths import ROOT
 from mlir_async_pipe import lower
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas_faults
+from mlir_async_pipe.lowering.nvvm import lower_nvvm
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -99,5 +99,5 @@ def test_our_generators_add_in_the_lower_half(made: Any, tmp_path: Path, monkeyp
 def test_an_unknown_version_is_taken_to_be_new(tmp_path: Path) -> None:
     script = of_version("", tmp_path)
     wide = f"wgmma.mma_async\nadd.s64 \t%rd1, %rd2, {DESCRIPTOR};"
-    assert ptxas_faults.fault_in(wide, script) == ""
-    assert ptxas_faults.version(script) > (13, 1)
+    assert lower_nvvm.fault_in(wide, script) == ""
+    assert lower_nvvm.version(script) > (13, 1)

@@ -1,6 +1,6 @@
 """Slices of one-dimensional vectors as shuffles: the same elements, on the machine.
 
-Covers: lowering/rocdl/strided_slices.py, values/integer_writer.py
+Covers: lowering/rocdl/rocdl_code.py, values/integer_writer.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.lowering.rocdl.strided_slices import slices_to_shuffles
+from mlir_async_pipe.lowering.rocdl.rocdl_code import slices_to_shuffles
 
 FUNCTION = """
 func.func @f(%in : memref<8xf32>, %out : memref<8xf32>) {{

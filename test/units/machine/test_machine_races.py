@@ -1,6 +1,6 @@
 """The race detector: right programs are clean, and each breakage has its name and both ends.
 
-Covers: machine/detector.py, machine/shadow.py, machine/granule.py, machine/races.py,
+Covers: machine/detector.py, machine/shadow.py, machine/run_kernel.py, machine/races.py,
 machine/access.py
 """
 

@@ -1,7 +1,7 @@
 """The search finds what trying every schedule finds; larger loops are scheduled too.
 
-Covers: schedule/modulo/search.py, schedule/modulo/orders.py, schedule/modulo/partial_orders.py,
-schedule/modulo/stages.py, schedule/modulo/abstract.py, schedule/modulo/trial.py
+Covers: schedule/modulo/search.py, schedule/modulo/partial_orders.py, schedule/modulo/stages.py,
+schedule/modulo/by_latency.py, schedule/modulo/trial.py
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ import pytest
 from hypothesis import given, settings
 
 from helpers.modulo_problems import copied, copy, every_schedule, problem, problems, work
-from mlir_async_pipe.schedule.modulo.abstract import AbstractJudge
-from mlir_async_pipe.schedule.modulo.orders import candidate_orders, heights
+from mlir_async_pipe.schedule.modulo.by_latency import AbstractJudge
 from mlir_async_pipe.schedule.modulo.problem import Edge, Problem
-from mlir_async_pipe.schedule.modulo.search import EXACT_NODES, Found, Search
+from mlir_async_pipe.schedule.modulo.search import (
+    EXACT_NODES,
+    Found,
+    Search,
+    candidate_orders,
+    heights,
+)
 from mlir_async_pipe.schedule.modulo.trial import Outcome
 
 

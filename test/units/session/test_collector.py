@@ -1,6 +1,6 @@
 """Collections are rare while a pass runs, and as before afterwards.
 
-Covers: session/collector.py
+Covers: session/passes.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from mlir_async_pipe.session.collector import collected_rarely
+from mlir_async_pipe.session.passes import collected_rarely
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Tuning: which candidates, what becomes of each, in which order, and what is kept.
 
-Covers: tuning/tune.py, tuning/evaluate.py, tuning/space.py, tuning/store.py, tuning/outcome.py
+Covers: tuning/tune.py, tuning/evaluate.py, tuning/outcome.py
 """
 
 from __future__ import annotations
