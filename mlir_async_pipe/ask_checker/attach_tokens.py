@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     functions,
     integer_attribute,
+    operations,
     walk,
 )
 from mlir_async_pipe.chips.target import Target, target_for
@@ -36,13 +37,17 @@ from mlir_async_pipe.flow.solver import Solver
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, has_only_a_count, queue_of, row_of
-from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE, token_form
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.async_ops import (
+    NO_COPIES,
+    TOKEN_TYPE,
+    UNNAMED_COPIES,
+    token_form,
+)
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.placeholder_token import no_group
+from mlir_async_pipe.waits.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
-from mlir_async_pipe.waits.tokens.group_tokens import group_with_token
-from mlir_async_pipe.waits.tokens.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.write_counts import wait_rule
 
 DEEPEST_HISTORY = 64
@@ -200,7 +205,7 @@ class _Attacher(Carrier):
     def _commit(self, op: Operation) -> Value:
         name = token_form(op, self.copies)
         assert name is not None
-        return group_with_token(op, name, self.kind)
+        return _group_with_token(op, name, self.kind)
 
     def _wait(self, op: Operation, token: Value) -> None:
         name = token_form(op, self.copies)
@@ -250,3 +255,39 @@ class _Attacher(Carrier):
 
 def _token(op: Operation) -> Any:
     return ir.Type.parse(TOKEN_TYPE, op.context)
+
+
+def _group_with_token(op: Operation, name: str, kind: Any) -> Value:
+    """Put the op `name` in the place of the commit `op`; its token."""
+    copies: list[Value] = []
+    if name == "async_pipe.commit_queue":
+        i64 = ir.IntegerType.get_signless(64, op.context)
+        attributes = {"queue": ir.IntegerAttr.get(i64, 0)}
+    else:
+        copies, empty = _copies_since_last_commit(op)
+        attributes = {}
+        if not copies:
+            attributes[NO_COPIES if empty else UNNAMED_COPIES] = ir.UnitAttr.get(op.context)
+    made = create(name, copies, [kind], attributes, ip=before(op), loc=op.location)
+    op.erase()
+    return made.results[0]
+
+
+def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
+    """The tokens of the copies in the block that the group takes in, and whether there surely
+    are no others."""
+    copies: list[Value] = []
+    others = False
+    siblings = operations(commit.block)
+    for op in reversed(siblings[: siblings.index(commit)]):
+        row = row_of(op)
+        if row is not None and row.commits == "group":
+            return copies[::-1], not others
+        if len(op.regions) or op.name in CALL_OPS:
+            others = True
+        elif row is not None and row.asynchronous(op):
+            if row.token and not list(op.results[0].uses):
+                copies.append(op.results[0])
+            else:
+                others = True
+    return copies[::-1], False

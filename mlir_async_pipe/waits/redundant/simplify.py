@@ -3,6 +3,7 @@
     wait 1; commit; wait 2       -->  wait 1; commit           never more than 2 in flight there
     wait 1; wait 0               -->  wait 0                   neighbours: the strictest stays
     commit (nobody waits); commit  -->  commit                 its ops join the next group
+    mark (no wait after it)  -->                               of a queue that counts by function body
 
 A wait goes if an upper bound of the groups in flight before it is at most its count.
 All such waits go at once, since none of them would have blocked. No wait moves. A wait of an
@@ -19,14 +20,24 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    functions,
+    is_used,
+    operations,
+    walk,
+)
+from mlir_async_pipe.chips.target import Target, target_for
+from mlir_async_pipe.flow.algorithms import reached
 from mlir_async_pipe.flow.items import Item
 from mlir_async_pipe.flow.solver import Solver
+from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, given_count, row_of
+from mlir_async_pipe.vocabulary import Queue, given_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.redundant.droppable import droppable
@@ -40,7 +51,7 @@ from mlir_async_pipe.waits.redundant.in_flight import (
     known,
     starts_thread,
 )
-from mlir_async_pipe.waits.redundant.uncounted_marks import uncounted_marks
+from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 
 
 @dataclass(frozen=True)
@@ -224,3 +235,60 @@ def _covers(later: Item, earlier: Item) -> bool:
         and second <= first
         and (_waits_fully(later) or not _waits_fully(earlier))
     )
+
+
+# -- marks that no wait of their function can count -----------------------------------------------------
+#
+# A queue of function scope counts the marks of its own function body only (LLVM, AMDGPU
+# asynchronous operations), so a mark may go if no wait of its queue can run after it in that
+# body: none stands after it, no block with one can be reached, and no loop around it holds one.
+# Waits elsewhere keep their counts. A mark that only *some* paths lead from to a wait stays: there
+# the wait counts it, and its copies are waited for by nothing else.
+
+
+def uncounted_marks(root: Any, target: Target | None) -> list[Operation]:
+    """The marks of function-scope queues that no wait can count, in textual order."""
+    return [mark for function in functions(root) for mark in _of_function(function, target)]
+
+
+def _of_function(function: Operation, target: Target | None) -> list[Operation]:
+    marks: list[tuple[Operation, Queue]] = []
+    waiting: dict[Queue, Skeleton] = {}
+    for op in walk(function):
+        row, queue = row_of(op), queue_of(op, target)
+        if row is None or queue is None or queue.scope != "function":
+            continue
+        if row.commits == "group" and not any(map(is_used, op.results)):
+            marks.append((op, queue))
+            if queue not in waiting:
+                waiting[queue] = _waits_on(function, queue, target)
+    return [mark for mark, queue in marks if not _may_be_counted(mark, waiting[queue])]
+
+
+def _waits_on(function: Operation, queue: Queue, target: Target | None) -> Skeleton:
+    def waits(op: Operation) -> bool:
+        row = row_of(op)
+        return row is not None and row.wait is not None and queue_of(op, target) in (queue, None)
+
+    return Skeleton(function, waits, waits)
+
+
+def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
+    """Whether a wait may run after a mark in the same run of the function body."""
+    op = mark
+    while op != waits.root:
+        block = op.block
+        here = waits.of(block)
+        if here:
+            siblings = operations(block)
+            last = siblings.index(here[-1])
+            if last > siblings.index(op):
+                return True
+        if any(waits.of(other) for other in reached(successors(block), successors)):
+            return True
+        op = op.parent.operation
+        row = REGION_ROWS.get(op.name)
+        again = row is None or row.flow not in ("branch", "once")
+        if again and op != waits.root and any(map(waits.changes, op.regions)):
+            return True
+    return False

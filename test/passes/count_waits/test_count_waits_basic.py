@@ -1,6 +1,6 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/verify.py,
+Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py,
 waits/events.py, flow/kept_ops.py, waits/token_values.py,
 flow/conditions.py, vocabulary/queues.py
 """

@@ -1,7 +1,6 @@
 """async-pipe-simplify-waits: what never blocks goes, what may block stays.
 
-Covers: waits/redundant/simplify.py, waits/redundant/droppable.py, waits/redundant/idle_commits.py,
-waits/redundant/uncounted_marks.py
+Covers: waits/redundant/simplify.py, waits/redundant/droppable.py, waits/redundant/idle_commits.py
 """
 
 import pytest
