@@ -78,8 +78,9 @@ class Forms(Domain[Form, Facts]):
         return result(op, forms.subtract(v[0], v[1]), v, known)
 
     def mul(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        """A product."""
-        a, b = (settle(x, known) for x in v)
+        """A product. What is multiplied by a constant stays what it is, so that an address of iteration
+        0 is one of iteration k too."""
+        a, b = v if v[0].is_constant or v[1].is_constant else [settle(x, known) for x in v]
         if a.is_constant:
             a, b = b, a
         made = forms.scale(a, b.constant) if b.is_constant else forms.call("mul", a, b)

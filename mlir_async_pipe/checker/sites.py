@@ -38,7 +38,7 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.memory_order import MemoryOrder
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
@@ -145,7 +145,7 @@ class Sites:
         expanded one; a number of its own, below 0, for what still is around the op as it was written.
         A kernel asserts it of all that its loops hold, too."""
         number = integer_attribute(op, INDEPENDENT)
-        around = [above for above in ancestors(op) if INDEPENDENT in above.attributes]
+        around = [above for above in ancestors(op) if is_set(above.attributes, INDEPENDENT)]
         if around and (number is None or around[-1].name in KERNEL_OPS):
             return -1 - self.op_number(around[-1])
         return number

@@ -36,7 +36,7 @@ from mlir_async_pipe.loops.annotations import PRIVATE
 from mlir_async_pipe.values.memory_roots import Root
 from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.memory_names import declaration_of
+from mlir_async_pipe.vocabulary.memory_names import declaration_of, is_set
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def declared_private(root: Root) -> bool:
     """Whether the allocation carries `async_pipe.private`."""
     op = _allocation_op(root)
     if op is not None:
-        return PRIVATE in op.attributes
+        return is_set(op.attributes, PRIVATE)
     if root.kind != "attribution":
         return False
     function = source_op(root.value)
@@ -228,7 +228,7 @@ def declared_private(root: Root) -> bool:
     inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
     number = ir.BlockArgument(root.value).arg_number - inputs
     attributes = list(ir.ArrayAttr(function.attributes[name]))
-    return number < len(attributes) and PRIVATE in ir.DictAttr(attributes[number])
+    return number < len(attributes) and is_set(ir.DictAttr(attributes[number]), PRIVATE)
 
 
 def _allocation_op(root: Root) -> Operation | None:

@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
+from mlir_async_pipe.vocabulary.memory_names import is_set
 
 PREFIX = "async_pipe."
 STAGE = "async_pipe.stage"
@@ -202,7 +203,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         async_stages=_integers(loop, ASYNC_STAGES),
         num_stages=_integer(loop, NUM_STAGES),
         wait_at=_choice(loop, WAIT_AT),
-        independent=INDEPENDENT in loop.attributes,
+        independent=is_set(loop.attributes, INDEPENDENT),
         epilogue=_choice(loop, EPILOGUE) or "peel",
         short_trip=_choice(loop, SHORT_TRIP) or "version",
         stage_through=_choice(loop, STAGE_THROUGH) or "auto",
@@ -295,7 +296,7 @@ def _integer(op: Operation, name: str) -> int | None:
     number = as_kind(ir.IntegerAttr, attributes[name])
     if number is None:
         raise _bad(op, name, "a whole number")
-    return int(number.value)
+    return _number(op, name, number)
 
 
 def stage_of(op: Operation) -> int | None:
@@ -332,10 +333,17 @@ def _integers(op: Operation, name: str) -> tuple[int, ...] | None:
             return tuple(map(int, dense))
     values = as_kind(ir.ArrayAttr, attribute)
     entries = [None] if values is None else [as_kind(ir.IntegerAttr, value) for value in values]
-    numbers = tuple(int(entry.value) for entry in entries if entry is not None)
+    numbers = tuple(_number(op, name, entry) for entry in entries if entry is not None)
     if len(numbers) < len(entries):
         raise _bad(op, name, "array<i64: …> or [ … ] of whole numbers")
     return numbers
+
+
+def _number(op: Operation, name: str, attribute: Any) -> int:
+    number = int(attribute.value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _bad(op, name, "a whole number of 64 bits")
+    return number
 
 
 def _choice(op: Operation, name: str) -> Any:

@@ -27,6 +27,7 @@ from mlir_async_pipe.loops.transactions import Transaction
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, flag_order, row_of, tensor_use, use_of
+from mlir_async_pipe.vocabulary.memory_names import is_set
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
 
@@ -41,7 +42,7 @@ class _Overtaken:
     @property
     def vouched(self) -> bool:
         """Whether the author says that no two iterations meet."""
-        return bool(self.loops) and all(INDEPENDENT in loop.attributes for loop in self.loops)
+        return bool(self.loops) and all(is_set(loop.attributes, INDEPENDENT) for loop in self.loops)
 
 
 def check_independent(

@@ -42,7 +42,7 @@ from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, use_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 
@@ -98,7 +98,7 @@ def plan_turns(
                 loop,
                 code="memory-order",
             )
-    if names.INDEPENDENT not in around.attributes:
+    if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
     _check_thread_values(moved, loop)
     tiles = turn_tiles(around, own, ring, GROUPS, block, loop)

@@ -26,6 +26,7 @@ from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.loops.trip_count import static_trip_count
 from mlir_async_pipe.vocabulary import flag_order, row_of
+from mlir_async_pipe.vocabulary.memory_names import is_set
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 
 
@@ -70,7 +71,7 @@ def _obstacle(nest: Nest) -> str:
         return "there are no two tiles with iterations"
     if any("unsignedCmp" in loop.attributes for loop in (nest.outer, nest.inner)):
         return "a loop counts unsigned"
-    if names.INDEPENDENT in nest.inner.attributes:
+    if is_set(nest.inner.attributes, names.INDEPENDENT):
         return "the inner loop is declared independent, which says nothing of the outer one"
     for op in nest.front:
         if is_statement(op) or is_synchronisation(op):

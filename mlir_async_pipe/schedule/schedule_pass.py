@@ -42,6 +42,7 @@ from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.memory_names import is_set
 
 # Loops that are no scf.for; an annotation on one must not be silently ignored.
 OTHER_LOOPS = frozenset(
@@ -308,4 +309,4 @@ def mark_independent(loops: list[Operation], module: Any) -> None:
 
 
 def _is_asserted(op: Operation) -> bool:
-    return op.name == "scf.for" and INDEPENDENT in op.attributes
+    return op.name == "scf.for" and is_set(op.attributes, INDEPENDENT)

@@ -47,6 +47,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     global_name,
     in_workgroup_memory,
     is_dynamic_memory,
+    is_set,
     taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
@@ -137,7 +138,7 @@ def root_of(memory: Value) -> Root:
             current = op.operands[0]
             continue
         if op.name in ALLOCATION_OPS:
-            independent = INDEPENDENT in op.attributes
+            independent = is_set(op.attributes, INDEPENDENT)
             return Root(
                 "allocation", current, current, space_of(current, op), unordered=independent
             )
@@ -149,7 +150,7 @@ def root_of(memory: Value) -> Root:
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
         name = global_name(op)
         if name is not None:
-            independent = INDEPENDENT in op.attributes
+            independent = is_set(op.attributes, INDEPENDENT)
             return Root("global", name, current, space_of(current), unordered=independent)
         number = binding_number(op)
         if number is not None:
@@ -299,7 +300,7 @@ def _marks(function: Any, kind: str, number: int) -> set[str]:
     if number >= len(attributes):
         return set()
     given = ir.DictAttr(attributes[number])
-    return {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if name in given}
+    return {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if is_set(given, name)}
 
 
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:

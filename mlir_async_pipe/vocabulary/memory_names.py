@@ -31,6 +31,12 @@ INDEPENDENT = "async_pipe.independent"
 # What LLVM says of an argument: no other pointer reaches its memory; nobody writes through it.
 NOALIAS, READONLY = "llvm.noalias", "llvm.readonly"
 
+
+def is_set(attributes: Any, name: str) -> bool:
+    """Whether an attribute that says something by being there is there, and not `false`."""
+    return name in attributes and str(attributes[name]) != "false"
+
+
 # Memory of the thread that runs the op, unless its type names another space; an argument that is
 # passed by value is a copy of its own as well.
 THREAD_ALLOCATION_OPS = ("memref.alloca", "llvm.alloca")

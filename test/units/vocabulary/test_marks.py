@@ -1,0 +1,56 @@
+"""Attributes that say something by being there, and numbers that are too wide.
+
+Covers: vocabulary/memory_names.py, loops/annotations.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import mlir_async_pipe
+from helpers.machine_programs import context
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+
+# What %A and %C are is not known: only an assertion lets the loads run ahead of the stores.
+LOOP = """
+func.func @f(%A: memref<1024xf32>{argument}, %C: memref<1024xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %c16 step %c1 {{
+    %v = memref.load %A[%i] : memref<1024xf32>
+    %w = arith.addf %v, %v : f32
+    memref.store %w, %C[%i] : memref<1024xf32>
+  }} {{async_pipe.num_stages = {stages}{loop}}}
+  return
+}}
+"""
+
+
+def pipelined(stages: str = "3", **marks: str) -> str:
+    """The code that a loop with these marks is refused with, "" if it is pipelined."""
+    text = LOOP.format(**{"argument": "", "loop": "", "stages": stages, **marks})
+    try:
+        mlir_async_pipe.pipeline(ir.Module.parse(text, context()), "nvvm:sm_80")
+    except AsyncPipeError as error:
+        return error.code
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("value", "code"), [("", ""), (" = true", ""), (" = false", "unproven-independence")]
+)
+def test_independence_is_asserted_unless_it_is_false(value: str, code: str) -> None:
+    assert pipelined(loop=f", async_pipe.independent{value}") == code
+
+
+def test_an_argument_that_is_not_independent_asserts_nothing() -> None:
+    assert pipelined(argument=" {async_pipe.independent = false}") == "unproven-independence"
+
+
+@pytest.mark.parametrize("stages", [2**127 - 1, -(2**100)])
+def test_a_number_of_more_than_64_bits_is_refused(stages: int) -> None:
+    assert pipelined(stages=f"{stages} : i128") == "bad-annotation"
+    marks = f", async_pipe.in_flight = {stages} : i128"
+    assert pipelined(loop=marks) == "bad-annotation"
