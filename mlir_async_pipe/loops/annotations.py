@@ -237,7 +237,14 @@ def read_loop(loop: Operation) -> LoopAnnotations:
 
 
 def check_num_stages(number: int, loop: Operation) -> None:
-    """Raise InputError (num-stages-too-small) for fewer stages than one."""
+    """Raise InputError (num-stages-too-small) for fewer stages than one, (bad-annotation) for a number
+    that no attribute holds."""
+    if number >= 1 << 63:
+        raise InputError(
+            f"'{NUM_STAGES}' is {number}, expected a whole number of 64 bits",
+            code="bad-annotation",
+            at=loop,
+        )
     if number < 1:
         raise InputError(
             f"'{NUM_STAGES}' is {number}, expected 1 or more",

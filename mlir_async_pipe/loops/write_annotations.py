@@ -76,6 +76,8 @@ def _write(
         if values is not None:
             op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
     if num_stages is not None:
+        if abs(num_stages) >= 1 << 63:
+            names.check_num_stages(num_stages, op)
         op.attributes[names.NUM_STAGES] = ir.IntegerAttr.get(
             ir.IntegerType.get_signless(64, context), num_stages
         )

@@ -272,10 +272,18 @@ def _function_name(module: Any, name: str | None) -> str:
     return names[0]
 
 
+# Of a grid along x, the largest that CUDA has (CUDA C++ Programming Guide, "Compute Capabilities").
+LARGEST_SIZE = (1 << 31) - 1
+
+
 def _three(extent: Extent, name: str) -> tuple[int, int, int]:
     given = (extent,) if isinstance(extent, int) else tuple(extent)
     if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
         raise UsageError(f"{name} is {extent}, expected 1 to 3 positive sizes", code="bad-argument")
+    if any(size > LARGEST_SIZE for size in given):
+        raise UsageError(
+            f"{name} is {extent}, expected sizes up to {LARGEST_SIZE}", code="bad-argument"
+        )
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 

@@ -1,6 +1,7 @@
 """Attributes that say something by being there, and numbers that are too wide.
 
-Covers: vocabulary/memory_names.py, loops/annotations.py
+Covers: vocabulary/memory_names.py, loops/annotations.py, loops/write_annotations.py,
+machine/run_kernel.py
 """
 
 from __future__ import annotations
@@ -54,3 +55,25 @@ def test_a_number_of_more_than_64_bits_is_refused(stages: int) -> None:
     assert pipelined(stages=f"{stages} : i128") == "bad-annotation"
     marks = f", async_pipe.in_flight = {stages} : i128"
     assert pipelined(loop=marks) == "bad-annotation"
+
+
+@pytest.mark.parametrize("stages", [2**63, 2**70, -(2**70)])
+def test_annotate_and_the_option_refuse_it_too(stages: int) -> None:
+    code = "bad-annotation" if stages > 0 else "num-stages-too-small"
+    module = ir.Module.parse(LOOP.format(argument="", loop="", stages=3), context())
+    (loop,) = mlir_async_pipe.find_loops(module)
+    with pytest.raises(AsyncPipeError) as raised:
+        mlir_async_pipe.annotate(loop, num_stages=stages)
+    assert raised.value.code == code
+    if stages > 0:
+        with pytest.raises(AsyncPipeError) as raised:
+            mlir_async_pipe.pipeline(module, "nvvm:sm_80", num_stages=stages)
+        assert raised.value.code == code
+
+
+@pytest.mark.parametrize("sizes", [{"threads": 10**20}, {"grid": (1, 2**31)}])
+def test_the_machine_refuses_sizes_that_no_launch_has(sizes: dict[str, object]) -> None:
+    module = ir.Module.parse("func.func @f() { return }", context())
+    with pytest.raises(AsyncPipeError) as raised:
+        mlir_async_pipe.machine.run(module, "f", **sizes)
+    assert raised.value.code == "bad-argument"
