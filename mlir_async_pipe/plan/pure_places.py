@@ -1,7 +1,8 @@
 """Where the pure ops of a loop body run.
 
     %j = arith.addi %i, %c        once a stage: a pure function of the induction variable
-    %y = arith.mulf %x, %x        once, with the earliest of its users
+    %y = arith.mulf %x, %x        once, with the earliest of its users, those that the next iteration
+                                  has of what the yield hands on among them
     yield %y                      with the earliest statement that uses its iter_arg, or with
                                   the latest of its operands, if that comes later
 
@@ -70,6 +71,8 @@ class PurePlaces:
         for user in users:
             issued = self._issue_places.get(user)
             wanted += places.get(user, ()) if issued is None else (issued,)
+        if wanted and self._end in users:
+            wanted += self._takers(result)[:1]
         return wanted
 
     def _runs(self, user: int, places: dict[int, tuple[Place, ...]]) -> bool:
@@ -79,9 +82,12 @@ class PurePlaces:
     def _place_of_carried(self, op: int, result: int) -> Place:
         """A value that only the yield uses goes with the earliest user of its iter_arg, or with
         the latest of its operands where that comes later or the iter_arg has no user."""
+        return max([*self._statement_producers(op), *self._takers(result)[:1]], default=Place(0, 0))
+
+    def _takers(self, result: int) -> list[Place]:
+        """The statements that use what the yield hands on, in their next iteration, the earliest first."""
         arguments = (n for n, value in enumerate(self._table.yielded, 1) if value == result)
-        takers = [place for argument in arguments for place in self._statement_users(argument)]
-        return max([*self._statement_producers(op), *sorted(takers)[:1]], default=Place(0, 0))
+        return sorted(place for argument in arguments for place in self._statement_users(argument))
 
     def _statement_users(self, argument: int) -> list[Place]:
         places, left_out = self._issue_places, {*self._synchronisation, self._end}

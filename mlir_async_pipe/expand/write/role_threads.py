@@ -29,6 +29,12 @@ from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
 
 
+def elect(ip: Any, loc: Any) -> Value:
+    """An i1 that holds in one thread of a warp, which ptxas knows to be one."""
+    i1 = ir.IntegerType.get_signless(1, loc.context)
+    return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
+
+
 def add_threads(block: RoleBlock) -> None:
     """Change what the kernel and its launches say about their threads."""
     kernel = block.kernel

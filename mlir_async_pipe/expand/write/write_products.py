@@ -46,6 +46,7 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
     write_wait,
 )
 from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.role_threads import elect
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.expand.write.write_nest import NestWriter
 from mlir_async_pipe.expand.write.write_roles import (
@@ -139,8 +140,8 @@ def write_product_roles(
     empty = groups[role.completion.barriers]
     chain = (*plan.outer, plan.loop)
     copies = NestWriter(roles.nest)
-    producer = ProducerWriter(plan, roles, buffers, groups, empty, copies)
-    producer.first_empty = role.completion.number * plan.versions
+    number = role.completion.number
+    producer = ProducerWriter(plan, roles, buffers, groups, empty, copies, number)
     region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
     build = IntegerWriter(at_end_of(region), plan.loop.location)
     ways = [Way(chain, producer.copy_loop)]
@@ -206,7 +207,7 @@ class ProductWriter(ProducerWriter):
             wait.operands[operand_number(wait, "phase")] = phase
         branch = copies[self.role.branch]
         names.remove(branch, names.OP_NAMES)
-        branch.operands[0] = self._elect(before(branch))
+        branch.operands[0] = elect(before(branch), branch.location)
         for op in list(walk(branch)):
             if tensor_use(op) == "product":
                 show_version(op, offset)
@@ -215,10 +216,6 @@ class ProductWriter(ProducerWriter):
         show_slot(self.buffers, slot, list(copies.values()))
         yielded = list(terminator(self.plan.loop.regions[0].blocks[0]).operands)
         return [self.nest.here(yielded[number]) for number in self.role.slice.advanced]
-
-    def _elect(self, ip: Any) -> Value:
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        return create("nvvm.elect.sync", (), [i1], ip=ip, loc=self.plan.loop.location).results[0]
 
     def _name_commit(self, commit: Operation, slot: Value) -> None:
         """It gives the slot back."""
@@ -232,7 +229,7 @@ class ProductWriter(ProducerWriter):
 
     def _commit_sums(self, version: Value, write: IntegerWriter) -> None:
         """The sums are there when all products of the thread are over."""
-        elected = self._elect(write.ip)
+        elected = elect(write.ip, write.location)
         branch = write_if(elected, (), None, write.ip, write.location)
         inside = IntegerWriter(at_end_of(branch.regions[0]), write.location)
         made = clone(self.role.completion.commit, {}, inside.ip)

@@ -39,6 +39,7 @@ from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.ring_commits import drain_commits, write_commits
 from mlir_async_pipe.expand.write.ring_mbarriers import name_mbarrier, write_mbarriers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
+from mlir_async_pipe.expand.write.role_threads import elect
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import wait_attribute
@@ -235,13 +236,11 @@ class RingWriter:
             return None
         integers = self.integers
         if self.elected is None:
-            elect = create(
-                "nvvm.elect.sync", (), [leader.type], ip=integers.ip, loc=integers.location
-            )
+            one = elect(integers.ip, integers.location)
             thread = compared_thread(leader)
             assert thread is not None
             first = integers.compare("ult", thread, WARP)
-            self.elected = integers.binary("arith.andi", elect.results[0], first)
+            self.elected = integers.binary("arith.andi", one, first)
         if exists is None:
             return self.elected
         return integers.binary("arith.andi", exists, self.elected)

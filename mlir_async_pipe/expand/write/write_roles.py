@@ -21,12 +21,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    create,
     terminator,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
@@ -40,6 +38,7 @@ from mlir_async_pipe.expand.write.ring_mbarriers import (
 )
 from mlir_async_pipe.expand.write.role_threads import (
     add_threads,
+    elect,
     name_barriers,
     set_registers,
     thread_along_x,
@@ -176,14 +175,16 @@ class ProducerWriter(RingWriter):
         groups: dict[Value, Value],
         empty: Value,
         nest: NestWriter,
+        first_empty: int = 0,
     ) -> None:
+        """`first_empty`: which mbarrier of the group `empty` says when slot 0 is free, as of the
+        input's one."""
         super().__init__(plan, buffers, groups)
         self.roles = roles
         self.nest = nest
         self.outside = nest.outside
         self.empty = empty
-        # The first mbarrier of the group that says when slots are free.
-        self.first_empty = 0
+        self.first_empty = first_empty
 
     def copy_loop(self, ip: Any, *state: Value) -> list[Value]:
         """The loop with its copies alone, each after its slot was given back."""
@@ -202,6 +203,4 @@ class ProducerWriter(RingWriter):
 
     def _in_one_thread(self, exists: Value | None) -> Value | None:
         """One of this warp."""
-        i1 = ir.IntegerType.get_signless(1, self.context)
-        ip, loc = self.integers.ip, self.integers.location
-        return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
+        return elect(self.integers.ip, self.integers.location)

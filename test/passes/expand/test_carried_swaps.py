@@ -1,6 +1,6 @@
 """Carried values that no statement makes: they swap places, or hand on the induction variable.
 
-Covers: expand/write/recurrences.py, expand/write/sources.py
+Covers: expand/write/recurrences.py, expand/write/sources.py, plan/pure_places.py
 """
 
 from __future__ import annotations
@@ -111,3 +111,38 @@ def assert_means_the_same(text: str, trips: int) -> None:
         result = machine.run(module, "f", arguments)
     for wanted, found in zip(expected.arrays[:3], result.arrays[:3], strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("trips", [4, 7])
+def test_what_a_later_stage_uses_too_is_made_for_the_next_iteration_of_an_earlier_one(
+    stages, trips
+):
+    """C[%next] = A[%at], where %next = %at + 2 is the next iteration's %at, in stage 0."""
+    last = stages - 1
+    text = f"""
+    func.func @f(%A: memref<{LENGTH}xf32> {{llvm.noalias}}, %C: memref<{LENGTH + 2}xf32> {{llvm.noalias}}) {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %trips = arith.constant {trips} : index
+      %B = memref.alloca() : memref<1xf32>
+      %r = scf.for %i = %c0 to %trips step %c1 iter_args(%at = %c1) -> (index) {{
+        %v = memref.load %A[%at] : memref<{LENGTH}xf32>
+        memref.store %v, %B[%c0] : memref<1xf32>
+        %next = arith.addi %at, %c2 : index
+        %u = memref.load %B[%c0] : memref<1xf32>
+        memref.store %u, %C[%next] : memref<{LENGTH + 2}xf32>
+        scf.yield %next : index
+      }} {{async_pipe.stage = [0, 0, {last}, {last}], async_pipe.order = [0, 1, 2, 3],
+          async_pipe.independent}}
+      return
+    }}"""
+    given = [np.arange(1, LENGTH + 1, dtype=np.float32), np.zeros(LENGTH + 2, np.float32)]
+    with new_context():
+        module = ir.Module.parse(text)
+        before = machine.run(module, "f", given)
+        mlir_async_pipe.pipeline(module)
+        after = machine.run(module, "f", given)
+    assert before.arrays[1].any()
+    assert after.arrays[1].tolist() == before.arrays[1].tolist()
