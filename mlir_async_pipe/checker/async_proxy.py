@@ -26,7 +26,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.launch_size import Size
 from mlir_async_pipe.vocabulary.queues import WGMMA
 
@@ -175,7 +175,7 @@ def _touched(sites: Sites, flow: Flow) -> set[int]:
             # Its descriptors are numbers: they may name any workgroup memory.
             found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
         if row.swizzled:
-            memory = step.op.operands[operand_groups(step.op, row)[row.swizzled][0]]
+            memory = step.op.operands[groups_of(step.op)[row.swizzled][0]]
             found.add(sites.roots.number(root_of(memory), step.frame))
     for number, site in enumerate(sites.sites):
         if is_proxy(site) and site.writes and site.space == "workgroup":

@@ -52,7 +52,7 @@ from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.sums import ZERO
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import accesses, is_barrier, operand_groups, row_of
+from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
@@ -283,9 +283,7 @@ def _rewrite_access(op: Operation, buffer: Value, new: Value) -> None:
     gone = {access.index_operands.start for access in own}
     attributes = carried_attributes(op)
     if "operandSegmentSizes" in attributes:
-        sizes = [
-            len(group) - len(gone.intersection(group)) for group in operand_groups(op, row).values()
-        ]
+        sizes = [len(group) - len(gone.intersection(group)) for group in groups_of(op).values()]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     kept = [operand for number, operand in enumerate(operands) if number not in gone]
     again(op, kept, attributes=attributes)

@@ -33,7 +33,14 @@ from mlir_async_pipe.plan.ring_memory import shows_slots, tile_buffers, users_of
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import ROWS, Access, accesses, flag_order, operand_groups, row_of
+from mlir_async_pipe.vocabulary import (
+    ROWS,
+    Access,
+    accesses,
+    flag_order,
+    groups_of,
+    row_of,
+)
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
@@ -274,10 +281,9 @@ def _check_the_same(
 def where_written(access: Access, holder: Operation) -> tuple[list[Value], Operation | None]:
     """What says which elements a write touches each time that the holder's block is run, and an op around
     it there, if there is one, of which that is not known."""
-    row = ROWS[access.op.name]
     stored = {
         number
-        for name, numbers in operand_groups(access.op, row).items()
+        for name, numbers in groups_of(access.op).items()
         if name.startswith("value")
         for number in numbers
     }

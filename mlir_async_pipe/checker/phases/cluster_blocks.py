@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import meets_cluster, operand_groups
+from mlir_async_pipe.vocabulary import groups_of, meets_cluster
 from mlir_async_pipe.vocabulary.launch_ids import MAPA
 from mlir_async_pipe.vocabulary.launch_size import Size
 
@@ -128,7 +128,7 @@ def reaches_blocks(run: Run) -> bool:
         return True
     if row is None or row.phase is None:
         return False
-    return len(operand_groups(op, row).get("multicast", ())) > 0
+    return len(groups_of(op).get("multicast", ())) > 0
 
 
 def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> Blocks:

@@ -32,7 +32,12 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.flow.algorithms import components
 from mlir_async_pipe.values.map_memory import described_memref, described_root, is_given_map
 from mlir_async_pipe.values.memory_roots import Root, root_of
-from mlir_async_pipe.vocabulary import accesses, is_partial_barrier, operand_groups, use_of
+from mlir_async_pipe.vocabulary import (
+    accesses,
+    groups_of,
+    is_partial_barrier,
+    use_of,
+)
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, box_of
 from mlir_async_pipe.vocabulary.queues import BULK_STORE
 
@@ -68,7 +73,7 @@ class FarMemory:
         ((root, use),) = _copied(self.sites, run)
         if root not in self.roots:
             return None
-        at = operand_groups(op, row)
+        at = groups_of(op)
         if "tensor_map" in at:
             coordinates = [spot.get(run.operands[n]) for n in reversed(at["coordinates"])]
             return self.seen(_boxed(root, op, op.operands[at["tensor_map"][0]], coordinates), op)
@@ -163,7 +168,7 @@ def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
         use, end = "put", "destination"
     else:
         return
-    at = operand_groups(op, row)
+    at = groups_of(op)
     by_map = "tensor_map" in at
     value = op.operands[at["tensor_map" if by_map else end][0]]
     root = described_root(value) if by_map else root_of(value)

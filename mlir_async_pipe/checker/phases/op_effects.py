@@ -41,7 +41,7 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import (
     Row,
     given_count,
-    operand_groups,
+    groups_of,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
@@ -120,7 +120,7 @@ class OpEffects:
         names = row is not None and (row.phase is not None or row.swizzled)
         if not names and self.prepare(run) is None:
             return ()
-        groups = operand_groups(run.op, row) if row is not None else {}
+        groups = groups_of(run.op) if row is not None else {}
         followed = self.far is not None and self.far.touched(run)
         elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
@@ -222,7 +222,7 @@ class OpEffects:
         if row.descriptors:
             parts.append(partial(self._product, run, row))
         elif row.accesses:
-            parts.append(partial(self._store, run, row))
+            parts.append(partial(self._store, run))
         left = products_left(op)
         names = (queue.name, FAR_STORES) if queue == BULK_STORE else (queue.name,)
         if row.commits or left is not None:
@@ -244,7 +244,7 @@ class OpEffects:
     def _product(self, run: Run, row: Row, spot: Spot) -> None:
         """A product reads what its descriptors name."""
         number = self.number(run)
-        groups = operand_groups(run.op, row)
+        groups = groups_of(run.op)
         for side, name in enumerate(row.descriptors):
             operand = groups[name][0]
             value = spot.get(run.operands[operand])
@@ -261,9 +261,9 @@ class OpEffects:
                 self.bounds.check(region, number)
                 spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
 
-    def _store(self, run: Run, row: Row, spot: Spot) -> None:
+    def _store(self, run: Run, spot: Spot) -> None:
         """A copy out of workgroup memory reads its source."""
-        groups = operand_groups(run.op, row)
+        groups = groups_of(run.op)
         mask = spot.threads()
         if groups.get("predicate"):
             mask = spot.where(spot.get(run.operands[groups["predicate"][0]]))

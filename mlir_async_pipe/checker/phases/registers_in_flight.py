@@ -25,7 +25,13 @@ from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
-from mlir_async_pipe.vocabulary import Row, given_count, operand_groups, row_of, tensor_use
+from mlir_async_pipe.vocabulary import (
+    Row,
+    given_count,
+    groups_of,
+    row_of,
+    tensor_use,
+)
 from mlir_async_pipe.vocabulary.products import (
     INSERTED,
     PARTS,
@@ -229,7 +235,7 @@ def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
     """Products, their groups, waits and fences."""
     op, left = run.op, products_left(run.op)
     if row.descriptors:
-        at = operand_groups(op, row)["sums"][0]
+        at = groups_of(op)["sums"][0]
         made = defining_op(op.operands[at])
         undefined = made is not None and made.name in UNDEFINED
         own, shape = number(run), shape_of_product(op)

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.values.tensor_columns import columns_after
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
 from mlir_async_pipe.vocabulary.rows import Tensor
 from mlir_async_pipe.vocabulary.tensor_memory import (
@@ -108,8 +108,7 @@ def _effect(
 
 def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect:
     op = run.op
-    assert run.row is not None
-    groups = operand_groups(op, run.row)
+    groups = groups_of(op)
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
     sums = _cells(run, number, bounds, None if shape is None else shape.n)

@@ -24,7 +24,7 @@ from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.plan.guardable import SOURCE_ELEMENTS, zero_of
 from mlir_async_pipe.plan.statement_places import is_physical
-from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of
 
 
 def guarded(
@@ -52,9 +52,7 @@ def _results(ops: list[Operation]) -> list[Value]:
 
 
 def _without_source(op: Operation, condition: Value, integers: Integers) -> Operation:
-    row = row_of(op)
-    assert row is not None
-    groups = operand_groups(op, row)
+    groups = groups_of(op)
     operands = list(op.operands)
     context = op.context
     given = groups[SOURCE_ELEMENTS]

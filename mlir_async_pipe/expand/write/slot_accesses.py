@@ -32,7 +32,7 @@ from mlir_async_pipe.plan.movable_views import is_movable
 from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.values.pointers import is_pointer
-from mlir_async_pipe.vocabulary import Access, accesses, operand_groups, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
 
 
 def move_accesses(
@@ -118,7 +118,7 @@ def _with_leading_index(
 ) -> Operation:
     row = row_of(op)
     assert row is not None
-    groups = operand_groups(op, row)
+    groups = groups_of(op)
     of_memory = {groups[rule.memory].start: rule.indices for rule in row.accesses}
     indices = of_memory[access.memory_operand]
     operands = list(op.operands)

@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, symbol_name, walk
 from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import tensor_map_type
 
@@ -63,7 +63,7 @@ def _asked_by(op: Operation) -> tuple[Value, int] | None:
     row = row_of(op)
     if row is None or not row.swizzled:
         return None
-    groups = operand_groups(op, row)
+    groups = groups_of(op)
     memory = op.operands[groups[row.swizzled][0]]
     maps = [op.operands[n] for n in groups.get("tensor_map", ())]
     return memory, max(TENSOR_COPY_BYTES, *(_period(tensor_map_type(value)) for value in maps))

@@ -29,7 +29,7 @@ from mlir_async_pipe.lowering.rocdl.wave_layout import (
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.values.uniformity import Uniformity
-from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 COPY = "nvgpu.device_async_copy"
@@ -77,9 +77,7 @@ class Plan:
 
 def read_copy(op: Operation) -> Copy:
     """The parts of an nvgpu.device_async_copy."""
-    row = row_of(op)
-    assert row is not None
-    groups = operand_groups(op, row)
+    groups = groups_of(op)
     operands = list(op.operands)
     kept = [operands[i] for i in groups["source_elements"]]
     elements = integer_attribute(op, "dstElements")

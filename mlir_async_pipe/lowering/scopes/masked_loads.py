@@ -28,7 +28,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
 )
 from mlir_async_pipe.lowering.scopes.transfers import in_bounds, moves_row
-from mlir_async_pipe.vocabulary import accesses, is_pure, operand_groups, order_of, row_of
+from mlir_async_pipe.vocabulary import (
+    accesses,
+    groups_of,
+    is_pure,
+    order_of,
+)
 from mlir_async_pipe.vocabulary.extents import shape_of
 
 SYNC_FALLBACK = "sync-fallback"
@@ -185,9 +190,7 @@ def may_move(op: Operation) -> bool:
 def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotLoaded:
     if load.name not in ("vector.maskedload", "vector.transfer_read"):
         return ()
-    row = row_of(load)
-    assert row is not None
-    groups = operand_groups(load, row)
+    groups = groups_of(load)
     masked = [load.operands[i] for i in groups["mask"]]
     otherwise = load.operands[groups["padding"][0]]
     kept = _kept_by_mask(masked[0]) if masked else ()

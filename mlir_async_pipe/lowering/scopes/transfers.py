@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
-from mlir_async_pipe.vocabulary import operand_groups, row_of
+from mlir_async_pipe.vocabulary import groups_of
 
 
 def moves_row(transfer: Operation) -> bool:
@@ -28,7 +28,5 @@ def in_bounds(transfer: Operation) -> bool:
 
 def is_plain(transfer: Operation) -> bool:
     """Whether a transfer moves every element of a row, as vector.load and vector.store do."""
-    row = row_of(transfer)
-    assert row is not None
-    masked = operand_groups(transfer, row).get("mask")
+    masked = groups_of(transfer).get("mask")
     return not masked and moves_row(transfer) and in_bounds(transfer)

@@ -22,7 +22,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
 
 Array = np.ndarray
 
@@ -32,8 +32,7 @@ Array = np.ndarray
 @semantics("amdgpu.gather_to_lds", "amdgpu.global_load_async_to_lds")
 def copy_to_lds(site: Site) -> Execute:
     """One transferType a lane; without `async`, gather_to_lds is over when it returns."""
-    assert site.row is not None
-    groups = operand_groups(site.op, site.row)
+    groups = groups_of(site.op)
     from_index, to_index = (
         slice_of(groups["source_indices"]),
         slice_of(groups["destination_indices"]),

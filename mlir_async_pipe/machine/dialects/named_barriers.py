@@ -19,8 +19,7 @@ from mlir_async_pipe.machine.dialects.mbarriers import warps_of
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import operand_groups
-from mlir_async_pipe.vocabulary.barriers import NAMED_BARRIER
+from mlir_async_pipe.vocabulary import groups_of
 
 Array = np.ndarray
 
@@ -28,7 +27,7 @@ Array = np.ndarray
 @semantics("nvvm.barrier")
 def barrier(site: Site) -> Execute:
     """All threads of the block, or as many as the op says, meet at the barrier of its number."""
-    groups = operand_groups(site.op, NAMED_BARRIER)
+    groups = groups_of(site.op)
     number, threads, predicate = groups["number"], groups["threads"], groups["predicate"]
     if not site.meets_some:
         return _reducing(site, predicate[0]) if predicate else gpu.barrier(site)

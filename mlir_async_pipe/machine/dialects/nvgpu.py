@@ -20,7 +20,7 @@ from mlir_async_pipe.machine.kinds import cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
 
 Array = np.ndarray
 
@@ -31,8 +31,7 @@ def async_copy(site: Site) -> Execute:
 
     The token that it gives names the group that the next commit makes.
     """
-    assert site.row is not None
-    groups = operand_groups(site.op, site.row)
+    groups = groups_of(site.op)
     to_index, from_index = groups["destination_indices"], groups["source_indices"]
     source_at, limit_at = groups["source"][0], groups["source_elements"]
     count = site.integer("dstElements", 0) or 0

@@ -24,7 +24,7 @@ from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, Tensor, TensorMap, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
-from mlir_async_pipe.vocabulary import operand_groups
+from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, is_im2col
 
 Array = np.ndarray
@@ -103,8 +103,7 @@ def prefetch(site: Site) -> Execute:
 def load(site: Site) -> Execute:
     """A box of the tensor into workgroup memory, once for each lane that issues it."""
     operands = Operands(site)
-    assert site.row is not None
-    groups = operand_groups(site.op, site.row)
+    groups = groups_of(site.op)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
     if len(groups.get("im2col", ())) or is_im2col(site.op):
         raise site.unsupported("boxes in im2col mode")
@@ -192,8 +191,7 @@ def _operation(
 def store(site: Site) -> Execute:
     """A box from workgroup memory into the tensor, in the bulk group that the lane commits next;
     what is outside is left out."""
-    assert site.row is not None
-    groups = operand_groups(site.op, site.row)
+    groups = groups_of(site.op)
     at, map_at, source_at = groups["coordinates"], groups["tensor_map"][0], groups["source"][0]
     predicate_at = groups["predicate"]
     queue = site.queue()
