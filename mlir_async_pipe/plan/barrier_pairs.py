@@ -19,13 +19,15 @@ from mlir_async_pipe.dependence.distance import EVERY, Distances, LoopIndex
 from mlir_async_pipe.dependence.memory_dependences import are_ordered, first_distance
 from mlir_async_pipe.dependence.regions import Region
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.flow.ways import successors
 from mlir_async_pipe.loops.statements import barriers_of
 from mlir_async_pipe.plan.analysis import Analysis
 from mlir_async_pipe.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.plan.units import Unit, Units
 from mlir_async_pipe.plan.version_rules import Use, turns
 from mlir_async_pipe.values.memory_roots import OWN, Space, threads_may_meet
-from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,9 @@ def _boundary(
     loop = units.body.loop
     before: set[Space] = set()
     behind: set[Space] = set()
-    repeated = any(above.name in LOOP_OPS for above in ancestors(loop))
+    repeated = _runs_again(loop) or any(
+        above.name in LOOP_OPS or _runs_again(above) for above in ancestors(loop)
+    )
     ordered_before, ordered_after = around.orders_outside(loop)
     for region in shared:
         place = textual[region.top]
@@ -206,3 +210,11 @@ def _boundary(
         if repeated and (region.writes or region.order.orders) and (leading or trailing):
             behind |= own
     return Boundary(frozenset(before - {"private"}), frozenset(behind - {"private"}))
+
+
+def _runs_again(op: Operation) -> bool:
+    """Whether control comes back to the block of an op along its branches."""
+    row = REGION_ROWS.get(op.name)
+    if row is not None and row.flow == "isolated":
+        return False
+    return op.block in reached(successors(op.block), successors)

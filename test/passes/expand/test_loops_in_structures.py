@@ -1,7 +1,7 @@
 """A pipelined loop inside branches, switches, sequential and parallel loops, regions, and in
 each kind of function: right on the machine and proven by the checker, or refused.
 
-Covers: plan/scheduled_loops.py, plan/divergence.py
+Covers: plan/scheduled_loops.py, plan/divergence.py, plan/barrier_pairs.py
 """
 
 from __future__ import annotations
@@ -62,6 +62,19 @@ STRUCTURES = {
     %next = arith.addi %o, %c1 : index
     scf.yield %next : index
   }""",
+    # Which loop is around it, its branches alone say.
+    "blocks": """
+  cf.br ^head(%c0 : index)
+^head(%o: index):
+  %more = arith.cmpi slt, %o, %m : index
+  cf.cond_br %more, ^body, ^end
+^body:"""
+    + BASE
+    + INNER
+    + """
+  %next = arith.addi %o, %c1 : index
+  cf.br ^head(%next : index)
+^end:""",
     "parallel": "scf.parallel (%o) = (%c0) to (%m) step (%c1) {" + BASE + INNER + "scf.reduce }",
     "parallel of two dimensions": "scf.parallel (%o, %q) = (%c0, %c0) to (%m, %c2) step (%c1, %c1) {"
     + BASE
