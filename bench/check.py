@@ -2,8 +2,8 @@
 
     python bench/check.py [--runs N] [--json FILE]
 
-Kernels are straight (ops to 10^4, every copy read after its wait) and looped (a ring with 2
-to 16 groups in flight). The share is that of `async-pipe-check` in the one-shot pass
+Kernels are straight (ops to 10^4, every copy read after its wait), looped (a ring with 2
+to 16 groups in flight), and what becomes of loops of up to 64 stages. The share is that of `async-pipe-check` in the one-shot pass
 `async-pipe` on the examples. Times are processor milliseconds, the smallest of N runs.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from mlir_async_pipe.session.report import Session
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OPS = (10, 100, 1000, 10_000)
 GROUPS = (2, 4, 8, 16)
+STAGES = (8, 16, 32, 64)
 ROWS = 17
 SHARED = f"memref<{ROWS}x32xf32, #gpu.address_space<workgroup>>"
 
@@ -35,7 +37,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"straight": {}, "ring": {}, "share": {}}
+    results: dict[str, Any] = {"straight": {}, "ring": {}, "stages": {}, "share": {}}
     print("straight kernels, 4 groups in flight")
     for count in OPS:
         spent = least(arguments.runs, straight(count, 4), check)
@@ -46,6 +48,11 @@ def main() -> int:
         spent = least(arguments.runs, ring(groups), check)
         results["ring"][groups] = spent
         print(f"  {groups:6} groups  {spent:9.1f} ms   {spent / groups:7.2f} ms a group")
+    print("stages of the loops of small_kernels.mlir")
+    for stages in STAGES:
+        spent = least(arguments.runs, staged(stages), check)
+        results["stages"][stages] = spent
+        print(f"  {stages:6} stages  {spent:9.1f} ms   {spent / stages:7.2f} ms a stage")
     print("share of the one-shot pass")
     for name in ("gemm", "copy_compute", "add_one"):
         text = (EXAMPLES / f"{name}.mlir").read_text()
@@ -76,8 +83,8 @@ def check(module: Any) -> None:
     found = passes.find("async-pipe-check")
     session = Session(target=Target.parse("nvvm:sm_80"))
     found.run(module, found.options(), session)
-    (summary,) = session.records["checks"]
-    assert not summary.unsafe and not summary.unknown, summary
+    for summary in session.records["checks"]:
+        assert not summary.unsafe and not summary.unknown, summary
 
 
 def one_shot(module: Any, hazards: str) -> None:
@@ -101,6 +108,15 @@ def straight(ops: int, groups: int) -> str:
             slot = (number - groups + 1) % (groups + 1)
             lines.append(f"%x{number} = memref.load %s[%c{slot}, %u] : {SHARED}")
     return kernel([*lines, "nvvm.cp.async.wait.group 0"])
+
+
+def staged(stages: int) -> str:
+    """Two loops with so many stages, pipelined."""
+    text = (EXAMPLES / "small_kernels.mlir").read_text()
+    with new_context():
+        module = ir.Module.parse(re.sub(r"num_stages = \d+", f"num_stages = {stages}", text))
+        one_shot(module.operation, "none")
+        return str(module)
 
 
 def ring(groups: int) -> str:

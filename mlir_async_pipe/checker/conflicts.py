@@ -98,9 +98,9 @@ class Judge:
         for name, pending in self._queues(state):
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
             for age, group in groups:
-                if not group:
-                    continue
-                for event in self._close(later, chain.from_iterable(group), state.facts):
+                for event in chain.from_iterable(group):
+                    if not self._is_close(later, event, state.facts):
+                        continue
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
                     wait = (age - pending.since, pending.wait)
                     self._compare(later, event, state, cause, age, wait, name)
@@ -165,16 +165,16 @@ class Judge:
     ) -> Iterator[Event]:
         """The events that may conflict with `later`: one of the two writes, and they are not in
         other slots."""
-        sites, writes, root = self.sites, self.sites[later.site].writes, later.region.root
-        for event in earlier:
-            if not (writes or sites[event.site].writes):
-                continue
-            other = event.region.root
-            if other != root:
-                if self.roots.may_alias(root, other):
-                    yield event
-            elif not self._slots.apart(later.region, event.region, facts):
-                yield event
+        return (event for event in earlier if self._is_close(later, event, facts))
+
+    def _is_close(self, later: Event, event: Event, facts: Mapping[Atom, Known]) -> bool:
+        sites = self.sites
+        if not (sites[later.site].writes or sites[event.site].writes):
+            return False
+        root, other = later.region.root, event.region.root
+        if other != root:
+            return self.roots.may_alias(root, other)
+        return not self._slots.apart(later.region, event.region, facts)
 
     def end(self, state: State) -> None:
         """Remember writes in flight at the end to memory that somebody may look at later."""

@@ -17,7 +17,7 @@ them (see `periods`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -115,6 +115,11 @@ class Explorer:
             header: (loop, self._sites_in(body))
             for header, (loop, body) in loop_bodies(self.flow).items()
         }
+        alike = sites.alike if self.symbolic else []
+        self.twins = {
+            loop: {alike[site]: site for site in inside}
+            for loop, inside in (self.headers.values() if alike else ())
+        }
 
     def _sites_in(self, blocks: frozenset[int]) -> frozenset[int]:
         of = self.effects.sites.of
@@ -125,6 +130,11 @@ class Explorer:
             if isinstance(step, Run) and not step.makes_values
             for site in of(step.op, step.frame)
         )
+
+    def _twin_of(self, loop: int) -> Callable[[int], int | None]:
+        """The access in a loop that conflicts like one before it."""
+        twins, alike = self.twins.get(loop, {}), self.effects.sites.alike
+        return lambda site: twins.get(alike[site])
 
     # Paths --------------------------------------------------------------------------------
 
@@ -294,7 +304,7 @@ class Explorer:
         apart = any(kind == "leave" and number in state.uneven for kind, number in edge.loops)
         for kind, number in edge.loops:
             if kind == "enter":
-                self.iterations.enter(state, number)
+                self.iterations.enter(state, number, self._twin_of(number))
             elif kind == "back":
                 self.iterations.repeat(state, number)
             else:

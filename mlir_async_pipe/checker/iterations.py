@@ -7,6 +7,7 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -19,9 +20,10 @@ from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import rewrite, stale
 from mlir_async_pipe.checker.settled import settle
-from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.state import Event, State, moved
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
+from mlir_async_pipe.checker.views import Piece
 from mlir_async_pipe.checker.widths import stored, unsigned
 from mlir_async_pipe.values.integer_ops import INDEX_BITS
 
@@ -38,8 +40,8 @@ class Iterations:
     largest_wait: int
     slots: CarriedSlots | None
 
-    def enter(self, state: State, number: int) -> None:
-        """The first iteration begins."""
+    def enter(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
+        """The first iteration begins of a loop that has a `twin` of some accesses before it."""
         atom = Atom("iteration", number)
         state.facts[atom] = Known(0, 0)
         if self.slots is not None:
@@ -50,6 +52,7 @@ class Iterations:
             }
             state.rings = {**state.rings, number: self.slots.rings(number, starts)}
             self._bind_rings(state, number)
+            self._turn_slots(state, number, twin)
         for target, growth in self.flow.loops[number].inductions.items():
             value = state.env.get(target)
             if isinstance(value, Form):
@@ -72,6 +75,33 @@ class Iterations:
             self._travel_on(state, number)
         self._bind_rings(state, number)
         bound(state, self.largest_wait)
+
+    def _turn_slots(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
+        """Copies of the prologue into slots of a ring become those of the loop: slot 2 is (k + 2) mod V
+        in the first iteration. So the state after one iteration is that before it."""
+        turns = {ring.versions for ring in state.rings[number]}
+        k = forms.of_atom(Atom("iteration", number))
+
+        def turned(piece: Piece | None, size: int | None) -> Piece | None:
+            if piece is None or size not in turns or piece.start.terms or piece[1:] != ((), 1):
+                return piece
+            if not 0 <= piece.start.constant < size:
+                return piece
+            slot = forms.add(k, piece.start)
+            return piece._replace(start=forms.call("mod", slot, Form(size)))
+
+        def of_ring(event: Event) -> Event:
+            site, region = twin(event.site), event.region
+            pieces = tuple(map(turned, region.pieces, region.frame.shape))
+            if site is None or pieces == region.pieces:
+                return event
+            return moved(event, region._replace(pieces=pieces))._replace(site=site)
+
+        for name, pending in state.queues.items() if turns else ():
+            groups = tuple(
+                tuple(tuple(map(of_ring, issue)) for issue in group) for group in pending.groups
+            )
+            state.queues[name] = pending._replace(groups=groups)
 
     def _bind_rings(self, state: State, number: int) -> None:
         k = forms.of_atom(Atom("iteration", number))

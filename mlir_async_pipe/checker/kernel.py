@@ -197,6 +197,9 @@ class _Run:
             judge = explorer.effects.judge
             if judge.findings or (judge.left and explorer.tainted):
                 return None
+            # Copies of a prologue may be named by those of the loop.
+            if judge.unfinished and explorer.effects.sites.some_alike:
+                return None
             shared = explorer.effects.owners.shared_roots()
             if shared <= tracked:
                 return self._outcome(explorer, exhausted=False)

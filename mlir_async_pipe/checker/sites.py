@@ -7,7 +7,9 @@ meet, see `owners`). Everything else is left out before any path is followed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -306,6 +308,31 @@ class Sites:
         """The queues on which some wait counts copies, not groups."""
         ops = {op for op, _ in self._of if (row := row_of(op)) and row.completion == "counter"}
         return frozenset(name for op in ops for name in self.counted_queues(op))
+
+    @cached_property
+    def alike(self) -> list[int]:
+        """For each access one that stands for all that conflict like it: copies in prologue and kernel,
+        each with its place among those since the last commit, so that those of one group differ."""
+        found = list(range(len(self.sites)))
+        first: dict[Hashable, int] = {}
+        for block in self.flow.blocks:
+            since: Counter[Hashable] = Counter()
+            for step in block.steps:
+                if not isinstance(step, Run) or step.row is None:
+                    continue
+                if step.row.commits == "group":
+                    since.clear()
+                for number in self.of(step.op, step.frame):
+                    site = self.sites[number]
+                    if site.asynchronous:
+                        kind = (self._static[number], replace(site, op=None, access=None))
+                        found[number] = first.setdefault((kind, since[kind]), number)
+                        since[kind] += 1
+        return found
+
+    @cached_property
+    def some_alike(self) -> bool:
+        return any(number != first for number, first in enumerate(self.alike))
 
     def opaque(self, op: Any, frame: int, space: str = "global") -> int:
         """The site of an op that is not in the vocabulary: it may write anything in `space`."""

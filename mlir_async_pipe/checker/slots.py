@@ -18,6 +18,7 @@ from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
 from mlir_async_pipe.checker.views import Piece, Region
 
+Terms = frozenset[tuple[Atom, int]]
 Answers = dict[tuple[Known | None, ...], bool]
 
 
@@ -25,6 +26,7 @@ Answers = dict[tuple[Known | None, ...], bool]
 class Slots:
     """Answers for the regions of one kernel."""
 
+    _slots: dict[Piece, tuple[int, Terms, int] | None] = field(default_factory=dict)
     _known: dict[tuple[Piece, Piece], tuple[tuple[Atom, ...], Answers] | None] = field(
         default_factory=dict
     )
@@ -43,7 +45,23 @@ class Slots:
                 return True
         return False
 
+    def _slot(self, piece: Piece) -> tuple[int, Terms, int] | None:
+        """c, x and V of a slot (x + c) mod V, x without a constant; None for others."""
+        try:
+            return self._slots[piece]
+        except KeyError:
+            slot, versions = _remainder_of(piece.start)
+            found = None
+            if versions and piece[1:] == ((), 1) and is_shared(piece, False):
+                found = slot.constant, slot.terms, versions
+            self._slots[piece] = found
+            return found
+
     def _apart(self, p: Piece, q: Piece, facts: Facts) -> bool:
+        one, other = self._slot(p), self._slot(q)
+        if one is not None and other is not None and one[1:] == other[1:]:
+            # (k + 2) mod V against k mod V: no fact is needed.
+            return (one[0] - other[0]) % one[2] != 0
         try:
             entry = self._known[p, q]
         except KeyError:

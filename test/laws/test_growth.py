@@ -14,10 +14,12 @@ checker/phases/far_memory.py, schedule/schedule_pass.py
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from helpers.map_kernels import given_text
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.expand.write import carried_ring
 from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session import passes
@@ -35,6 +38,7 @@ from mlir_async_pipe.session.report import Session
 
 pytestmark = pytest.mark.slow
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PASSES = (
     "async-pipe-normalise",
     "async-pipe-schedule",
@@ -374,6 +378,29 @@ def test_an_op_around_stored_loops_is_written_again_once(monkeypatch: pytest.Mon
         run("async-pipe-stores", module, Session())
         assert module.operation.verify()
     assert carried == [5]
+
+
+def test_twice_the_stages_take_twice_the_calls_of_the_check() -> None:
+    """Copies of the prologue conflict like those of the loop: after one iteration the state is the one
+    before it, however many slots there are. (It was 4 times the calls, and 6 for more stages.)"""
+    kernels = (EXAMPLES / "small_kernels.mlir").read_text()
+
+    def calls_of(stages: int) -> int:
+        with new_context():
+            text = re.sub(r"num_stages = \d+", f"num_stages = {stages}", kernels)
+            module = ir.Module.parse(text)
+            found = passes.find("async-pipe")
+            target = Target.parse("nvvm:sm_80")
+            options = found.options(check="none")
+            found.run(module.operation, options, Session(target=target))
+            session = Session(target=target)
+            counted = calls_in(partial(run, "async-pipe-check", module, session))
+            assert all(not (entry.unsafe or entry.unknown) for entry in session.records["checks"])
+            return counted
+
+    calls_of(3)
+    one, two, four = (calls_of(8 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 
 def functions_of(bodies: list[str]) -> str:
