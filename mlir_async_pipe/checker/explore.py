@@ -111,15 +111,30 @@ class Explorer:
                     else:
                         plans.append(plan)
             self.plans.append(plans)
+        bodies = loop_bodies(self.flow)
         self.headers = {
-            header: (loop, self._sites_in(body))
-            for header, (loop, body) in loop_bodies(self.flow).items()
+            header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
+        }
+        # Loops around others, that carry nothing that a path looks at.
+        self.around = {
+            header
+            for header, (loop, body) in bodies.items()
+            if any(other in body for other in bodies if other != header) and not self._carries(loop)
         }
         alike = sites.alike if self.symbolic else []
         self.twins = {
             loop: {alike[site]: site for site in inside}
             for loop, inside in (self.headers.values() if alike else ())
         }
+
+    def _carries(self, loop: int) -> bool:
+        return any(
+            target in self.needed
+            for block in self.flow.blocks
+            for edge in self.flow.edges(block)
+            if ("back", loop) in edge.loops
+            for target, _ in edge.assigns
+        )
 
     def _sites_in(self, blocks: frozenset[int]) -> frozenset[int]:
         of = self.effects.sites.of
@@ -221,10 +236,15 @@ class Explorer:
 
     def _generalise(self, header: Block, state: State) -> None:
         """Let a loop's state stand for all later iterations as soon as nothing is remembered
-        from before the loop: slots then differ by the iteration number alone."""
+        from before the loop: slots then differ by the iteration number alone. A loop around others to
+        which nothing is handed does so at once: what is in it is not followed for each iteration."""
         loop, inside = self.headers[header.number]
         atom = Atom("iteration", loop)
         number = state.facts.get(atom, ANYTHING).low
+        if number == 0 and header.number in self.around:
+            empty = next(iter(state.events()), None) is None
+            if empty and self.iterations.runs(loop, state):
+                state.facts[atom] = Known(0, None)
         if number and all(event.site in inside for event in state.events()):
             state.facts[atom] = Known(number, None)
 

@@ -179,6 +179,14 @@ class Iterations:
             _count_out(left, rest, Atom("iteration", number), step)
         return again, left
 
+    def runs(self, number: int, state: State) -> bool:
+        """Whether a loop certainly has an iteration, or none because its bounds are equal."""
+        bounds = self._bounds(number, state)
+        if bounds is None:
+            return False
+        low, _ = forms.bounds(forms.subtract(bounds[1], bounds[0]), state.facts)
+        return low is not None and low >= 0
+
     def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
         """Lower and upper bound in the loop's own signedness, and its step; None where one is
         not known, or the step is no number above 0."""
