@@ -23,16 +23,10 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import with_target
-from mlir_async_pipe.loops.annotations import (
-    BARRIERS,
-    CHOICES,
-    ISSUE,
-    ROLES,
-    STORES_IN_FLIGHT,
-    Roles,
-)
+from mlir_async_pipe.expand.expand_pass import ExpandOptions
+from mlir_async_pipe.loops.annotations import BARRIERS, STORES_IN_FLIGHT
 from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.schedule.issue_order import Asked
+from mlir_async_pipe.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
@@ -69,30 +63,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class PipelineOptions:
-    """Options of `async-pipe`.
+class PipelineOptions(ExpandOptions, ScheduleOptions):
+    """Options of `async-pipe`: those of its schedule and of its expansion.
 
-    `chip` says where the module is going ("": not decided). `num_stages` replaces the number
-    on loops that carry one, 0 keeps it, and `issue` says where their copies are issued, "auto"
-    leaves that to the loop. `smem_limit` is the workgroup memory in bytes that a
-    block may use, 0 for what the chip has. `max_stages` and `cost` are for loops that are
-    scheduled by latencies. `overlap_outer` lets a loop in a sequential loop start its next
-    execution in this one's epilogue. `assume_noalias_arguments` takes what functions are given,
-    arguments and bindings, for distinct memory. `roles` says whether warps of their own issue tensor copies, "auto"
-    leaves that to the loop; `cluster` how many blocks make a cluster where their kernels do not. `check` makes hazards errors or warnings, or leaves
-    the check out, and with it all that rests on proofs: no barrier is dropped then.
+    `check` makes hazards errors or warnings, or leaves the check out, and with it all that rests on
+    proofs: no barrier is dropped then.
     """
 
-    chip: str = ""
-    num_stages: int = 0
-    issue: Asked = field(default="auto", metadata={"choices": CHOICES[ISSUE]})
-    max_stages: int = 8
-    smem_limit: int = 0
-    cost: str = ""
-    overlap_outer: bool = False
-    assume_noalias_arguments: bool = False
-    roles: Roles = field(default="auto", metadata={"choices": CHOICES[ROLES]})
-    cluster: str = ""
     check: str = field(default="error", metadata={"choices": ("error", "warn", "none")})
 
 

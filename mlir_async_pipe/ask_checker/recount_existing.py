@@ -7,7 +7,7 @@ waits become exact, and waits that name no group are relaxed as far as the check
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.ask_checker.relax_waits import relax
@@ -16,30 +16,18 @@ from mlir_async_pipe.bindings.raw_ops import Operation, function_name, walk
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.dependence.surroundings import Surroundings
+from mlir_async_pipe.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.annotations import Roles
 from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.schedule.issue_order import Asked
+from mlir_async_pipe.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place
 from mlir_async_pipe.session.report import Session
 
 
 @dataclass(frozen=True)
-class RecountOptions:
-    """Options of `async-pipe-recount`: those that the passes after it, up to `async-pipe-expand`,
-    have under the same names."""
-
-    chip: str = ""
-    num_stages: int = 0
-    issue: Asked = field(default="auto", metadata={"choices": names.CHOICES[names.ISSUE]})
-    max_stages: int = 8
-    smem_limit: int = 0
-    cost: str = ""
-    overlap_outer: bool = False
-    assume_noalias_arguments: bool = False
-    roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
-    cluster: str = ""
+class RecountOptions(ExpandOptions, ScheduleOptions):
+    """Options of `async-pipe-recount`: those of the passes after it, with which it tries them."""
 
 
 @passes.register(
