@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.structured_ops import (
     write_for,
     write_versions,
 )
-from mlir_async_pipe.expand.write.branches import join_branches
+from mlir_async_pipe.expand.write.guards import join_branches
 from mlir_async_pipe.expand.write.inner_pipeline import Span, label_parts, place_as_one
 from mlir_async_pipe.expand.write.integers import Integers
 from mlir_async_pipe.expand.write.kernel_units import build_kernel

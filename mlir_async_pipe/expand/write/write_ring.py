@@ -12,6 +12,18 @@ There is no epilogue: the condition of the copies ends them. They are issued by 
 `elect.sync` picks in warp 0: of a thread id ptxas cannot know that it names one thread, and writes
 a loop over lanes around each copy. The phase flips when the slot is 0 again, and both go on through
 the loops around this one, since the mbarriers do.
+
+Commits of products get an mbarrier for each slot, too, and their waits are for tile t - p:
+
+    commit %done[%c0]                      commit %done[slot]
+    try_wait %done[%c0], %phase     -->    try_wait %done[slot of tile t - p], its phase
+                                           …
+                                           after the loop: try_wait for the last p tiles
+
+t counts since the initialisation, so before the first p tiles the waits are for phase -1, which is over
+from the start; in later executions of the loop they are for tiles that the one before has waited for.
+With V = d + p tile t - p is in the slot that the copies of iteration t fill, with V = d + p + 1 in the
+next one, and with more slots, which another loop of the ring needs, it is p before that of tile t.
 """
 
 from __future__ import annotations
@@ -26,7 +38,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     again,
     before,
     clone,
+    constant_value,
     create,
+    defining_op,
     is_used,
     operations,
     set_integer,
@@ -36,13 +50,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.expand.write.integers import Integers
-from mlir_async_pipe.expand.write.ring_commits import drain_commits, write_commits
 from mlir_async_pipe.expand.write.ring_mbarriers import name_mbarrier, write_mbarriers
 from mlir_async_pipe.expand.write.ring_slots import show_slot
 from mlir_async_pipe.expand.write.role_threads import elect
 from mlir_async_pipe.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.loops import annotations as names
 from mlir_async_pipe.loops.products_in_flight import wait_attribute
+from mlir_async_pipe.loops.tensor_commits import Completion
 from mlir_async_pipe.loops.transactions import (
     Transaction,
     handle_of,
@@ -50,6 +64,7 @@ from mlir_async_pipe.loops.transactions import (
     operand_number,
 )
 from mlir_async_pipe.plan.ring_plan import RingPlan
+from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.vocabulary.barriers import write_fence
@@ -307,3 +322,63 @@ class RingWriter:
 
 def _block(op: Operation) -> Any:
     return op.regions[0].blocks[0]
+
+
+def write_commits(
+    plan: RingPlan,
+    integers: Integers,
+    groups: dict[Value, Value],
+    slot: Value,
+    phase: Value,
+    ahead: Value,
+) -> None:
+    """Let each commit of the kernel arrive for its slot, and each wait be for tile t - p."""
+    ring = Ring(plan.versions)
+    for completion in plan.products.completions:
+        _move_commit(completion, groups, slot, ring)
+        integers.enter(before(completion.wait))
+        its_slot, its_phase = slot, phase
+        if plan.in_flight:
+            its_slot = ring.at(-plan.in_flight, {0: slot, plan.ahead: ahead}, integers)
+            its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
+        _wait_for(completion.wait, completion, groups, its_slot, its_phase, ring)
+
+
+def drain_commits(
+    plan: RingPlan, kernel: Operation, groups: dict[Value, Value], slot: Value, phase: Value
+) -> None:
+    """After the kernel wait for the last p tiles; `slot` and `phase` are those of the next one."""
+    ring = Ring(plan.versions)
+    integers = IntegerWriter(after(kernel), kernel.location)
+    for back in range(plan.in_flight, 0, -1):
+        its_slot = ring.before(slot, back, integers)
+        its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
+        for completion in plan.products.completions:
+            wait = clone(completion.wait, {}, integers.ip)
+            ticks = operand_number(wait, "ticks")
+            given = wait.operands[ticks]
+            write = IntegerWriter(before(wait), wait.location)
+            wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
+            _wait_for(wait, completion, groups, its_slot, its_phase, ring)
+
+
+def _move_commit(
+    completion: Completion, groups: dict[Value, Value], slot: Value, ring: Ring
+) -> None:
+    pointer = defining_op(completion.commit.operands[0])
+    name_mbarrier(completion.commit, completion, groups, slot, ring)
+    if pointer is not None:
+        pointer.erase()
+        completion.get.erase()
+
+
+def _wait_for(
+    wait: Operation,
+    completion: Completion,
+    groups: dict[Value, Value],
+    slot: Value,
+    phase: Value,
+    ring: Ring,
+) -> None:
+    name_mbarrier(wait, completion, groups, slot, ring)
+    wait.operands[operand_number(wait, "phase")] = phase

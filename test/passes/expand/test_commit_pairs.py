@@ -1,6 +1,6 @@
 """Two loops whose products commits complete, on the same mbarriers: one ring.
 
-Covers: plan/ring_sharing.py, expand/write/ring_commits.py, test/helpers/gemm_pairs.py
+Covers: plan/ring_sharing.py, expand/write/write_ring.py, test/helpers/gemm_pairs.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops of products in tensor memory: slots, mbarriers that say when products are over, and what is
 refused.
 
-Covers: loops/tensor_commits.py, loops/mbarrier_operands.py, loops/products_in_flight.py, expand/write/ring_commits.py,
+Covers: loops/tensor_commits.py, loops/mbarrier_operands.py, loops/products_in_flight.py, expand/write/write_ring.py,
 plan/mbarrier_setup.py, plan/ring_memory.py
 """
 
