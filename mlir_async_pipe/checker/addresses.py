@@ -7,23 +7,21 @@ llvm.getelementptr, llvm.ptrtoint and back        bytes after the start of a roo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.bindings.type_classes import as_kind
-from mlir_async_pipe.checker import forms, views
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State
-from mlir_async_pipe.checker.views import View
+from mlir_async_pipe.values import views
 from mlir_async_pipe.values.memory_roots import memref_behind, root_of
-from mlir_async_pipe.values.pointers import step_bytes
+from mlir_async_pipe.values.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
-    ADDRESS_OPS,
+    ADDRESS_OF_MEMREF,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
     names_memory,
@@ -49,30 +47,15 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
     name = op.name
     if not operands or names_memory(op):
         return None
+    if name == POINTER_OF_ADDRESS:
+        return _from_address(values.form(state, operands[0]))
     source = values.view(state, operands[0])
-    if name in POINTER_STEPS or name == POINTER_OF_ADDRESS:
-        return _pointer(values, state, op, operands, source)
-    if source is None or (name not in VIEW_OPS and "cast" not in name):
+    if source is None or not (name in VIEW_OPS or name in POINTER_STEPS or "cast" in name):
         return None
-
-    def operand(position: int) -> Form:
-        return values.form(state, operands[position])
-
-    memref = as_kind(ir.MemRefType, op.results[0].type)
-    if memref is None:
+    if name not in POINTER_STEPS and as_kind(ir.MemRefType, op.results[0].type) is None:
         # Without a rank: a cast on the way to an op that takes any memref.
         return None
-    if name == "memref.subview":
-        return views.subview(source, op, operand)
-    if name == "memref.view":
-        return views.reframed(source, op, operand(1))
-    if name == "memref.reinterpret_cast":
-        return _reinterpreted(source, op, operand)
-    if VIEW_OPS.get(name) in ("regrouped", "permuted"):
-        return views.byte_view(source, op, forms.ZERO, absolute=False)
-    if len(list(memref.shape)) == len(source.sizes):
-        return source
-    return views.unknown_view(source, memref)
+    return views.viewed(op, source, lambda position: values.form(state, operands[position]))
 
 
 def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
@@ -82,8 +65,16 @@ def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
     root, op = root_of(memory), defining_op(memory)
     number = roots.number(root, frame)
     at_start = root.value == memory and not (op is not None and root.kind == "unknown" and differs)
-    if at_start or (op is not None and memref_behind(op) is not None):
+    if at_start:
         return views.root_view(number, memory.type)
+    behind = None if op is None else memref_behind(op)
+    while behind is not None and behind != root.value:
+        # Views share the aligned pointer of their source, but for one of its bytes.
+        viewed = defining_op(behind)
+        shares = viewed is not None and VIEW_OPS.get(viewed.name, "bytes") != "bytes"
+        behind = viewed.operands[0] if viewed is not None and shares else None
+    if behind is not None:
+        return views.pointer_view(number, views.root_view(number, behind.type).aligned)
     return views.somewhere(number, memory.type)
 
 
@@ -107,36 +98,11 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
     if view is None:
         return None
     # The aligned pointer of a memref is that of its whole allocation.
-    aligned = ADDRESS_OPS[op.name] == "window"
-    start = view.frame.base if aligned else views.start_bytes(view)
+    aligned = op.name == ADDRESS_OF_MEMREF
+    start = view.aligned if aligned else views.start_bytes(view)
     if start is None:
         return None
     return forms.add(forms.of_atom(Atom("symbol", ("address", view.root))), start)
-
-
-def _reinterpreted(source: View, op: Any, operand: Callable[[int], Form]) -> View:
-    offset = views.mixed(op, "static_offsets", 1, operand)[0]
-    try:
-        unit = element_bytes(op.results[0].type)
-    except UnknownLayoutError:
-        return views.unknown_view(source, ir.MemRefType(op.results[0].type))
-    return views.byte_view(source, op, forms.scale(offset, unit), absolute=True)
-
-
-def _pointer(
-    values: Operands, state: State, op: Any, operands: Numbers, source: View | None
-) -> View | None:
-    if POINTER_STEPS.get(op.name) == "same":
-        return source
-    if op.name == POINTER_OF_ADDRESS:
-        return _from_address(values.form(state, operands[0]))
-    if source is None or source.start is None:
-        return None
-    begin = views.start_bytes(source)
-    numbers = {value: number for value, number in zip(op.operands, operands, strict=True)}
-    step = step_bytes(op, lambda value: values.form(state, numbers[value]))
-    start = None if begin is None or step is None else (forms.add(begin, step),)
-    return View(source.root, views.BYTES, start, (), ())
 
 
 def _from_address(number: Form) -> View | None:
@@ -145,6 +111,5 @@ def _from_address(number: Form) -> View | None:
         if atom.kind == "symbol" and isinstance(atom.key, tuple) and coefficient == 1:
             tag, *rest = atom.key
             if tag == "address":
-                start = forms.subtract(number, forms.of_atom(atom))
-                return View(rest[0], views.BYTES, (start,), (), ())
+                return views.pointer_view(rest[0], forms.subtract(number, forms.of_atom(atom)))
     return None

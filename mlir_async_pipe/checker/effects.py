@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker import views as memory
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, Form, Known
@@ -36,8 +35,9 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
-from mlir_async_pipe.checker.views import Region, View
 from mlir_async_pipe.loops.statements import is_synchronisation
+from mlir_async_pipe.values import views as memory
+from mlir_async_pipe.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 
@@ -271,7 +271,7 @@ class Effects:
             lanes=access.active_lanes,
             shares=access.shares,
         )
-        return memory.spread_over_lanes(region) if access.over_lanes else region
+        return _spread_over_lanes(region) if access.over_lanes else region
 
     def _outside_of_scopes(self, number: int, state: State) -> None:
         """A scope runs some time after its issue, where nothing can wait or meet."""
@@ -321,3 +321,13 @@ def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
         if entry[0][0] in ("call", "sum") and is_thread_condition(entry[0])
     ]
     return (*ids, *sorted(made, key=repr)) if made else ids
+
+
+def _spread_over_lanes(region: Region) -> Region:
+    """The part of a wave's stretch that one lane writes: its length times the lane further on."""
+    flat = memory.as_bytes(region)
+    piece = None if flat is None else flat.pieces[0]
+    if flat is None or piece is None or piece.steps:
+        return memory.whole_root(region.root)
+    after = forms.scale(forms.of_atom(forms.Atom("tid", "lane")), piece.length)
+    return flat._replace(pieces=(Piece(forms.add(piece.start, after), (), piece.length),))

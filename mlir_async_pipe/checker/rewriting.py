@@ -16,7 +16,7 @@ from functools import lru_cache
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
-from mlir_async_pipe.checker.views import (
+from mlir_async_pipe.values.views import (
     Frame,
     Piece,
     Region,
@@ -104,7 +104,8 @@ class Substitution:
         start = view.start
         if start is not None:
             start = tuple(self.form(form) for form in start)
-        return view._replace(start=start, frame=self._frame(view.frame))
+        aligned = None if view.aligned is None else self.form(view.aligned)
+        return view._replace(start=start, frame=self._frame(view.frame), aligned=aligned)
 
     def event(self, old: Event) -> Event:
         """The event with atoms replaced: the same object if it has none of them."""

@@ -38,7 +38,7 @@ from mlir_async_pipe.values.intervals import scaled
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import may_alias
 from mlir_async_pipe.values.sums import of_symbol, subtract, without
-from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.pure_ops import agreement
 
@@ -101,6 +101,8 @@ class LoopIndex:
             return None
         if a.subscripts is None or b.subscripts is None or a.base != b.base:
             return EVERY
+        if not self._stays(a.base, same_thread):
+            return EVERY
         assert a.extent is not None and b.extent is not None
         low, high, narrowed, unknown, modulus, residue = 0, None, False, False, 1, 0
         for sa, sb, ea, eb in zip(a.subscripts, b.subscripts, a.extent, b.extent, strict=True):
@@ -121,6 +123,21 @@ class LoopIndex:
         if distances.smallest(0) is None or (unknown and self._apart(a, b)):
             return None
         return distances
+
+    def _stays(self, base: Value | str, same_thread: bool) -> bool:
+        """Whether both ends count from one place: a base that is a view lies where its numbers say."""
+        while not isinstance(base, str):
+            op = defining_op(base)
+            if op is None or op.name not in VIEW_OPS:
+                return True
+            if not all(self._same(number, same_thread) for number in list(op.operands)[1:]):
+                return False
+            base = op.operands[0]
+        return True
+
+    def _same(self, value: Value, same_thread: bool) -> bool:
+        """Whether a value is the same at both ends."""
+        return not self.varies(value) or (same_thread and self.is_outside(value))
 
     def _apart(self, a: Region, b: Region) -> bool:
         """Whether the elements that all threads touch by the one access are none of the other's:
@@ -224,7 +241,7 @@ class LoopIndex:
         symbols = {*a.symbols, *b.symbols}
         for symbol in symbols:
             ca, cb = a.coefficient(symbol), b.coefficient(symbol)
-            same = not self.varies(symbol) or (same_thread and self.is_outside(symbol))
+            same = self._same(symbol, same_thread)
             interval = self.arithmetic.value_range(symbol)
             parts = (
                 [scaled(interval, ca - cb)]

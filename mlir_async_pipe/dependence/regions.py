@@ -7,19 +7,19 @@
                                                  region: %b, [%wave, 0], extent (1, 512)
 
 Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on.
-Subviews with unit strides, casts and views that regroup dimensions (`reshapes`) are followed;
-any other view keeps its own coordinates (`base`), so that two accesses through different such
-views cannot be compared.
+Views that stay in the coordinates of what they are views of (`values.views`) are followed; any other
+keeps its own coordinates (`base`), so that two accesses through different such views cannot be
+compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    DYNAMIC,
     Operation,
     Value,
     constant_value,
@@ -29,12 +29,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.dependence.known_callees import touched_by_call
-from mlir_async_pipe.dependence.reshapes import through_reshape
 from mlir_async_pipe.values.integer_ops import product
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import Root, root_of
 from mlir_async_pipe.values.pointers import from_the_start, is_pointer
-from mlir_async_pipe.values.sums import ZERO, Form, add
+from mlir_async_pipe.values.sums import ZERO
+from mlir_async_pipe.values.views import BYTES, View, region_of, root_view, viewed
 from mlir_async_pipe.vocabulary import (
     ALLOCATION_OPS,
     VIEW_OPS,
@@ -46,7 +46,7 @@ from mlir_async_pipe.vocabulary import (
     row_of,
 )
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
-from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, global_name
 from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder, both
 
 
@@ -207,8 +207,9 @@ def _coordinates(
         if found is None or access.extent is None or len(access.extent) != 1 or access.over_lanes:
             return _base_of(memory), None, None
         return found[0], (found[1],), access.extent
+    view = _view_of(memory, arithmetic)
     rank = _rank(memory)
-    if access.extent is None or rank is None or len(access.indices) != rank:
+    if view is None or access.extent is None or rank is None or len(access.indices) != rank:
         return _base_of(memory), None, None
     subscripts = [arithmetic.linear(index) for index in access.indices]
     missing = rank - len(access.extent)
@@ -220,30 +221,38 @@ def _coordinates(
         if spread is None:
             return _base_of(memory), None, None
         extent = spread
-    while True:
-        op = defining_op(memory)
-        if op is None:
-            return memory, tuple(subscripts), tuple(extent)
-        shown = VIEW_OPS.get(op.name)
-        if shown == "same":
-            memory = op.operands[0]
-        elif op.name == "memref.subview":
-            moved = _through_subview(op, subscripts, extent, arithmetic)
-            if moved is None:
-                return _base_of(memory), None, None
-            subscripts, extent = moved
-            memory = op.operands[0]
-        elif shown == "regrouped" or op.name == "memref.reinterpret_cast":
-            moved = through_reshape(op, subscripts, extent)
-            if moved is None:
-                return memory, tuple(subscripts), tuple(extent)
-            subscripts, extent = moved
-            memory = op.operands[0]
-        elif op.name == "memref.get_global":
-            name = str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
-            return name, tuple(subscripts), tuple(extent)
-        else:
-            return memory, tuple(subscripts), tuple(extent)
+    boxes = [
+        (piece.start, piece.length)
+        for piece in region_of(view, subscripts, tuple(extent)).pieces
+        if piece is not None and not piece.steps
+    ]
+    if len(boxes) < len(view.frame.shape) or view.frame == BYTES:
+        return _base_of(memory), None, None
+    return view.root, tuple(start for start, _ in boxes), tuple(length for _, length in boxes)
+
+
+def _view_of(memory: Value, arithmetic: Arithmetic) -> View[Value] | None:
+    """A memref by the coordinates of what it is a view of; None without a rank. What counts in other
+    coordinates than its source has its own."""
+    ops: list[Operation] = []
+    start = memory
+    while (op := defining_op(start)) is not None and VIEW_OPS.get(op.name, "bytes") != "bytes":
+        ops.append(op)
+        start = op.operands[0]
+    name = None if op is None else global_name(op)
+    view = root_view(start if name is None else name, start.type)
+    for op in reversed(ops):
+        if _rank(op.results[0]) is None:
+            return None
+        found = viewed(op, view, partial(_form_of_operand, op, arithmetic))
+        if found.start is None or found.frame != view.frame:
+            found = root_view(op.results[0], op.results[0].type)
+        view = found
+    return view
+
+
+def _form_of_operand(op: Operation, arithmetic: Arithmetic, position: int) -> Linear:
+    return arithmetic.linear(op.operands[position])
 
 
 def _over_lanes(
@@ -280,47 +289,3 @@ def _rank(memory: Value) -> int | None:
 
 def _base_of(memory: Value) -> Any:
     return root_of(memory).key
-
-
-def _through_subview(
-    op: Operation, subscripts: list[Linear], extent: list[int], arithmetic: Arithmetic
-) -> tuple[list[Linear], list[int]] | None:
-    """Subscripts of a subview's result in the coordinates of its source."""
-    offsets = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
-    strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
-    if any(stride != 1 for stride in strides):
-        return None
-    dropped = _dropped_dimensions(sizes, list(ir.MemRefType(op.results[0].type).shape))
-    if dropped is None:
-        return None
-    dynamic = iter(list(op.operands)[1:])
-    moved: list[Linear] = []
-    widened: list[int] = []
-    kept = 0
-    for dimension, offset in enumerate(offsets):
-        start = arithmetic.linear(next(dynamic)) if offset == DYNAMIC else Form(offset)
-        if dimension in dropped:
-            moved.append(start)
-            widened.append(1)
-        else:
-            moved.append(add(start, subscripts[kept]))
-            widened.append(extent[kept])
-            kept += 1
-    return moved, widened
-
-
-def _dropped_dimensions(sizes: list[int], shape: list[int]) -> set[int] | None:
-    """Which dimensions of size 1 a rank-reducing subview leaves out, None if unclear."""
-    dropped: set[int] = set()
-    position = 0
-    for dimension, size in enumerate(sizes):
-        remaining_shape = len(shape) - position
-        remaining_sizes = len(sizes) - dimension
-        if remaining_sizes > remaining_shape and size == 1:
-            dropped.add(dimension)
-        elif position < len(shape) and (shape[position] == size or shape[position] < 0):
-            position += 1
-        else:
-            return None
-    return dropped if position == len(shape) else None

@@ -11,12 +11,13 @@ of a `memref<?x?xf16>` may begin at any multiple of 2 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
     Value,
     defining_op,
     integer_attribute,
@@ -24,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.values.divisors import LARGEST_BYTES, divisor, power_of_two
 from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.values.views import Step, beginning, reached
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -75,15 +77,8 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
         return max(asserted, value_alignment(op.operands[0], numbers))
-    if VIEW_OPS.get(op.name, "window") != "window":
-        return max(natural, value_alignment(op.operands[0], numbers))
-    if op.name == "memref.view":
-        shift = divisor(op.operands[1], numbers)
-        return max(natural, gcd(value_alignment(op.operands[0], numbers), shift))
-    if op.name == "memref.subview":
-        source = op.operands[0]
-        step = gcd(*_subview_steps(op, numbers))
-        return max(natural, gcd(value_alignment(source, numbers), step))
+    if op.name in VIEW_OPS:
+        return max(natural, _view_alignment(op, numbers))
     if op.name in ALLOCATION_OPS:
         given = integer_attribute(op, "alignment") or 1
         workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
@@ -91,12 +86,30 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
         return max(natural, _from_base(memory, begin))
     if op.name == "memref.get_global":
         return max(natural, _from_base(memory, _global_alignment(op)))
-    if op.name == "memref.reinterpret_cast" and offset_bytes(op.operands[0]) == 0:
-        # Its offset counts from where the source's buffer begins, which is its first element.
-        return max(natural, _from_base(memory, value_alignment(op.operands[0], numbers)))
     if op.name == "gpu.dynamic_shared_memory":
         return DYNAMIC_SHARED_BYTES
     return natural
+
+
+def _view_alignment(op: Operation, numbers: Arithmetic) -> int:
+    """What divides the address of the source, and each step from there to the view."""
+    source = op.operands[0]
+    try:
+        begin = beginning(op)
+    except UnknownLayoutError:
+        return 1
+    if begin.of_aligned and offset_bytes(source) != 0:
+        return 1
+
+    def of(step: Step) -> int:
+        # Any multiple of an element, where the stride is not known.
+        size = step.size * (1 if step.stride is None else step.stride)
+        amount = step.amount
+        return size * (
+            amount if isinstance(amount, int) else divisor(op.operands[amount.position], numbers)
+        )
+
+    return reached(value_alignment(source, numbers), begin.steps, of, gcd) or 1
 
 
 def _from_base(memory: Value, base: int) -> int:
@@ -135,19 +148,6 @@ def static_strides(memory: Value) -> list[int | None]:
         return strides_and_offset(kind)[0]
     except UnknownLayoutError:
         return [None] * kind.rank
-
-
-def _subview_steps(op: Any, numbers: Arithmetic) -> Iterable[int]:
-    """What divides each part of the byte offset of a subview."""
-    source = op.operands[0]
-    element = element_bytes(source)
-    static = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    dynamic = iter(list(op.operands)[sizes[0] : sizes[0] + sizes[1]])
-    marker = ir.ShapedType.get_dynamic_stride_or_offset()
-    for offset, stride in zip(static, static_strides(source), strict=True):
-        step = divisor(next(dynamic), numbers) if offset == marker else int(offset)
-        yield element * step * (1 if stride is None else stride)
 
 
 def _argument_alignment(memory: Value) -> int:

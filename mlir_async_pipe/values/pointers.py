@@ -25,7 +25,8 @@ from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.values.linear import Arithmetic, Linear
 from mlir_async_pipe.values.memory_roots import memref_behind
 from mlir_async_pipe.values.sums import ZERO, Form, S, add, scale
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of, steps_of
+from mlir_async_pipe.values.views import beginning
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
 
 
@@ -43,10 +44,9 @@ def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear]
         name = global_name(op)
         if name is not None:
             return name, offset
-        shown = POINTER_STEPS.get(op.name)
-        if shown is None:
+        if op.name not in POINTER_STEPS:
             break
-        step = ZERO if shown == "same" else step_bytes(op, arithmetic.linear)
+        step = step_bytes(op, arithmetic.linear)
         if step is None:
             return None
         offset = add(offset, step)
@@ -66,18 +66,20 @@ def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
     return found[1].constant if known else None
 
 
-def step_bytes(gep: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | None:
-    """The bytes that a getelementptr adds, by the forms of its indices; None if they are not known,
-    or if it makes many pointers."""
-    if not is_pointer(gep.results[0]):
+def step_bytes(op: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | None:
+    """The bytes that an op of POINTER_STEPS adds, by the forms of its indices; None if they are not
+    known, or if it makes many pointers."""
+    if not is_pointer(op.results[0]):
         return None
     try:
-        constant, dynamic = steps_of(gep)
+        steps = beginning(op).steps
     except UnknownLayoutError:
         return None
-    total: Form[S] = Form(constant)
-    for operand, size in dynamic:
-        total = add(total, scale(linear(gep.operands[operand]), size))
+    total: Form[S] = ZERO
+    for step in steps:
+        amount = step.amount
+        one = Form(amount) if isinstance(amount, int) else linear(op.operands[amount.position])
+        total = add(total, scale(one, step.size))
     return total
 
 

@@ -60,12 +60,13 @@ def binding_number(op: Any) -> int | None:
 
 GLOBAL_OPS = ("memref.global", "llvm.mlir.global")
 
-# What an op shows of the memory of operand 0.
-Shown = Literal["window", "regrouped", "permuted", "same"]
+# What an op shows of the memory of operand 0: some of it by offsets, sizes and strides, the bytes
+# from one of them on, another layout from its aligned pointer on, all of it.
+Shown = Literal["window", "bytes", "layout", "regrouped", "permuted", "same"]
 VIEW_OPS: dict[str, Shown] = {
     "memref.subview": "window",
-    "memref.view": "window",
-    "memref.reinterpret_cast": "window",
+    "memref.view": "bytes",
+    "memref.reinterpret_cast": "layout",
     "memref.collapse_shape": "regrouped",
     "memref.expand_shape": "regrouped",
     "memref.transpose": "permuted",

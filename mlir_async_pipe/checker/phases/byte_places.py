@@ -16,23 +16,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import DYNAMIC, defining_op
+from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
+from mlir_async_pipe.values import intervals
+from mlir_async_pipe.values.views import Operand, Step, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
-    steps_of,
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OF_MEMREF,
     ADDRESS_OPS,
     POINTER_OF_ADDRESS,
     POINTER_OF_DESCRIPTOR,
-    POINTER_STEPS,
     VIEW_OPS,
 )
 
@@ -129,15 +130,13 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
     if not isinstance(source, Place):
         return None
     if op.name in ADDRESS_OPS:
-        start = source.base if ADDRESS_OPS[op.name] == "window" else source.low
+        start = source.base if op.name == ADDRESS_OF_MEMREF else source.low
         known = start is not None and (source.low == source.high or start == source.base)
         return address_of(source.root, start) if known and start is not None else None
-    if op.name in POINTER_STEPS:
-        return source if POINTER_STEPS[op.name] == "same" else _stepped(op, source, operands)
     try:
         if op.name == POINTER_OF_DESCRIPTOR:
             return _of_descriptor(op, source)
-        return _viewed(op, source, operands)
+        return _begun(op, source, operands)
     except UnknownLayoutError:
         return Place(source.root, None, None, None)
 
@@ -158,94 +157,57 @@ def _of_descriptor(op: Any, source: Place) -> Value:
     return (source.low - source.base) // element_bytes(made.operands[0].type)
 
 
-def _viewed(op: Any, source: Place, operands: Sequence[Value]) -> Place:
-    if op.name == "memref.view":
-        shift = operands[1]
-        if not isinstance(shift, int) or source.base is None:
-            return Place(source.root, None, None, None)
-        at = source.base + shift
-        return Place(source.root, at, at, at)
-    if op.name == "memref.reinterpret_cast":
-        ((low, high),) = _mixed(op, "static_offsets", 1, operands, [None])
-        size = element_bytes(op.results[0].type)
-        if low is None or high is None or source.base is None:
-            return Place(source.root, None, None, source.base)
-        return Place(source.root, source.base + low * size, source.base + high * size, source.base)
-    if op.name != "memref.subview":
-        return source if op.name in VIEW_OPS else Place(source.root, None, None, None)
-    kind = ir.MemRefType(op.operands[0].type)
-    strides, _ = strides_and_offset(kind)
-    limits = _last_offsets(op, kind)
-    offsets = _mixed(op, "static_offsets", 1, operands, limits)
-    return _moved(source, offsets, strides, element_bytes(kind))
+def _begun(op: Any, source: Place, operands: Sequence[Value]) -> Place:
+    """The place of a view or pointer, whose numbers are known or lie in intervals."""
+    begin = beginning(op)
+
+    first = (source.base, source.base) if begin.of_aligned else (source.low, source.high)
+    low, high = _after(first, begin.steps, operands)
+    if VIEW_OPS.get(op.name, "bytes") != "bytes":
+        return Place(source.root, low, high, source.base)
+    return Place(source.root, low, high, low if low == high else None)
 
 
-def _last_offsets(op: Any, kind: Any) -> list[int | None]:
-    """The largest offset of a subview in each dimension, None where it is not known."""
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
-    return [
-        None if whole < 0 else whole - (1 if size == DYNAMIC else size)
-        for whole, size in zip(kind.shape, sizes, strict=True)
-    ]
+Interval = tuple[int, int]
 
 
-def _moved(
-    source: Place,
-    offsets: Sequence[tuple[int | None, int | None]],
-    strides: Sequence[int | None],
-    size: int,
-) -> Place:
-    low, high = source.low, source.high
-    for (first, last), stride in zip(offsets, strides, strict=True):
-        if first == last == 0:
-            continue
-        if low is None or high is None or first is None or last is None or stride is None:
-            return Place(source.root, None, None, source.base)
-        low, high = low + first * stride * size, high + last * stride * size
-    return Place(source.root, low, high, source.base)
+def _after(
+    start: intervals.Interval, steps: Sequence[Step], operands: Sequence[Value]
+) -> intervals.Interval:
+    """The byte that is so many steps after a start, from the least to the largest it may be."""
+
+    def of(step: Step) -> Interval | None:
+        amount = step.amount if isinstance(step.amount, int) else operands[step.amount.position]
+        return _along(_interval(amount, step.last), step)
+
+    return reached(_known(start), steps, of, _plus) or (None, None)
 
 
-def _mixed(
-    op: Any, static: str, group: int, operands: Sequence[Value], limits: Sequence[int | None]
-) -> list[tuple[int | None, int | None]]:
-    """Offsets, each from the least to the largest it may be; `limits` are the largest ones of
-    those that are not known."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    position = sum(segments[:group])
-    found: list[tuple[int | None, int | None]] = []
-    for number, limit in zip(ir.DenseI64ArrayAttr(op.attributes[static]), limits, strict=True):
-        if number == DYNAMIC:
-            found.append(_interval(operands[position], limit))
-            position += 1
-        else:
-            found.append((int(number), int(number)))
-    return found
-
-
-def _interval(value: Value, limit: int | None) -> tuple[int | None, int | None]:
+def _interval(value: Value, last: int | None) -> Interval | None:
+    """The least and the largest number that a value may be; `last`: the largest that stays in
+    bounds."""
     if isinstance(value, int):
         return value, value
     if isinstance(value, EachThread):
         return int(value.numbers.min()), int(value.numbers.max())
-    return (None, None) if limit is None else (0, limit)
+    return None if last is None else (0, last)
 
 
-def _stepped(op: Any, source: Place, operands: Sequence[Value]) -> Place:
-    """A getelementptr, whose subscripts are numbers, or in intervals."""
-    anywhere = Place(source.root, None, None, None)
-    try:
-        constant, steps = steps_of(op)
-    except UnknownLayoutError:
-        return anywhere
-    if source.low is None or source.high is None:
-        return anywhere
-    first, last = source.low + constant, source.high + constant
-    for operand, size in steps:
-        low, high = _interval(operands[operand], None)
-        if low is None or high is None:
-            return anywhere
-        first, last = first + low * size, last + high * size
-    return Place(source.root, first, last, first if first == last else None)
+def _known(interval: intervals.Interval) -> Interval | None:
+    low, high = interval
+    return None if low is None or high is None else (low, high)
+
+
+def _plus(one: Interval, other: Interval) -> Interval:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _along(amount: Interval | None, step: Step) -> Interval | None:
+    if amount == (0, 0):
+        return amount
+    if amount is None or step.stride is None:
+        return None
+    return _known(intervals.scaled(amount, step.stride * step.size))
 
 
 def _from_address(number: Value) -> Place | None:
@@ -296,10 +258,12 @@ def region_of_access(
         return Region(place.root)
     if len(indices) != len(strides) or len(extent) > len(strides):
         return Region(place.root)
-    limits = [None if length < 0 else int(length) - 1 for length in memref.shape]
-    offsets = [_interval(i, limit) for i, limit in zip(indices, limits, strict=True)]
-    first = _moved(place, offsets, strides, size)
-    if first.low is None or first.high is None:
+    steps = [
+        Step(Operand(number), stride, size, None if length < 0 else int(length) - 1)
+        for number, (stride, length) in enumerate(zip(strides, memref.shape, strict=True))
+    ]
+    low, high = _after((place.low, place.high), steps, indices)
+    if low is None or high is None:
         return Region(place.root)
     span = 1
     for length, stride in zip(reversed(extent), reversed(strides), strict=False):
@@ -308,9 +272,11 @@ def region_of_access(
         span += (length - 1) * stride
     # Threads with neighbouring subscripts touch all that lies between, one row of elements wide.
     apart = [value for value in indices if not isinstance(value, int)]
-    row = strides[-1] == 1 and apart == [indices[-1]] and _is_dense(indices[-1], span)
+    row = (
+        bool(apart) and strides[-1] == 1 and apart == [indices[-1]] and _is_dense(indices[-1], span)
+    )
     exact = place.low == place.high and (not apart or row)
-    return Region(place.root, first.low, first.high + span * size, exact)
+    return Region(place.root, low, high + span * size, exact)
 
 
 def _is_dense(value: Value, span: int) -> bool:

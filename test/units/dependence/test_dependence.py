@@ -1,7 +1,7 @@
 """Distances of dependences, what views and asserted aliasing do to them, and privatisation.
 
 Covers: dependence/distance.py, dependence/memory_dependences.py, dependence/regions.py,
-dependence/privatise.py, dependence/footprint.py, dependence/reshapes.py, schedule/schedule_pass.py,
+dependence/privatise.py, dependence/footprint.py, values/views.py, schedule/schedule_pass.py,
 values/memory_roots.py
 """
 
@@ -139,12 +139,38 @@ def test_subviews_are_seen_through():
     assert dependences(body) == [("flow", 3, True)]
 
 
-def test_a_strided_subview_stands_for_the_whole_buffer():
+def test_an_element_of_a_strided_subview_is_followed_to_its_buffer():
     body = (
         "%v = memref.subview %A[%i] [4] [2] : memref<64xf32> to "
         "memref<4xf32, strided<[2], offset: ?>>\n"
         "%a = memref.load %A[%i] : memref<64xf32>\n"
         "memref.store %a, %v[%c1] : memref<4xf32, strided<[2], offset: ?>>"
+    )
+    # %v[1] is %A[i + 2]
+    assert dependences(body) == [("flow", 2, True)]
+
+
+def test_a_row_of_a_strided_subview_stands_for_the_whole_buffer():
+    body = (
+        "%v = memref.subview %A[%i] [4] [2] : memref<64xf32> to "
+        "memref<4xf32, strided<[2], offset: ?>>\n"
+        "%a = memref.load %A[%i] : memref<64xf32>\n"
+        "%b = vector.broadcast %a : f32 to vector<4xf32>\n"
+        "vector.transfer_write %b, %v[%c0] {in_bounds = [true]} : vector<4xf32>, "
+        "memref<4xf32, strided<[2], offset: ?>>"
+    )
+    assert ("flow", 1, False) in dependences(body)
+
+
+def test_views_that_move_with_the_iteration_lie_elsewhere_in_the_next_one():
+    # Byte 4 (63 - i) and subscript i: every iteration touches the last element.
+    body = (
+        "%c63 = arith.constant 63 : index\n"
+        "%left = arith.subi %c63, %i : index\n%shift = arith.muli %left, %c4 : index\n"
+        "%raw = memref.alloca() : memref<256xi8>\n"
+        "%v = memref.view %raw[%shift][] : memref<256xi8> to memref<64xf32>\n"
+        "%a = memref.load %v[%i] : memref<64xf32>\n"
+        "memref.store %a, %v[%i] : memref<64xf32>"
     )
     assert ("flow", 1, False) in dependences(body)
 
