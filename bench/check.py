@@ -3,7 +3,9 @@
     python bench/check.py [--runs N] [--json FILE]
 
 Kernels are straight (ops to 10^4, every copy read after its wait), looped (a ring with 2
-to 16 groups in flight), and what becomes of loops of up to 64 stages. The share is that of `async-pipe-check` in the one-shot pass
+to 16 groups in flight), what becomes of loops of up to 64 stages, and those with roles that the
+generator for Hopper makes, with 2 to 8 stages (groups that take turns are undecided beyond 4).
+The share is that of `async-pipe-check` in the one-shot pass
 `async-pipe` on the examples. Times are processor milliseconds, the smallest of N runs.
 """
 
@@ -23,10 +25,18 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+from generate_hopper_gemm import HopperGemm
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OPS = (10, 100, 1000, 10_000)
 GROUPS = (2, 4, 8, 16)
 STAGES = (8, 16, 32, 64)
+ROLES: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    "specialised": ({"roles": "specialised"}, (2, 3, 4, 6, 8)),
+    "persistent": ({"roles": "specialised", "persistent": True}, (2, 3, 4, 6, 8)),
+    "ping-pong": ({"roles": "ping-pong", "persistent": True}, (2, 3, 4)),
+}
 ROWS = 17
 SHARED = f"memref<{ROWS}x32xf32, #gpu.address_space<workgroup>>"
 
@@ -37,7 +47,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"straight": {}, "ring": {}, "stages": {}, "share": {}}
+    results: dict[str, Any] = {"straight": {}, "ring": {}, "stages": {}, "roles": {}, "share": {}}
     print("straight kernels, 4 groups in flight")
     for count in OPS:
         spent = least(arguments.runs, straight(count, 4), check)
@@ -53,6 +63,13 @@ def main() -> int:
         spent = least(arguments.runs, staged(stages), check)
         results["stages"][stages] = spent
         print(f"  {stages:6} stages  {spent:9.1f} ms   {spent / stages:7.2f} ms a stage")
+    print("kernels with roles, by stages")
+    for name, (options, counts) in ROLES.items():
+        texts = {count: hopper(stages=count, **options) for count in counts}
+        found = {count: least(arguments.runs, text, check) for count, text in texts.items()}
+        results["roles"][name] = found
+        times = "".join(f"  {count}: {spent:7.0f} ms" for count, spent in found.items())
+        print(f"  {name:12}{times}")
     print("share of the one-shot pass")
     for name in ("gemm", "copy_compute", "add_one"):
         text = (EXAMPLES / f"{name}.mlir").read_text()
@@ -81,7 +98,7 @@ def least(runs: int, text: str, work: Callable[[Any], None]) -> float:
 def check(module: Any) -> None:
     """Only the checker; the kernels of this file are correct."""
     found = passes.find("async-pipe-check")
-    session = Session(target=Target.parse("nvvm:sm_80"))
+    session = Session(target=Target.parse("nvvm:sm_90a"))
     found.run(module, found.options(), session)
     for summary in session.records["checks"]:
         assert not summary.unsafe and not summary.unknown, summary
@@ -148,6 +165,16 @@ def copy_of(name: str, row: str, slot: str) -> list[str]:
         f" : memref<64x32xf32> to {SHARED}",
         "nvvm.cp.async.commit.group",
     ]
+
+
+def hopper(**options: Any) -> str:
+    """The GEMM for Hopper with such stages and roles, pipelined."""
+    with new_context():
+        module = ir.Module.parse(HopperGemm(tile_n=64, **options).module())
+        found = passes.find("async-pipe")
+        session = Session(target=Target.parse("nvvm:sm_90a"))
+        found.run(module.operation, found.options(check="none"), session)
+        return str(module)
 
 
 def kernel(body: list[str]) -> str:

@@ -36,6 +36,7 @@ from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS
 from mlir_async_pipe.checker.phases.role_log import RoleLog
+from mlir_async_pipe.checker.phases.states_seen import Merging
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.sites import Sites
@@ -147,11 +148,16 @@ def _follow(
 def _any_number(
     flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses | None
 ) -> tuple[PhasePaths, Followed]:
-    """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so."""
-    if classes is not None:
-        paths, merged = _followed(flow, effects, numbers, exact=False, classes=classes, merged=True)
+    """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so: as
+    many as can be, then fewer."""
+    for merging in (Merging.ALL, Merging.SAME_ENDS) if classes is not None else ():
+        paths, merged = _followed(
+            flow, effects, numbers, exact=False, classes=classes, merged=merging
+        )
         if not merged.reason:
             return paths, merged
+        if merged.reason != "merged":
+            break
     return _followed(flow, effects, numbers, exact=False, classes=classes)
 
 
@@ -191,7 +197,7 @@ def _followed(
     exact: bool,
     classes: WarpClasses | None = None,
     witness: bool = False,
-    merged: bool = False,
+    merged: Merging = Merging.NOTHING,
 ) -> tuple[PhasePaths, Followed]:
     """Follow all paths, with what iteration numbers are known modulo as small as it may be; with
     roles, if there are `classes` of warps, which are as few as act alike."""

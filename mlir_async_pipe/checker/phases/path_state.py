@@ -130,9 +130,9 @@ class PathState:
         )
 
     def is_asked(self, begins: bool) -> bool:
-        """Of blocks of a cluster, whether to ask here if the state is new; `begins`: an iteration does.
+        """Whether to ask here if a state of roles is new; `begins`: an iteration does.
 
-        What all of them know of each other is long. As long as a path does not split, its states repeat if
+        What all of them know of each other is long, most of all in a cluster. As long as a path does not split, its states repeat if
         those do in which its first role begins an iteration: so only they are asked, or those after many
         others. Who asks less follows more, never less."""
         first = all((self.mask or 0) < (r.mask or 0) for r in self.others if r.handed is None)
@@ -143,10 +143,11 @@ class PathState:
         self.split, self.passed = False, 0
         return True
 
-    def shape_and_heard(self) -> tuple[Hashable, Heard]:
-        """What is equal for the same state, beside what warps have heard of each other."""
+    def shape_and_heard(self, *, ends: bool = True) -> tuple[Hashable, Heard]:
+        """What is equal for the same state, beside what warps have heard of each other; `ends` as in
+        `role_shapes`."""
         if isinstance(self.memory, RoleMemory):
-            memory, heard = shape_and_heard(self.memory)
+            memory, heard = shape_and_heard(self.memory, ends=ends)
         else:
             memory, heard = self.memory.key(), ()
         shape = (

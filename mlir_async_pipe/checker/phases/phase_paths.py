@@ -50,7 +50,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
     suspend,
 )
 from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
-from mlir_async_pipe.checker.phases.states_seen import StatesSeen
+from mlir_async_pipe.checker.phases.states_seen import Merging, StatesSeen
 from mlir_async_pipe.checker.phases.thread_barriers import may_wait
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
@@ -86,7 +86,7 @@ Plan = Callable[[PathState, Spot], None]
 @dataclass
 class PhasePaths:
     """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
-    told by what is no number of the kernel. If `merged`, states of one shape are followed as one, in which
+    told by what is no number of the kernel. If some are `merged`, states of one shape are followed as one, in which
     everybody has heard the least, up to the first fault. `taken`: states in which certain faults were met."""
 
     flow: Flow
@@ -95,7 +95,7 @@ class PhasePaths:
     loops: LoopTurns
     classes: WarpClasses | None = None
     witness: bool = False
-    merged: bool = False
+    merged: Merging = Merging.NOTHING
     log: RoleLog = field(default_factory=dict)
     faults: dict[FoundFault, None] = field(default_factory=dict)
     taken: dict[FoundFault, list[PathState]] = field(default_factory=dict)
@@ -142,7 +142,8 @@ class PhasePaths:
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        self.steps, steps = STEPS * (1 if self.classes and not self.merged else ONE_WAY), 0
+        alone = self.classes is None or self.merged is not Merging.NOTHING
+        self.steps, steps = STEPS * (ONE_WAY if alone else 1), 0
         if self.effects.forgiven:
             self.steps //= SEARCHED
         while self.work or self.seen.waiting:
@@ -230,7 +231,7 @@ class PhasePaths:
             self._next_role(state, None)
 
     def _found(self, fault: PhaseFault, state: PathState) -> None:
-        if self.merged:
+        if self.merged is not Merging.NOTHING:
             raise NotFollowedError("merged")
         if isinstance(state.memory, RoleMemory):
             fault = state.memory.explained(fault)

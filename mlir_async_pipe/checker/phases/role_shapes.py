@@ -31,14 +31,15 @@ Rule = Callable[[Label, Event], Event]
 Heard = tuple[int, ...]
 
 
-def shape_and_heard(memory: RoleMemory) -> tuple[Hashable, Heard]:
-    """What was done, equal for the same, and who has heard of it."""
+def shape_and_heard(memory: RoleMemory, *, ends: bool = True) -> tuple[Hashable, Heard]:
+    """What was done, equal for the same, and who has heard of it; which op ended a phase, of which only the
+    sentence of a fault tells, is a part of that if `ends`."""
     asked, done = _asked(memory)
     phases = [sorted({number for number, _ in events}) for events in asked]
     cores = memory.cores
     shape = (
         memory.clocks.classes.groups,
-        frozenset(_shape(key, one, phases) for key, one in memory.shared.items()),
+        frozenset(_shape(key, one, phases, ends) for key, one in memory.shared.items()),
         frozenset(memory.queues.items()),
         frozenset(
             (one.copy, one.column, bisect_left(phases[one.column], one.phase))
@@ -54,11 +55,14 @@ def shape_and_heard(memory: RoleMemory) -> tuple[Hashable, Heard]:
         frozenset(done),
     )
     before = [_Before.of(events) for events in asked]
-    return shape, tuple(
-        events.heard(number)
-        for known in _known(memory)
-        for events, number in zip(before, known, strict=True)
-    )
+    # Many know the same, of mbarriers above all.
+    found: dict[Known, Heard] = {}
+    heard: list[int] = []
+    for known in _known(memory):
+        if known not in found:
+            found[known] = tuple(e.heard(n) for e, n in zip(before, known, strict=True))
+        heard += found[known]
+    return shape, tuple(heard)
 
 
 def least(one: Heard, other: Heard) -> Heard:
@@ -116,14 +120,14 @@ def _phases(memory: RoleMemory) -> dict[int, set[int]]:
     return {column: {phase for phase in phases if phase >= 0} for column, phases in found.items()}
 
 
-def _shape(key: Key, one: Shared, phases: list[list[int]]) -> Hashable:
+def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashable:
     # No wait at a barrier of threads has a parity.
     parity = None if key[0] == NAMED else one.over % 2
     return (
         key,
         *(one.needs, one.init, one.by, one.column, one.fenced, parity, one.running),
         *(one.arrived_by, one.commits),
-        tuple((end.by, end.later, end.op) for end in one.ends),
+        tuple((end.by, end.later, ends and end.op) for end in one.ends),
         tuple((wait.number, wait.op, wait.parity, wait.again) for wait in one.waits),
         bisect_left(phases[one.column], one.over),
         one.shown and (one.shown[0], bisect_left(phases[one.shown[0]], one.shown[1])),

@@ -139,9 +139,9 @@ def test_blocks_that_go_on_in_step_are_compared_once_an_iteration(monkeypatch):
     asked: list[int] = []
     shape = PathState.shape_and_heard
 
-    def counted(state: PathState) -> Any:
+    def counted(state: PathState, **told: bool) -> Any:
         asked.append(1)
-        return shape(state)
+        return shape(state, **told)
 
     monkeypatch.setattr(PathState, "shape_and_heard", counted)
     found = []
