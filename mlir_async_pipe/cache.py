@@ -92,7 +92,6 @@ def put(key: str, value: Any) -> None:
 
 
 def clear() -> None:
-    """Forget everything."""
     RECENT.clear()
     _guarded(lambda kept: kept.clear())
 
@@ -167,7 +166,6 @@ class Recent:
                 self._bytes -= len(self._kept.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0

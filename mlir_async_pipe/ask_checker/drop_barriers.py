@@ -76,8 +76,6 @@ class DropBarrierOptions:
 
 @dataclass(frozen=True)
 class DroppedBarrier:
-    """A barrier that nobody needed."""
-
     place: Place
     op: str
 
@@ -104,7 +102,6 @@ NOTHING_PROVEN = Proven(DropBarrierOptions(), {})
 
 @register("async-pipe-drop-barriers", "drop barriers that no two threads need", DropBarrierOptions)
 def run(module: Any, options: DropBarrierOptions, session: Session) -> None:
-    """Drop barriers of all kernels."""
     drop(module, options, session)
 
 

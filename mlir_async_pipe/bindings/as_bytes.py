@@ -17,7 +17,6 @@ from mlir_async_pipe.bindings.run_on_copy import become
 
 
 def bytes_of(op: Any) -> bytes:
-    """The bytecode of an op."""
     written = io.BytesIO()
     op.operation.write_bytecode(written)
     return written.getvalue()

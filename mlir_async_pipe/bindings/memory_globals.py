@@ -38,6 +38,5 @@ def declare_global(
 
 
 def address_of(name: str, kind: Any, ip: Any, loc: Any) -> Value:
-    """The address of a global."""
     named = {"name": ir.FlatSymbolRefAttr.get(name, kind.context)}
     return create("memref.get_global", (), [kind], named, ip=ip, loc=loc).results[0]

@@ -179,7 +179,6 @@ def made_in(value: Value) -> tuple[Operation | None, Block]:
 
 
 def is_block_argument(value: Value) -> bool:
-    """Whether `value` is a block argument."""
     return isinstance(value.owner, ir.Block)
 
 
@@ -194,12 +193,10 @@ def users(value: Value) -> list[Operation]:
 
 
 def is_used(value: Value) -> bool:
-    """Whether an op uses `value`."""
     return next(iter(value.uses), None) is not None
 
 
 def terminator(block: Block) -> Operation:
-    """The last op of a block."""
     ops = block.operations
     # The list is linked: its length counts without a handle for each op.
     return ops[len(ops) - 1].operation
@@ -294,7 +291,6 @@ def again(
 
 
 def before(op: Operation) -> Any:
-    """The insertion point before `op`."""
     return ir.InsertionPoint(op)
 
 

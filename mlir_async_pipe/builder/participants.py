@@ -103,5 +103,4 @@ def writer() -> IntegerWriter:
 
 
 def total(sizes: tuple[int, ...]) -> int:
-    """Threads of a block."""
     return prod(sizes)

@@ -192,7 +192,6 @@ class Pipeline:
         return Participants(self.lanes, write.remainder(number, self.lanes))
 
     def producer_acquire(self) -> None:
-        """Take a free slot."""
         self._emit("producer_acquire", depth=self.depth)
 
     @contextmanager

@@ -30,8 +30,6 @@ from mlir_async_pipe.vocabulary.barriers import write_fence
 
 @dataclass(frozen=True)
 class Loop:
-    """What `Pipeline.loop` was asked for."""
-
     bounds: tuple[Value | int, ...]
     load: Callable[..., Any]
     use: Callable[..., Any]

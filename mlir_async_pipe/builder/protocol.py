@@ -114,7 +114,6 @@ class Protocol:
         return self._open[-1][1]
 
     def leave(self, slots: tuple[Slot, ...]) -> None:
-        """Their `with` has ended."""
         self._open.pop()
         for slot in slots:
             slot.close()
@@ -180,7 +179,6 @@ def _still_open(what: str, place: Place) -> Any:
 
 
 def no_try_wait() -> Any:
-    """The refusal of `try_wait`."""
     return misuse(
         "copies can be waited for, and not asked whether they have arrived",
         code="no-try-wait",

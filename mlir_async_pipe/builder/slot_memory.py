@@ -48,7 +48,6 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """Bytes of one tile."""
         return product(self.shape) * element_bytes(ir.Type.parse(self.type()))
 
 
@@ -70,7 +69,6 @@ class Slot(ir.Value):
         self.uses_inside = 0
 
     def close(self) -> None:
-        """The `with` has ended."""
         self.closed = True
         self.uses_inside = len(list(self.uses))
 

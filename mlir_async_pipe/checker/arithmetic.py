@@ -66,15 +66,12 @@ class Forms(Domain[Form, Facts]):
     """Forms, and facts about their atoms."""
 
     def constant(self, number: int) -> Form:
-        """A form without atoms."""
         return Form(number)
 
     def add(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        """A sum."""
         return result(op, forms.add(v[0], v[1]), v, known)
 
     def sub(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        """A difference."""
         return result(op, forms.subtract(v[0], v[1]), v, known)
 
     def mul(self, op: Typed, v: list[Form], known: Facts) -> Form:

@@ -49,7 +49,6 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, Known
 
 
 def _constant(op: Operation) -> int | None:
-    """The constant operand of an op."""
     constants = [constant_value(operand) for operand in op.operands]
     return next((constant for constant in constants if constant is not None), None)
 

@@ -41,7 +41,6 @@ class Budget:
         self.left -= STATE
 
     def asked(self) -> None:
-        """A question was asked."""
         self.left -= 1
 
     def decided(self, positions: int) -> None:

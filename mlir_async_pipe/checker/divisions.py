@@ -36,7 +36,6 @@ def _not_negative(form: Form, facts: Facts) -> bool:
 
 
 def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """A quotient."""
     found = _read(op, v, facts)
     if found is None or (op.row.rounding == "zero" and not _not_negative(found[0], facts)):
         return None

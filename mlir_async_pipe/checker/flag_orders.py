@@ -67,7 +67,6 @@ class Points:
         return steps[point[1]] if point[1] < len(steps) else None
 
     def end(self, block: int) -> Point:
-        """The end of a block."""
         return block, len(self.steps[block])
 
     def all(self) -> Iterable[Point]:

@@ -94,7 +94,6 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
 
 
 def block_axis(atom: Atom) -> int | None:
-    """The axis of a block id."""
     return _axis_of(atom, "block")
 
 

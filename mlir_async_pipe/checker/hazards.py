@@ -124,7 +124,6 @@ _SENTENCES = {
 
 
 def record_of(finding: Finding, sites: list[Site], ops: list[Any], function: str) -> Hazard:
-    """The record of a finding."""
     later, earlier = sites[finding.later], sites[finding.earlier]
     return Hazard(
         "unsafe" if finding.certain else "unknown",

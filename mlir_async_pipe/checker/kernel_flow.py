@@ -103,13 +103,11 @@ class Builder:
     maybe: bool = False
 
     def block(self) -> Block:
-        """A new block, without steps."""
         made = Block(len(self.flow.blocks))
         self.flow.blocks.append(made)
         return made
 
     def loop(self, place: Any) -> Loop:
-        """A new loop, without bounds."""
         made = Loop(len(self.flow.loops), place=place)
         self.flow.loops.append(made)
         return made

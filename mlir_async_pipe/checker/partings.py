@@ -103,7 +103,6 @@ def join_of(flow: Flow, branch: int) -> int | None:
 
 
 def is_barrier(step: Step) -> bool:
-    """Whether a step is a barrier."""
     return isinstance(step, Run) and step.row is not None and step.row.barrier is not None
 
 

@@ -62,8 +62,6 @@ def _with_ranges(piece: Piece) -> Piece:
 
 @dataclass
 class Places:
-    """Answers for one block."""
-
     threads: Threads
 
     def threads_meet(self, a: Accesses, b: Accesses) -> bool:

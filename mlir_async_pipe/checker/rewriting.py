@@ -83,14 +83,12 @@ class Substitution:
     _events: dict[Event, Event] = field(default_factory=dict)
 
     def form(self, old: Form) -> Form:
-        """The form with atoms replaced."""
         new = self._forms.get(old)
         if new is None:
             new = self._forms[old] = operators.substitute(old, self.mapping, self.facts)
         return new
 
     def region(self, region: Region) -> Region:
-        """The region with atoms replaced."""
         pieces = tuple(
             piece
             if piece is None or not piece.start.terms
@@ -100,7 +98,6 @@ class Substitution:
         return region._replace(pieces=pieces, frame=self._frame(region.frame))
 
     def view(self, view: View) -> View:
-        """The view with atoms replaced."""
         start = view.start
         if start is not None:
             start = tuple(self.form(form) for form in start)

@@ -61,7 +61,6 @@ class Roots:
         return threads_may_meet(self.roots[a], self.roots[b])
 
     def may_alias(self, a: int, b: int) -> bool:
-        """Whether two roots may share memory."""
         if a == b:
             return True
         found = self._aliases.get((a, b))

@@ -25,8 +25,6 @@ NOT_STRONG = Strength("thread", None)
 
 
 class Manner(NamedTuple):
-    """How an access conflicts with others."""
-
     writes: bool
     strong: Strength
 
@@ -65,5 +63,4 @@ class Site:
 
     @property
     def manner(self) -> Manner:
-        """How the access conflicts with others."""
         return Manner(self.writes, self.strong)

@@ -55,7 +55,6 @@ def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Ev
 
 
 def moved(event: Event, region: Region) -> Event:
-    """The event with another region."""
     return event_of(event.site, region, event.threads, event.maybe)
 
 
@@ -191,7 +190,6 @@ class State:
         )
 
     def events(self) -> Iterable[Event]:
-        """All events that the state remembers."""
         for pending in self.all_queues():
             for group in (pending.open, *pending.groups):
                 for issue in group:

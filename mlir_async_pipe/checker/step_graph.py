@@ -188,7 +188,6 @@ class Flow:
         return found
 
     def edges(self, block: Block) -> Iterator[Edge]:
-        """All edges out of a block."""
         match block.exit:
             case Goto(edge):
                 yield edge

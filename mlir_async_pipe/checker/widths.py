@@ -73,7 +73,6 @@ def _stays_small(form: Form, operands: list[Form], facts: Facts) -> bool:
 
 
 def signed(form: Form, bits: int) -> Form:
-    """The number that signed ops read."""
     return forms.scale(form, -1) if bits == 1 else form
 
 

@@ -149,7 +149,6 @@ class FlowGraph:
         return item
 
     def terminator_of(self, node: Node) -> Any:
-        """The last op of a block."""
         if node.terminator is None:
             if self._terminators is None:
                 self._terminators = {op.block: op for op in self._loose}

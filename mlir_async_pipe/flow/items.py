@@ -126,5 +126,4 @@ class Frame:
 
     @property
     def entry(self) -> Node:
-        """The first block."""
         return self.nodes[0]

@@ -47,7 +47,6 @@ class Origins:
 
     @property
     def values(self) -> list[Value]:
-        """The values alone."""
         return [value for value, _ in self.handed]
 
 

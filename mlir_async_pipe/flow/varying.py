@@ -32,7 +32,6 @@ class Varying:
         return [block for block, nest in self._nests.items() if nest]
 
     def nest(self, block: Block) -> Nest:
-        """The loops around a block."""
         return self._nests.get(block, ())
 
     def depth(self, value: Value, block: Block) -> int:

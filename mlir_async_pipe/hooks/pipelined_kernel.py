@@ -71,7 +71,6 @@ class Wish:
     keep_registers: bool = False
 
     def stages(self, loops: Sequence[Operation]) -> list[int]:
-        """The stages of each loop."""
         found = []
         seen: dict[str, int] = {}
         for loop in loops:
@@ -93,7 +92,6 @@ def stages_of(num_stages: Stages, kernel: str) -> int | Sequence[int]:
 
 
 def kernel_of(loop: Operation) -> Operation:
-    """The function around a loop."""
     found = enclosing(loop, FUNCTION_OPS)
     assert found is not None
     return found

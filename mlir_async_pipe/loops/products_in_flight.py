@@ -44,7 +44,6 @@ class Products:
 
 
 def products_of(loop: Operation) -> Products:
-    """The products of a loop body."""
     top = operations(loop.regions[0].blocks[0])
     found = [op for op in walk(loop) if _queued(op)]
     waits = tuple(op for op in found if wait_attribute(op) is not None)

@@ -42,7 +42,6 @@ class Completion:
 
     @property
     def ops(self) -> tuple[Operation, ...]:
-        """All ops that name the mbarrier."""
         return (self.get, self.commit, self.wait)
 
 

@@ -48,7 +48,6 @@ class Transaction:
 
     @property
     def ops(self) -> tuple[Operation, ...]:
-        """All ops that name the mbarrier."""
         return (self.expect, *self.copies, self.wait)
 
 

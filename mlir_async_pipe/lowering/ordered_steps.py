@@ -43,7 +43,6 @@ class Step(Generic[L]):
 
 
 def run_steps(steps: Iterable[Step[L]], lowering: L) -> None:
-    """Run all steps in their order."""
     for step in steps:
         with lowering.session.measured(step.name):
             step.run(lowering)

@@ -103,7 +103,6 @@ def read(unit: Unit, site: Site, where: Span, kind: Kind) -> Array:
 
 
 def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> None:
-    """Write elements of `kind`."""
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
         element_wise(unit, site, where, where.inside, whole, values)

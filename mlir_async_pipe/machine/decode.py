@@ -105,7 +105,6 @@ class Site:
         return name in self.op.attributes
 
     def text(self, name: str, default: str = "") -> str:
-        """An attribute as text."""
         return str(self.op.attributes[name]) if self.has(name) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
@@ -125,11 +124,9 @@ class Site:
         return self.integers("operandSegmentSizes")
 
     def result_type(self, number: int = 0) -> Any:
-        """The type of a result."""
         return self.op.results[number].type
 
     def operand_type(self, number: int = 0) -> Any:
-        """The type of an operand."""
         return self.op.operands[number].type
 
     def result_kind(self, number: int = 0) -> Kind:

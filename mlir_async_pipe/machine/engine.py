@@ -76,7 +76,6 @@ class Unit:
 
     @property
     def width(self) -> int:
-        """The number of lanes."""
         return len(self.threads)
 
     def active(self) -> Array:

@@ -48,7 +48,6 @@ class Kind:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one element in memory."""
         return int(self.stored.itemsize)
 
     @property
@@ -87,7 +86,6 @@ class Kind:
 
     @property
     def element(self) -> Kind:
-        """The kind of one element."""
         return Kind(self.name, self.dtype, self.stored)
 
     def with_shape(self, shape: tuple[int, ...]) -> Kind:

@@ -54,7 +54,6 @@ class MemRef:
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
         return len(self.sizes)
 
     def element_in_a_row(self) -> MemRef:
@@ -93,7 +92,6 @@ class TensorMap:
 
 
 def uniform(value: Any, dtype: Any = np.int64) -> Array:
-    """A uniform scalar."""
     return np.array([value], dtype)
 
 

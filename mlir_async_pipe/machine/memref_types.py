@@ -28,7 +28,6 @@ class MemRefShape:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of one element."""
         return self.element.stride_bytes
 
     def over(self, base: Any, dynamic_sizes: list[Any]) -> MemRef:

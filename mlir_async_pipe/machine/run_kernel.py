@@ -60,7 +60,6 @@ class RunResult:
 
     @property
     def race_codes(self) -> frozenset[str]:
-        """The codes of all findings."""
         return frozenset(race.code for race in self.races)
 
     def timeline(self, cost: str = "", target: Target | str | None = None) -> Timeline:

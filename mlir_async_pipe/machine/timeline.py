@@ -62,7 +62,6 @@ class Timeline:
 
     @property
     def stalls(self) -> float:
-        """Stalled cycles in all."""
         return sum(bar.end - bar.start for bar in self.bars if bar.kind == "stall")
 
     @property
@@ -77,7 +76,6 @@ class Timeline:
         return svg(self)
 
     def summary(self) -> str:
-        """The figures in one line."""
         count = len(self.iteration_stalls)
         return (
             f"{self.total:g} cycles, {self.stalls:g} of them stalled; kernel: {count} iterations, "
@@ -127,7 +125,6 @@ class _Layout:
         self.stalled: list[float] = []
 
     def run(self, trace: Trace) -> Timeline:
-        """Lay out all entries."""
         for entry in trace.entries:
             getattr(self, f"_{entry.event}")(entry)
         end = max([self.now, *(bar.end for bar in self.bars)])

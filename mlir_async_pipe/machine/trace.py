@@ -59,15 +59,12 @@ class Trace:
         self.add(Entry("op", site.name, site.place, cost=site.cost, kind=site.kind))
 
     def enter_loop(self, site: Any) -> None:
-        """A loop begins."""
         self.add(Entry("loop", site.name, site.place))
 
     def iterate(self, site: Any) -> None:
-        """An iteration of a loop begins."""
         self.add(Entry("iteration", site.name, site.place))
 
     def leave_loop(self, site: Any) -> None:
-        """A loop has ended."""
         self.add(Entry("end", site.name, site.place))
 
 

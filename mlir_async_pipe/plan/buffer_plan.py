@@ -63,7 +63,6 @@ def buffer_value(regions: tuple[Region, ...]) -> Any:
 
 
 def buffer_type(regions: tuple[Region, ...]) -> Any:
-    """The type of one version."""
     return ir.MemRefType(buffer_value(regions).type)
 
 

@@ -91,12 +91,10 @@ class Plan:
 
     @cached_property
     def summary(self) -> Summary:
-        """What is told of it."""
         return summary_of(self)
 
 
 def summary_of(plan: Plan) -> Summary:
-    """The summary of a plan."""
     return Summary(
         len(plan.groups),
         filling(plan.synchronisation),

@@ -143,7 +143,6 @@ class Step:
 
     @property
     def waits(self) -> list[Wait]:
-        """All its waits."""
         return [wait for before in self.before.values() for wait in before.waits]
 
     def joined(self, other: Step) -> Step:

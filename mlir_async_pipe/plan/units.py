@@ -73,7 +73,6 @@ class Units:
         return self._by_op[op, places[0].stage] if places else None
 
     def unit_of(self, op: Operation) -> Unit:
-        """The unit of a statement."""
         return self._of_statement[op]
 
     def _first(self, scope: tuple[int, ...]) -> Place:

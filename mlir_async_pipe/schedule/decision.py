@@ -39,7 +39,6 @@ class Decision:
 
     @property
     def last_stage(self) -> int:
-        """The largest stage."""
         return max((slot.stage for slot in self.slots), default=0)
 
 

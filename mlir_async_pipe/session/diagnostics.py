@@ -39,7 +39,6 @@ class Place:
 
     @staticmethod
     def at(location: Any) -> Place:
-        """The place of an ir.Location."""
         try:
             # Cutlass' bindings end the process when another location is asked for its file.
             if not getattr(location, "is_a_file", _unasked)():

@@ -35,8 +35,6 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class Pass:
-    """One registered pass."""
-
     name: str
     summary: str
     options: type

@@ -12,7 +12,6 @@ from mlir_async_pipe.tool.options import Options
 
 
 def ir(root: Any, options: Options) -> bytes:
-    """The IR, as text or bytecode."""
     if options.emit_bytecode:
         return bytes_of(root)
     return printing.print_ir(root, options).encode()

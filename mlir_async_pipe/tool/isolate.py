@@ -33,7 +33,6 @@ class Activity:
         self._shared = mmap.mmap(-1, _BYTES)
 
     def is_now(self, text: str) -> None:
-        """Remember what begins."""
         content = text.encode()[: _BYTES - 1]
         self._shared[: len(content) + 1] = content + b"\0"
 

@@ -62,7 +62,6 @@ def find(key: str) -> KeptRun | None:
 
 
 def keep(key: str, contents: list[bytes], said: list[Diagnostic], reports: list[Report]) -> None:
-    """Keep a run without errors."""
     if key and not any(entry.severity == "error" for entry in said):
         import pickle
 

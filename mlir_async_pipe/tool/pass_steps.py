@@ -50,7 +50,6 @@ class OurStep:
 
     @property
     def name(self) -> str:
-        """The name of the pass."""
         return self.found.name
 
 

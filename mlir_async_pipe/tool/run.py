@@ -46,7 +46,6 @@ class Follow:
         self._activity = activity
 
     def before(self, step: Step, root: Any) -> None:
-        """A step begins."""
         self._activity.is_now(f"running '{step.name}'")
 
     def after(self, step: Step, root: Any) -> None:

@@ -34,7 +34,6 @@ class Sink:
         self.lines[PIPELINE] = [text]
 
     def take(self, diagnostic: Diagnostic) -> None:
-        """Write or keep one diagnostic."""
         named = self.named(diagnostic)
         self.taken.append(named)
         if self.style == "text":
@@ -54,7 +53,6 @@ class Sink:
 
     @property
     def failed(self) -> bool:
-        """Whether an error was taken."""
         return any(diagnostic.severity == "error" for diagnostic in self.taken)
 
     def finish(self) -> int:
@@ -80,5 +78,4 @@ class Gather:
         self._sink = sink
 
     def take(self, diagnostic: Diagnostic) -> None:
-        """Keep one diagnostic."""
         self.taken.append(self._sink.named(diagnostic))

@@ -33,7 +33,6 @@ class Timing:
             self.add(name, time.perf_counter() - began)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add one row."""
         self._rows.append((name, seconds))
 
     def add_parts(self, seconds: dict[str, float]) -> None:
@@ -45,7 +44,6 @@ class Timing:
         self._step_began = time.perf_counter()
 
     def after(self, step: Step, root: Any) -> None:
-        """Stop it."""
         nest = "".join(f"'{anchor}' " for anchor in step.anchors[1:])
         self.add(f"{nest}{step.name}", time.perf_counter() - self._step_began)
 

@@ -73,7 +73,6 @@ class Tuning:
         return text.getvalue()
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the rows to a file."""
         rows = self.rows()
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]))
@@ -305,7 +304,6 @@ class Store:
             self._connection.execute("SELECT key, figures, text, binary FROM outcomes LIMIT 1")
 
     def get(self, key: str) -> Outcome | None:
-        """What was kept under `key`."""
         with self._said():
             row = self._connection.execute(
                 "SELECT figures, text, binary FROM outcomes WHERE key = ?", (key,)
@@ -321,7 +319,6 @@ class Store:
             self._connection.execute("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", row)
 
     def close(self) -> None:
-        """Let go of the file."""
         self._connection.close()
 
     @contextmanager

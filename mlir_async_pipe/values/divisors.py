@@ -125,13 +125,11 @@ class Divisors(Domain[Multiple, None]):
         return _of(rest >> least)
 
     def min(self, op: Typed, v: list[Multiple], known: None) -> Multiple:
-        """One of the two."""
         return self.add(op, v, known)
 
     max = min
 
     def select(self, op: Typed, v: list[Multiple], known: None) -> Multiple:
-        """One of the two."""
         return self.add(op, v[1:], known)
 
     def cast(self, op: Typed, v: list[Multiple], known: None) -> Multiple:

@@ -15,7 +15,6 @@ def scaled(interval: Interval, factor: int) -> Interval:
 
 
 def added(first: Interval, second: Interval) -> Interval:
-    """Sums of the ends."""
     (a, b), (c, d) = first, second
     return (
         None if a is None or c is None else a + c,
@@ -68,5 +67,4 @@ def larger(first: Interval, second: Interval) -> Interval:
 
 
 def either(first: Interval, second: Interval) -> Interval:
-    """One of the two."""
     return smaller(first, second)[0], larger(first, second)[1]

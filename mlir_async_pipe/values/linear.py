@@ -95,7 +95,6 @@ class LinearForms(Domain[Linear, Arithmetic]):
     """Linear forms; what may not fit into its type has none."""
 
     def constant(self, number: int) -> Linear:
-        """A form without symbols."""
         return Form(number)
 
     def evaluate(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
@@ -108,15 +107,12 @@ class LinearForms(Domain[Linear, Arithmetic]):
         return form if fits(known.range_of(form), op.bits) else None
 
     def add(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
-        """A sum."""
         return add(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
-        """A difference."""
         return subtract(v[0], v[1])
 
     def mul(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
-        """A product with a constant."""
         if not v[1].terms:
             return scale(v[0], v[1].constant)
         return None if v[0].terms else scale(v[1], v[0].constant)

@@ -70,15 +70,12 @@ class Numbers(Domain[Array, None]):
         return np.asarray(np.right_shift(np.left_shift(made, unused), unused))
 
     def add(self, op: Typed, v: list[Array], known: None) -> Array:
-        """A sum."""
         return np.asarray(v[0] + v[1])
 
     def sub(self, op: Typed, v: list[Array], known: None) -> Array:
-        """A difference."""
         return np.asarray(v[0] - v[1])
 
     def mul(self, op: Typed, v: list[Array], known: None) -> Array:
-        """A product."""
         return np.asarray(v[0] * v[1])
 
     def div(self, op: Typed, v: list[Array], known: None) -> Array | None:
@@ -94,15 +91,12 @@ class Numbers(Domain[Array, None]):
         return function(a, b) if np.all(b) else None
 
     def and_(self, op: Typed, v: list[Array], known: None) -> Array:
-        """Bit by bit."""
         return np.asarray(v[0] & v[1])
 
     def or_(self, op: Typed, v: list[Array], known: None) -> Array:
-        """Bit by bit."""
         return np.asarray(v[0] | v[1])
 
     def xor(self, op: Typed, v: list[Array], known: None) -> Array:
-        """Bit by bit."""
         return np.asarray(v[0] ^ v[1])
 
     def shl(self, op: Typed, v: list[Array], known: None) -> Array | None:
@@ -117,11 +111,9 @@ class Numbers(Domain[Array, None]):
         return np.right_shift(number, v[1].astype(number.dtype))
 
     def min(self, op: Typed, v: list[Array], known: None) -> Array:
-        """The smaller one."""
         return np.minimum(*(_read(op, number) for number in v))
 
     def max(self, op: Typed, v: list[Array], known: None) -> Array:
-        """The larger one."""
         return np.maximum(*(_read(op, number) for number in v))
 
     def select(self, op: Typed, v: list[Array], known: None) -> Array:

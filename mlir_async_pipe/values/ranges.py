@@ -61,10 +61,7 @@ def stored(interval: Interval, bits: int) -> Interval:
 
 
 class Ranges(Domain[Interval, None]):
-    """Intervals."""
-
     def constant(self, number: int) -> Interval:
-        """One number."""
         return number, number
 
     def exact(self, op: Typed, v: list[Interval]) -> Interval:
@@ -72,11 +69,9 @@ class Ranges(Domain[Interval, None]):
         return super().evaluate(op, v, None) or ANYTHING
 
     def evaluate(self, op: Typed, v: list[Interval], known: None = None) -> Interval:
-        """The interval of an op's result."""
         return stored(self.exact(op, v), op.bits)
 
     def add(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        """Sums of the ends."""
         return added(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Interval], known: None) -> Interval:
@@ -140,7 +135,6 @@ class Ranges(Domain[Interval, None]):
         return _as_bit(op, larger(*(_read(op, interval) for interval in v)))
 
     def select(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        """Either one."""
         return either(v[1], v[2])
 
     def cmp(self, op: Typed, v: list[Interval], known: None) -> Interval:

@@ -26,12 +26,10 @@ class Form(NamedTuple, Generic[S]):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the form has no symbol."""
         return not self.terms
 
     @property
     def symbols(self) -> Iterator[S]:
-        """What it is made of."""
         return (symbol for symbol, _ in self.terms)
 
     def coefficient(self, wanted: S) -> int:
@@ -43,7 +41,6 @@ ZERO: Form[Any] = Form()
 
 
 def of_symbol(symbol: S) -> Form[S]:
-    """The form of one symbol."""
     return Form(0, frozenset(((symbol, 1),)))
 
 

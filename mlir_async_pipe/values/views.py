@@ -222,7 +222,6 @@ BYTES: Frame[Any] = Frame(ZERO, (None,), (1,), 8)
 
 
 def whole_root(root: Any) -> Region[Any]:
-    """All of a root."""
     return Region(root, BYTES, (None,), False, None)
 
 

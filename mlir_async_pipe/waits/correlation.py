@@ -86,7 +86,6 @@ class Correlations:
                 self._add(self.conditions.literal(node.condition, node, node), node, END)
 
     def _add(self, literal: Literal | bool, node: Node, position: int) -> None:
-        """Note a site."""
         if isinstance(literal, bool):
             return
         number = literal.number

@@ -70,7 +70,6 @@ class History(Domain[Known]):
         return NOTHING if self.changes(item.op) else self.unit
 
     def then(self, first: Known, later: Known) -> Known:
-        """One after the other."""
         if self.never in (first, later):
             return self.never
         return Known(

@@ -140,7 +140,6 @@ class TokenValues:
         return self._live[frame]
 
     def handle(self, number: int) -> Any:
-        """The SSA value with a number."""
         if number not in self._handles:
             self._handles = {number: value for value, number in self._ids.items()}
         return self._handles[number]

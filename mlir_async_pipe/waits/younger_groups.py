@@ -59,7 +59,6 @@ class YoungerGroups(Domain[Worth]):
     outside: Worth = UNIT
 
     def over(self, item: Item) -> Worth:
-        """One op."""
         if item in self.own:
             return OWN
         if item in self.others:

@@ -123,27 +123,21 @@ def _numbers_first(rule: Operator) -> Operator:
 
 
 class Amounts(Domain[Amount, Knowledge]):
-    """Integer ops on such numbers."""
-
     def constant(self, number: int) -> Amount:
-        """A number."""
         return number
 
     @_numbers_first
     def add(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A sum."""
         a, b = _forms(v)
         return normal(forms.add(a, b))
 
     @_numbers_first
     def sub(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A difference."""
         a, b = _forms(v)
         return normal(forms.subtract(a, b))
 
     @_numbers_first
     def mul(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A product."""
         a, b = _forms(v)
         if a.terms and b.terms and not (is_number(a) and is_number(b)):
             return _opaque(op, a, b)
@@ -167,7 +161,6 @@ class Amounts(Domain[Amount, Knowledge]):
 
     @_numbers_first
     def div(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A quotient."""
         a, b = _forms(v)
         if b.terms and op.row.rounding != "up" and not _may_be_negative(a, known):
             found = quotient(a, b, known)
@@ -232,18 +225,15 @@ class Amounts(Domain[Amount, Knowledge]):
 
     @_numbers_first
     def min(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """The smaller one."""
         a, b = _forms(v)
         return v[1] if known.at_least_one(forms.subtract(a, b)) else v[0]
 
     @_numbers_first
     def max(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """The larger one."""
         a, b = _forms(v)
         return v[0] if known.at_least_one(forms.subtract(a, b)) else v[1]
 
     def select(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """One of two."""
         condition = v[0]
         if isinstance(condition, int | Form):
             return v[1] if _bit(condition, known) else v[2]

@@ -109,12 +109,10 @@ class Mbarrier(NamedTuple):
 
 
 def single(mask: int) -> bool:
-    """Whether a mask holds one thread."""
     return mask.bit_count() == 1
 
 
 def check_init(op: int, mask: int, *, again: bool) -> None:
-    """Threads initialise an mbarrier."""
     if not single(mask):
         raise PhaseFault(
             "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
@@ -158,7 +156,6 @@ def check_fenced(fenced: bool, init: int, op: int) -> None:
 
 
 def check_usable(barrier: Mbarrier, op: int, mask: int) -> None:
-    """Threads use an mbarrier."""
     check_visible(barrier.visible or barrier.by == mask, barrier.init, op)
 
 

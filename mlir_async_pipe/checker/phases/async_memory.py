@@ -86,12 +86,10 @@ class AsyncMemory:
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        """A thread initialises an mbarrier."""
         arrivals.check_init(op, mask, again=key in self.barriers)
         self.barriers[key] = Mbarrier(count, op, mask)
 
     def barrier(self, key: Key, op: int) -> Mbarrier:
-        """An initialised mbarrier."""
         if key not in self.barriers:
             raise PhaseFault(
                 "barrier-not-initialised", op, op, "no thread has initialised it before this"
@@ -99,7 +97,6 @@ class AsyncMemory:
         return self.barriers[key]
 
     def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
-        """Threads arrive."""
         self.barriers[key] = arrivals.arrive(self.barrier(key, op), op, mask, count, size)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
@@ -177,7 +174,6 @@ class AsyncMemory:
             self.barriers[key] = barrier._replace(phases=phases)
 
     def copies(self) -> Iterator[Copy]:
-        """The copies in flight."""
         for barrier in self.barriers.values():
             for phase in barrier.phases:
                 yield from phase.copies
@@ -229,12 +225,10 @@ class AsyncMemory:
     # Threads ------------------------------------------------------------------------------
 
     def read(self, touch: Touch) -> None:
-        """Threads read."""
         self.check_read(touch, proxy=False)
         self.reads |= {(touch, False)}
 
     def write(self, touch: Touch) -> None:
-        """Threads write."""
         self.check_write(touch, proxy=False)
         self.written |= {Written(touch)}
         self.tensor = self.tensor.lost(touch.region.root)
@@ -250,7 +244,6 @@ class AsyncMemory:
         )
 
     def meet(self) -> None:
-        """All threads of the block meet."""
         self.reads, self.landed = frozenset(), frozenset()
         self.fetched, self.stored = frozenset(), frozenset()
         self.tensor = self.tensor.meet()
@@ -260,7 +253,6 @@ class AsyncMemory:
         )
 
     def check_end(self) -> None:
-        """The block ends."""
         for copy in self.copies():
             raise unwaited(copy)
         for product in self.tensor.in_flight(self.barriers):

@@ -38,7 +38,6 @@ class Blocks:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
         return self.size[0] * self.size[1] * self.size[2]
 
     def index(self, rank: int) -> Size:
@@ -76,7 +75,6 @@ class Blocks:
         return place._replace(root=self.own(place.root, rank))
 
     def targets(self, mask: int, op: int) -> list[int]:
-        """The blocks of a multicast."""
         found = [rank for rank in range(LARGEST_CLUSTER) if mask >> rank & 1]
         for rank in found:
             self._check(rank, op)

@@ -83,12 +83,10 @@ class ClusterMemory(RoleMemory):
         super().issue_read(queue, touch)
 
     def read(self, touch: Touch) -> None:
-        """Threads read memory of their block."""
         self._check_own(touch.region.root, touch.by)
         super().read(touch)
 
     def write(self, touch: Touch) -> None:
-        """Threads write memory of their block."""
         self._check_own(touch.region.root, touch.by)
         super().write(touch)
 

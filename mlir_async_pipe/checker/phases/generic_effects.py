@@ -54,7 +54,6 @@ class GenericEffects:
     width: int
 
     def access(self, run: Run) -> Effect | None:
-        """Threads read or write."""
         op = run.op
         known = self.far.touched(run) if self.far is not None else ()
         near = [

@@ -84,7 +84,6 @@ class LoopTurns:
         self._bounds(state, number)
 
     def enter(self, state: PathState, number: int) -> None:
-        """The first iteration begins."""
         bounds = self._bounds(state, number)
         if bounds is None:
             state.turns[number] = Turn(self._any(state, number))

@@ -74,7 +74,6 @@ class OpEffects:
         )
 
     def number(self, run: Run) -> int:
-        """The number of a step."""
         if id(run) not in self._numbers:
             self._numbers[id(run)] = len(self.ops)
             self.ops.append(run)

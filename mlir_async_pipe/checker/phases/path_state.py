@@ -172,7 +172,6 @@ class PathState:
         )
 
     def get(self, number: int) -> Value:
-        """A value by its number."""
         return self.env[number] if number in self.env else self.given(number)
 
     def spot(self) -> Spot:

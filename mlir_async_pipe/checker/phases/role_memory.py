@@ -78,7 +78,6 @@ class RoleMemory(AsyncMemory):
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        """A thread initialises an mbarrier."""
         check_init(op, mask, again=key in self.shared)
         self._new(key, op, mask, count)
 
@@ -94,7 +93,6 @@ class RoleMemory(AsyncMemory):
         return self.shared[key]
 
     def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
-        """Threads arrive."""
         before = self._at(key, op)
         self._note("announces" if size else "arrives", op, mask, key)
         self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, count, size)
@@ -155,7 +153,6 @@ class RoleMemory(AsyncMemory):
         return None
 
     def copies(self) -> Iterator[Copy]:
-        """The copies in flight."""
         for barrier in self.shared.values():
             yield from barrier.running.copies
 
@@ -198,7 +195,6 @@ class RoleMemory(AsyncMemory):
         return self.shared[NAMED, number].over - phase
 
     def meet(self) -> None:
-        """All threads of the block meet."""
         self.clocks.meet(self.everybody)
         self.over.clear()
         self.put.clear()
@@ -218,12 +214,10 @@ class RoleMemory(AsyncMemory):
         self.put.update((store, self.clocks.event(threads_of(store))) for store in over)
 
     def read(self, touch: Touch) -> None:
-        """Threads read."""
         self.check_read(touch, proxy=False)
         self.over[touch, False] = self.clocks.event(threads_of(touch))
 
     def write(self, touch: Touch) -> None:
-        """Threads write."""
         self.check_write(touch, proxy=False)
         self.generic[touch] = Fenced(touch, False, self.clocks.event(threads_of(touch)))
         self.tensor = self.tensor.lost(touch.region.root)
@@ -238,7 +232,6 @@ class RoleMemory(AsyncMemory):
                 self.generic[touch] = Fenced(touch, True, self.clocks.event(threads_of(touch)))
 
     def check_end(self) -> None:
-        """The block ends."""
         super().check_end()
         landed = self.brought.values()
         told = {

@@ -34,7 +34,6 @@ class Spot:
     meeting: tuple[int, int] | None = None
 
     def threads(self) -> int:
-        """The threads that are there."""
         if self.mask is None:
             raise NotFollowedError("unknown-threads")
         return self.mask

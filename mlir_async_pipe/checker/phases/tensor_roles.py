@@ -121,7 +121,6 @@ class TensorRoles:
     # Loads --------------------------------------------------------------------------------
 
     def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
-        """Threads load."""
         check_taken(self.given, cells, op)
         for product, event in self.products.items():
             met = product.sums.meets(cells)
@@ -130,7 +129,6 @@ class TensorRoles:
         self.loads[Load(cells, op, mask)] = Read()
 
     def landed(self, mask: int, clocks: WarpClocks) -> None:
-        """Threads have waited for their loads."""
         for load, read in self._of(mask):
             if read.landed is None:
                 self.loads[load] = read._replace(landed=clocks.event(load.by))
@@ -165,7 +163,6 @@ class TensorRoles:
             self.fenced[number] = clocks.known[number].seen
 
     def check_end(self, clocks: WarpClocks) -> None:
-        """The block ends."""
         for product, (column, tick) in self.products.items():
             if all(known.seen[column] <= tick for known in clocks.known):
                 raise PhaseFault(
@@ -173,7 +170,6 @@ class TensorRoles:
                 )
 
     def _of(self, mask: int) -> list[tuple[Load, Read]]:
-        """The loads of threads."""
         found = [(load, read) for load, read in self.loads.items() if load.by & mask]
         if any(load.by & ~mask for load, _ in found):
             raise NotFollowedError("specialised")

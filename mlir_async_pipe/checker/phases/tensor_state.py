@@ -107,7 +107,6 @@ class TensorState:
         return replace(self, live=tuple(left) if mine else ())
 
     def check_kept(self) -> None:
-        """The block ends."""
         for op, count in self.live[:1]:
             note = f"no warp gives back the {count} columns that it takes here"
             raise PhaseFault("columns-kept", op, op, note)
@@ -135,7 +134,6 @@ class TensorState:
         return (*max(phases, key=len, default=()), *self.open)
 
     def issue(self, product: Product) -> TensorState:
-        """A thread issues a product."""
         check_one_issuer(product)
         if any(other.by != product.by for other in self.open):
             raise NotFollowedError("specialised")
@@ -157,7 +155,6 @@ class TensorState:
         return replace(self, known=self.known | filled)
 
     def load(self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]) -> TensorState:
-        """Threads load."""
         if mask != self.everybody:
             raise NotFollowedError("specialised")
         check_taken(self.given, cells, op)
@@ -173,7 +170,6 @@ class TensorState:
     def give_back(
         self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]
     ) -> TensorState:
-        """A warp gives columns back."""
         check_given_once(self.given, cells, op)
         self._check_idle(cells, op, barriers, "overwrite-in-flight")
         for known in self.known:
@@ -194,7 +190,6 @@ class TensorState:
                 raise PhaseFault(code, op, product.op, IN_FLIGHT, met is True)
 
     def landed(self, mask: int) -> TensorState:
-        """Threads have waited for their loads."""
         return self._step(_ISSUED, _LANDED, mask)
 
     def fence_before(self, mask: int) -> TensorState:
@@ -202,7 +197,6 @@ class TensorState:
         return self._step(_LANDED, _TOLD, mask)
 
     def meet(self) -> TensorState:
-        """All threads of the block meet."""
         known = frozenset(
             each._replace(met=True) if each.step not in (None, _ISSUED) else each
             for each in self.known

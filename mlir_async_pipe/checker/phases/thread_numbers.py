@@ -19,7 +19,6 @@ class EachThread:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The numbers."""
         return np.frombuffer(self.data, np.int64)
 
     @property
@@ -38,7 +37,6 @@ class EachThread:
 
 @lru_cache(maxsize=64)
 def threads_of(mask: int) -> tuple[int, ...]:
-    """The numbers of some threads."""
     return tuple(number for number in range(mask.bit_length()) if mask >> number & 1)
 
 

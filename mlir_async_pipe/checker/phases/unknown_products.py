@@ -40,7 +40,6 @@ def _product_of(atoms: Iterable[Atom]) -> Form:
 
 @lru_cache(maxsize=1 << 12)
 def product(a: Form, b: Form) -> Form:
-    """Two sums multiplied out."""
     made: Form = Form(a.constant * b.constant)
     made = forms.add(made, forms.scale(Form(0, a.terms), b.constant))
     made = forms.add(made, forms.scale(Form(0, b.terms), a.constant))

@@ -81,7 +81,6 @@ class WarpClasses:
 
 
 def warps_of(mask: int) -> int:
-    """The warps of some threads."""
     return sum(
         1 << number
         for number in range(-(-mask.bit_length() // WARP))

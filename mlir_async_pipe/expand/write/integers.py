@@ -66,7 +66,6 @@ class Integers(IntegerWriter):
         return self._kernel_end
 
     def trips(self) -> Value:
-        """The trip count as a value."""
         if self._trips is None:
             count = self.subtract(self.upper, self.lower)
             if self.value_of(self.step) != 1:

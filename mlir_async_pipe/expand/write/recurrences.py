@@ -49,7 +49,6 @@ class Recurrence:
         raise AssertionError("each kind of recurrence says this")
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
-        """The next current value."""
         raise AssertionError("each kind of recurrence says this")
 
     def entries(self, last_stage: int, integers: Integers) -> list[Value]:
@@ -82,7 +81,6 @@ class Recurrence:
         self._following = [self.following(integers, others), *self._held]
 
     def commit(self) -> None:
-        """Go to the prepared step."""
         self.bind(self._following)
 
 
@@ -97,7 +95,6 @@ class NextSlot:
         self._made: Value | None = None
 
     def value(self) -> Value:
-        """The slot index."""
         if self._made is None:
             self._made = self._ring.next(_slot_value(self._before), self._integers)
         return self._made

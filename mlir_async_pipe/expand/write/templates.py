@@ -37,7 +37,6 @@ class Template:
 
     @staticmethod
     def of(op: Operation) -> Template:
-        """Read an op."""
         if len(op.regions) == 0:
             uses = [Use(0, number, value) for number, value in enumerate(op.operands)]
             return Template(op, tuple(uses), tuple(op.results))

@@ -30,7 +30,6 @@ from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def write_cluster_ring(plan: RingPlan, together: Together, buffers: list[VersionedBuffer]) -> None:
-    """Write one planned loop."""
     blocks = BlockWriter(together.cluster, together.warps)
     blocks.meet_first(plan.setups)
     empty = write_empty(plan.setups[0], plan.versions, blocks.arrivals)

@@ -133,7 +133,6 @@ def show_version(op: Operation, offset: Value | None) -> None:
 def write_product_roles(
     plan: RingPlan, roles: RolePlan, role: ProductRole, buffers: list[VersionedBuffer]
 ) -> None:
-    """Write one planned loop."""
     sums = Sums(plan, roles, role.sums)
     groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in plan.setups}
     branch, thread = part_threads(plan, roles)

@@ -85,7 +85,6 @@ def _counter(loop: Operation) -> Value:
 
 
 def _bytes(op: Operation) -> int:
-    """What one copy writes."""
     target = next(access for access in accesses(op) if access.writes)
     return prod(target.extent or (0,)) * element_bytes(target.memory.type)
 

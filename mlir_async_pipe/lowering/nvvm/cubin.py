@@ -113,7 +113,6 @@ def loop_bodies(text: str) -> dict[str, tuple[tuple[str, ...], ...]]:
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """The lines of each kernel."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():

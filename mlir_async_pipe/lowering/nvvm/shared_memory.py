@@ -235,7 +235,6 @@ def buffer_bytes(kind: Any, at: Operation) -> int:
 
 
 def kernels(gpu_module: Operation) -> list[Operation]:
-    """The kernels of a gpu.module."""
     return [
         f for f in module_functions(gpu_module) if f.name == "gpu.func" and "kernel" in f.attributes
     ]

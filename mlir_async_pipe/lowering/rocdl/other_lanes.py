@@ -69,7 +69,6 @@ class Wave:
         return self._first
 
     def lane(self) -> Value:
-        """The lane of the running thread."""
         if self._lane is None:
             self._make()
         assert self._lane is not None

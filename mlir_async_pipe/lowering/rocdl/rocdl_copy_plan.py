@@ -49,12 +49,10 @@ class Copy:
 
     @property
     def element_type(self) -> Any:
-        """The element type of both memrefs."""
         return ir.MemRefType(self.destination.type).element_type
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of one element."""
         return element_bytes(self.destination.type)
 
 

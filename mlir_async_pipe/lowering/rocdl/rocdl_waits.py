@@ -150,7 +150,6 @@ def rewrite(waits: list[Wait], groups: list[Operation], form: Form) -> None:
 
 
 def enclosing_function(op: Operation) -> Operation:
-    """The function around an op."""
     return next(above for above in ancestors(op) if is_function(above))
 
 

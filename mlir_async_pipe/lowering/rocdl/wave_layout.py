@@ -64,7 +64,6 @@ class Block:
 
     @property
     def threads(self) -> int:
-        """All threads of the block."""
         return product(self.size)
 
     def ids(self, value: Value) -> np.ndarray | None:

@@ -83,7 +83,6 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
 
 
 def _symbol_table(op: Operation) -> Operation:
-    """The innermost module around an op."""
     around = (op, *ancestors(op))
     return next(above for above in around if above.name in SYMBOL_TABLES)
 

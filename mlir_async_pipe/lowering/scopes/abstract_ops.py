@@ -253,7 +253,6 @@ def _lower_wait(wait: Operation) -> None:
 
 
 def inline_scope(scope: Operation) -> None:
-    """Dissolve one scope."""
     blocks = list(scope.regions[0].blocks)
     if len(blocks) == 1:
         *body, end = operations(blocks[0])

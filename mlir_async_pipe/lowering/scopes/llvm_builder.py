@@ -27,12 +27,10 @@ class LlvmBuilder:
     def make(
         self, name: str, operands: list[Value], result: Any, attributes: dict[str, Any]
     ) -> Value:
-        """The result of an op."""
         made = create(name, operands, [result], attributes, ip=self.ip, loc=self.loc)
         return made.results[0]
 
     def number(self, value: int, width: int = 64) -> Value:
-        """A constant."""
         kind = self.integer(width)
         attribute = ir.IntegerAttr.get(kind, value)
         return self.make("llvm.mlir.constant", [], kind, {"value": attribute})

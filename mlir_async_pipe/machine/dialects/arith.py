@@ -224,7 +224,6 @@ def select(site: Site) -> Execute:
 
 @semantics("arith.addui_extended")
 def add_with_carry(site: Site) -> Execute:
-    """Sum and carry."""
     kind = site.result_kind()
 
     def execute(unit: Any, left: Array, right: Array) -> tuple[Array, Array]:

@@ -67,7 +67,6 @@ def convert(site: Site) -> Execute:
 
 @semantics("arith.extui", "arith.index_castui", "index.castu", "llvm.zext")
 def zero_extend(site: Site) -> Execute:
-    """Zero extension."""
     kind = site.result_kind()
     if kind.name == "i1":
         return lambda unit, value: (value & 1).astype(np.bool_)

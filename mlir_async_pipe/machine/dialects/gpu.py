@@ -77,14 +77,12 @@ def global_id(site: Site) -> Execute:
 
 @semantics("gpu.subgroup_size", "nvvm.read.ptx.sreg.warpsize", "rocdl.wavefrontsize")
 def subgroup_size(site: Site) -> Execute:
-    """Lanes of a warp."""
     kind = site.result_kind()
     return lambda unit: kind.settle(uniform(unit.launch.options.warp))
 
 
 @semantics("gpu.num_subgroups")
 def subgroup_count(site: Site) -> Execute:
-    """Warps of the block."""
     return lambda unit: uniform(-(-unit.launch.block_size // unit.launch.options.warp))
 
 

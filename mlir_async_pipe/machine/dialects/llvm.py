@@ -171,7 +171,6 @@ def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.Span:
 
 @semantics("llvm.load")
 def load(site: Site) -> Execute:
-    """A scalar or a vector."""
     kind = site.result_kind()
     return lambda unit, pointer: access.read(
         unit, site, pointer_span(unit, pointer, kind), kind.element
@@ -180,7 +179,6 @@ def load(site: Site) -> Execute:
 
 @semantics("llvm.store")
 def store(site: Site) -> Execute:
-    """A scalar or a vector."""
     kind = site.operand_kind(0)
 
     def execute(unit: Unit, value: Array, pointer: Array) -> None:

@@ -170,7 +170,6 @@ def dimension(site: Site) -> Execute:
 
 @semantics("memref.rank")
 def rank(site: Site) -> Execute:
-    """The number of dimensions."""
     return lambda unit, memory: uniform(memory.rank)
 
 

@@ -191,7 +191,6 @@ def index_switch(site: Site) -> Execute:
 
 @semantics("scf.execute_region", "memref.alloca_scope", "affine.scope")
 def execute_region(site: Site) -> Execute:
-    """Run the region in place."""
     region = site.region()
     pack = packer(site)
     return lambda unit: pack(unit.run_region(region))

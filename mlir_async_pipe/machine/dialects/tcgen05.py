@@ -47,7 +47,6 @@ _SHAPES = {"32x32b": (1, 1), "16x128b": (4, 2), "16x256b": (8, 4)}
 
 
 def tensor_address(lane: int, column: int) -> int:
-    """The address of a cell."""
     return lane << 16 | column
 
 

@@ -128,7 +128,6 @@ def recurrence_bound(problem: Problem) -> Bound | None:
 
 
 def all_bounds(problem: Problem) -> list[Bound]:
-    """Every bound, the largest first."""
     recurrence = recurrence_bound(problem)
     found = [thread_bound(problem), *queue_bounds(problem)]
     found += [] if recurrence is None else [recurrence]

@@ -89,7 +89,6 @@ def _told(reading: Reading, node: int) -> tuple[str, Any]:
 
 
 def record_of(reading: Reading, found: Found, limit: Limit) -> ScheduleRecord:
-    """The report's entry of a loop."""
     best = found.best
     return ScheduleRecord(
         Place.of(reading.body.loop),
@@ -106,7 +105,6 @@ def record_of(reading: Reading, found: Found, limit: Limit) -> ScheduleRecord:
 
 
 def message(found: Found, limit: Limit) -> str:
-    """The schedule in one sentence."""
     best = found.best
     stages = best.schedule.stage_count
     shared = f", {best.shared_bytes} bytes of workgroup memory" if best.shared_bytes else ""

@@ -44,7 +44,6 @@ class Transfer(NamedTuple):
         )
 
     def join(self, other: Transfer) -> Transfer:
-        """One or the other."""
         return Transfer(
             max(self.grow, other.grow), max(self.floor, other.floor), max(self.cap, other.cap)
         )

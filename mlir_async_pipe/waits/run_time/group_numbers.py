@@ -67,7 +67,6 @@ class GroupNumbers(Carrier):
         self._entry.ip = before(source_op(self._zero))
 
     def count(self) -> None:
-        """Rewrite the function."""
         entry = self.skeleton.root.regions[0].blocks[0]
         for argument in entry.arguments:
             queue = self.tracked.get(argument)
@@ -146,11 +145,9 @@ class GroupNumbers(Carrier):
         return self.companions.get(value) or self._entry.constant(NEVER)
 
     def width_at(self, block: Block) -> int:
-        """All counters."""
         return len(self.foreign)
 
     def width_behind(self, op: Operation) -> int:
-        """All counters."""
         return len(self.foreign)
 
     def apart(self, op: Operation, block: Block) -> Variables:

@@ -101,7 +101,6 @@ class Carrier(ABC):
     # -- the walk -----------------------------------------------------------------------
 
     def run(self, variables: Variables) -> None:
-        """Follow the body of the function."""
         for region in self.skeleton.root.regions:
             if len(list(region.blocks)):
                 self._region(region, variables)

@@ -190,11 +190,9 @@ class _Cursors(Carrier):
         return held
 
     def width_at(self, block: Block) -> int:
-        """All of them."""
         return len(self._memory)
 
     def width_behind(self, op: Operation) -> int:
-        """All of them."""
         return len(self._memory)
 
     def apart(self, op: Operation, block: Block) -> Variables:
