@@ -18,7 +18,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes

@@ -14,14 +14,14 @@ import random
 import statistics
 import time
 
-from mlir_async_pipe.schedule.modulo.by_latency import AbstractJudge
-from mlir_async_pipe.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
     Edge,
     Node,
     Problem,
 )
-from mlir_async_pipe.schedule.modulo.search import Search
+from mlir_async_pipe.pipeliner.schedule.modulo.search import Search
 
 SIZES = (4, 8, 12, 24, 48)
 

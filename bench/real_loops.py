@@ -31,8 +31,8 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 
 ELEMENTS: dict[str, Any] = {

@@ -172,8 +172,8 @@ def check(
     among the report's diagnostics; nothing is raised for them.
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
-    from mlir_async_pipe.async_pipe_pass import CHECK, run_check
     from mlir_async_pipe.bindings.plain_values import plain_values
+    from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, run_check
 
     session = Session(target=_target(target))
     options = {

@@ -27,8 +27,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.stack import load
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.loops import annotations as names
-from mlir_async_pipe.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.find_loops import find_loops
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report
 

@@ -39,9 +39,9 @@ from mlir_async_pipe.builder.participants import (
 )
 from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
 from mlir_async_pipe.builder.slot_memory import Buffer, Slot, SlotMemory, as_given, buffer_of
-from mlir_async_pipe.loops.annotations import BARRIERS
+from mlir_async_pipe.facts.loops.annotations import BARRIERS
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 Scope = Literal["block", "warp", "thread"]

@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, create
 from mlir_async_pipe.builder.caller import here
 from mlir_async_pipe.builder.participants import entry, thread_number
 from mlir_async_pipe.builder.slot_memory import SPACE
-from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 
 # How long a try_wait sleeps at most before it looks again, in ticks.
 TICKS = 10_000_000

@@ -27,7 +27,7 @@ from mlir_async_pipe.builder.participants import kernel, threads_of
 from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.role_barriers import Mbarriers
 from mlir_async_pipe.builder.slot_memory import ROLES, Buffer, Slot, SlotMemory, as_given, buffer_of
-from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 
 # The producer has a warp of its own.
 WARP = 32

@@ -20,11 +20,11 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, source_op
 from mlir_async_pipe.builder.caller import here, in_context, misuse
 from mlir_async_pipe.builder.participants import entry
 from mlir_async_pipe.builder.windows import window
-from mlir_async_pipe.loops.annotations import PRIVATE
+from mlir_async_pipe.facts.loops.annotations import PRIVATE
+from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.ring import Ring
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 

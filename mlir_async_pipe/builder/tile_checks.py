@@ -15,8 +15,8 @@ from mlir_async_pipe.builder.caller import misuse
 from mlir_async_pipe.builder.participants import writer
 from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.builder.windows import window
-from mlir_async_pipe.values.alignment import element_bytes
-from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.alignment import element_bytes
+from mlir_async_pipe.facts.values.memory_roots import root_of
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ from mlir_async_pipe.builder.participants import (
 )
 from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.builder.tile_checks import Tile, check_open, check_tile, is_tensor_map, tile_at
-from mlir_async_pipe.values.alignment import access_alignment, static_strides
-from mlir_async_pipe.values.divisors import divisor
-from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.alignment import access_alignment, static_strides
+from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
 
 # What chips copy asynchronously; AMD's make copies of 4 of what they do not have.
 COPY_BYTES = (16, 8, 4)

@@ -12,8 +12,8 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
 from mlir_async_pipe.builder.caller import here
-from mlir_async_pipe.values.alignment import static_strides
-from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.alignment import static_strides
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 
 
 def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) -> Value:

@@ -16,9 +16,9 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State
-from mlir_async_pipe.values import views
-from mlir_async_pipe.values.memory_roots import memref_behind, root_of
-from mlir_async_pipe.values.views import View
+from mlir_async_pipe.facts.values import views
+from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of
+from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,

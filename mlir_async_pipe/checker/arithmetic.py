@@ -18,7 +18,7 @@ from mlir_async_pipe.checker import choices, comparisons, divisions, forms, oper
 from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.widths import result, signed, unsigned
-from mlir_async_pipe.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 Bound = Callable[[list[Form], Facts], Form | None]

@@ -32,9 +32,9 @@ from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
-from mlir_async_pipe.flow.algorithms import natural_loops
-from mlir_async_pipe.values.memory_roots import GIVEN
-from mlir_async_pipe.values.numbers import Array, evaluate
+from mlir_async_pipe.facts.flow.algorithms import natural_loops
+from mlir_async_pipe.facts.values.memory_roots import GIVEN
+from mlir_async_pipe.facts.values.numbers import Array, evaluate
 from mlir_async_pipe.vocabulary import is_partial_barrier, row_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.memory_order import covers

@@ -24,8 +24,8 @@ from mlir_async_pipe.checker.launch_ranges import launch_facts
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.thread_ids import argument_form, id_form
-from mlir_async_pipe.values.domains import typed
-from mlir_async_pipe.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.domains import typed
+from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 

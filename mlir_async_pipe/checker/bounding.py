@@ -19,7 +19,7 @@ from mlir_async_pipe.checker.state import (
     event_of,
     moved,
 )
-from mlir_async_pipe.values.views import Region
+from mlir_async_pipe.facts.values.views import Region
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6

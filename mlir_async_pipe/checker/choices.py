@@ -16,7 +16,7 @@ from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.checker.widths import signed, stored, unsigned
-from mlir_async_pipe.values.domains import Typed
+from mlir_async_pipe.facts.values.domains import Typed
 
 
 class UndecidedError(Exception):

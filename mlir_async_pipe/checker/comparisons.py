@@ -16,8 +16,8 @@ from mlir_async_pipe.checker.widths import (
     signed,
     unsigned,
 )
-from mlir_async_pipe.values.domains import Typed
-from mlir_async_pipe.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.facts.values.domains import Typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 
 ONE: Form = Form(1)
 

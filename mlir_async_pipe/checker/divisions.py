@@ -13,7 +13,7 @@ from __future__ import annotations
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.widths import in_64_bits, signed, stored, unsigned
-from mlir_async_pipe.values.domains import Typed
+from mlir_async_pipe.facts.values.domains import Typed
 from mlir_async_pipe.vocabulary.operator_table import Row
 
 

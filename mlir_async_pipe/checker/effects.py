@@ -35,9 +35,9 @@ from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
-from mlir_async_pipe.loops.statements import is_synchronisation
-from mlir_async_pipe.values import views as memory
-from mlir_async_pipe.values.views import Piece, Region, View
+from mlir_async_pipe.facts.loops.statements import is_synchronisation
+from mlir_async_pipe.facts.values import views as memory
+from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
 

@@ -50,7 +50,7 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
-from mlir_async_pipe.flow.algorithms import post_order
+from mlir_async_pipe.facts.flow.algorithms import post_order
 
 # What stands side by side is looked at as one.
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)

@@ -20,7 +20,7 @@ from functools import cached_property
 
 from mlir_async_pipe.checker.site import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
-from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary import order_of, use_of
 from mlir_async_pipe.vocabulary.memory_order import (
     ALL_SPACES,

@@ -21,9 +21,9 @@ from math import gcd
 from typing import NamedTuple
 
 # The checker's modules have the algebra from here, beside what it is about.
-from mlir_async_pipe.values import intervals, sums
-from mlir_async_pipe.values.sums import ZERO as ZERO
-from mlir_async_pipe.values.sums import Form, interval_of
+from mlir_async_pipe.facts.values import intervals, sums
+from mlir_async_pipe.facts.values.sums import ZERO as ZERO
+from mlir_async_pipe.facts.values.sums import Form, interval_of
 
 
 class Atom(NamedTuple):

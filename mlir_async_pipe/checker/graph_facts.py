@@ -19,7 +19,7 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
     Switch,
 )
-from mlir_async_pipe.flow.algorithms import loop_body, predecessors, reached
+from mlir_async_pipe.facts.flow.algorithms import loop_body, predecessors, reached
 
 
 def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:

@@ -24,8 +24,8 @@ from mlir_async_pipe.checker.state import Event, State, moved
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.widths import stored, unsigned
-from mlir_async_pipe.values.integer_ops import INDEX_BITS
-from mlir_async_pipe.values.views import Piece
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.facts.values.views import Piece
 
 
 @dataclass

@@ -47,10 +47,10 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.type_kinds import is_bit, is_memory
 from mlir_async_pipe.checker.unfollowed import is_quiet
-from mlir_async_pipe.flow.algorithms import natural_loops
-from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
-from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.flow.ways import (
+from mlir_async_pipe.facts.flow.algorithms import natural_loops
+from mlir_async_pipe.facts.flow.frames import connect, handed_along, item_with_frames
+from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.ways import (
     OUT,
     first_taken,
     handed_on,
@@ -59,8 +59,8 @@ from mlir_async_pipe.flow.ways import (
     taking,
     targets,
 )
-from mlir_async_pipe.values.integer_ops import bits_of
-from mlir_async_pipe.values.uniformity import conditions
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.uniformity import conditions
 from mlir_async_pipe.vocabulary import Row, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

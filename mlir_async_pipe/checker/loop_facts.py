@@ -11,7 +11,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.type_kinds import is_data
-from mlir_async_pipe.flow.ways import starts
+from mlir_async_pipe.facts.flow.ways import starts
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, COUNTED_LOOPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.operator_table import is_operator

@@ -21,7 +21,7 @@ from mlir_async_pipe.checker.forms import ANYTHING, Atom, Facts, Form, Known
 from mlir_async_pipe.checker.paths import hull
 from mlir_async_pipe.checker.state import Pending, State
 from mlir_async_pipe.checker.thread_grid import is_thread_condition
-from mlir_async_pipe.values.views import View
+from mlir_async_pipe.facts.values.views import View
 
 # States at one place that others are compared with: those that remember most come first.
 COMPARED_STATES = 64

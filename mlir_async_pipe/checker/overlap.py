@@ -35,7 +35,7 @@ from mlir_async_pipe.checker.thread_grid import (
     is_thread_number,
     thread_facts,
 )
-from mlir_async_pipe.values.views import Piece, Region, as_bytes
+from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes
 
 # Iterations that are tried one by one where a subscript meets a fixed place.
 LONGEST_MEETING = 32

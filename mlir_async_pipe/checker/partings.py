@@ -24,7 +24,7 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
 )
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
-from mlir_async_pipe.flow.algorithms import walked
+from mlir_async_pipe.facts.flow.algorithms import walked
 
 # In place of a loop's number: some threads have ended.
 ENDED = -1

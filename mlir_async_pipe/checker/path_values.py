@@ -36,9 +36,9 @@ from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
-from mlir_async_pipe.values.integer_ops import is_size
-from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.values.views import View
+from mlir_async_pipe.facts.values.integer_ops import is_size
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary.launch_ids import is_id
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator

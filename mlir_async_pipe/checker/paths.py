@@ -17,7 +17,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
-from mlir_async_pipe.values.integer_ops import as_signed
+from mlir_async_pipe.facts.values.integer_ops import as_signed
 
 
 class Side(NamedTuple):

@@ -28,7 +28,7 @@ from mlir_async_pipe.checker.thread_grid import (
     range_length,
     within,
 )
-from mlir_async_pipe.values.views import Piece
+from mlir_async_pipe.facts.values.views import Piece
 
 Array = np.ndarray
 Accesses = list[tuple[Event, tuple[Piece, ...]]]

@@ -9,7 +9,7 @@ from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form
 from mlir_async_pipe.checker.slots import other_slot, span
 from mlir_async_pipe.checker.thread_grid import has_numbers, is_common
-from mlir_async_pipe.values.views import Piece
+from mlir_async_pipe.facts.values.views import Piece
 
 
 def disjoint_by_bounds(a: Piece, b: Piece, then: Facts, facts: Facts, same_thread: bool) -> bool:

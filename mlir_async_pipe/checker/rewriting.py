@@ -16,7 +16,7 @@ from functools import lru_cache
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
-from mlir_async_pipe.values.views import (
+from mlir_async_pipe.facts.values.views import (
     Frame,
     Piece,
     Region,

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.values.memory_roots import OWN, Root, may_alias, root_of, threads_may_meet
+from mlir_async_pipe.facts.values.memory_roots import (
+    OWN,
+    Root,
+    may_alias,
+    root_of,
+    threads_may_meet,
+)
 
 # Each call has others of these.
 _OF_A_FRAME = ("allocation", "unknown", "argument")

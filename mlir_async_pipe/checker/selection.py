@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
-from mlir_async_pipe.values.memory_roots import space_of_type
+from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import is_pure, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads

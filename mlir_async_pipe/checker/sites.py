@@ -25,10 +25,10 @@ from mlir_async_pipe.checker.site import NOT_STRONG, Site, Strength
 from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
-from mlir_async_pipe.loops.annotations import INDEPENDENT
-from mlir_async_pipe.values.alignment import element_bytes
-from mlir_async_pipe.values.memory_roots import OWN, Root, root_of, space_of
-from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
+from mlir_async_pipe.facts.values.alignment import element_bytes
+from mlir_async_pipe.facts.values.memory_roots import OWN, Root, root_of, space_of
+from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import (
     Access,
     Row,

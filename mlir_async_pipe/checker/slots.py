@@ -16,7 +16,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
-from mlir_async_pipe.values.views import Piece, Region
+from mlir_async_pipe.facts.values.views import Piece, Region
 
 Terms = frozenset[tuple[Atom, int]]
 Answers = dict[tuple[Known | None, ...], bool]

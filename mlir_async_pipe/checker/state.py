@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.thread_grid import ThreadRange
-from mlir_async_pipe.values.views import Region, View
+from mlir_async_pipe.facts.values.views import Region, View
 
 
 class Token(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
-from mlir_async_pipe.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.vocabulary import Row
 
 

@@ -28,8 +28,8 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
 )
 from mlir_async_pipe.checker.thread_ids import differs
-from mlir_async_pipe.flow.algorithms import post_dominators, reached
-from mlir_async_pipe.values.uniformity import is_made_of_operands, sources
+from mlir_async_pipe.facts.flow.algorithms import post_dominators, reached
+from mlir_async_pipe.facts.values.uniformity import is_made_of_operands, sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 
 

@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.thread_rows import (
     rows_once,
     sure_to_differ,
 )
-from mlir_async_pipe.values.views import Piece
+from mlir_async_pipe.facts.values.views import Piece
 
 Verdict = Literal["no", "yes", "cannot tell"]
 

@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
-from mlir_async_pipe.values.uniformity import sources
+from mlir_async_pipe.facts.values.uniformity import sources
 from mlir_async_pipe.vocabulary.launch_ids import (
     LAUNCH_SYMBOLS,
     LaunchId,

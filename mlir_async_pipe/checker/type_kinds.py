@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlir_async_pipe.bindings.type_classes import type_text
-from mlir_async_pipe.values.integer_ops import bits_of_text
+from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 
 
 def is_memory(kind: object) -> bool:

@@ -31,9 +31,9 @@ from mlir_async_pipe.checker.step_graph import (
     Lost,
     Run,
 )
-from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.ways import successors
-from mlir_async_pipe.values.memory_roots import space_of
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.ways import successors
+from mlir_async_pipe.facts.values.memory_roots import space_of
 from mlir_async_pipe.vocabulary import Row, accesses, is_pure, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

@@ -16,8 +16,8 @@ from typing import Any
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
-from mlir_async_pipe.values.domains import Typed
-from mlir_async_pipe.values.integer_ops import INDEX_BITS, bits_of
+from mlir_async_pipe.facts.values.domains import Typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 
 Rule = Callable[[Typed, list[Form], Facts], Form | None]
 

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.costs.cost_model import kind_of_op, own_cycles
+from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.llvm_types import bytes_by_value
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape

@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
-from mlir_async_pipe.costs.cost_model import CostModel, QueueClock
+from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.machine.trace import Entry, Trace
 from mlir_async_pipe.session.diagnostics import UsageError
 

@@ -41,7 +41,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     Raises UsageError for bad arguments, MachineError for programs that cannot run.
     """
     from mlir_async_pipe import machine
-    from mlir_async_pipe.costs.cost_model import CostModel
+    from mlir_async_pipe.facts.costs.cost_model import CostModel
     from mlir_async_pipe.machine.timeline import lay_out, svg, write_timeline
 
     model = CostModel.parse(options.cost, session.target)

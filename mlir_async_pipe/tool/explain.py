@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
-from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.loops.statements import numbering, read_body
+from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.statements import numbering, read_body
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.reports.outline import PARTS
 from mlir_async_pipe.session.diagnostics import (

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.async_pipe_pass import CHECK
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (

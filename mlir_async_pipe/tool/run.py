@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from mlir_async_pipe.ask_checker.drop_barriers import NOTHING_PROVEN, Proven, drop
-from mlir_async_pipe.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
+from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import NOTHING_PROVEN, Proven, drop
+from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.isolate import Activity

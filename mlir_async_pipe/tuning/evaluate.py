@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings import current, ir, new_context, use
 from mlir_async_pipe.bindings.raw_ops import functions
 from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.costs.cost_model import CostModel
+from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine import run
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import AsyncPipeError

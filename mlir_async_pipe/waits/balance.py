@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from mlir_async_pipe.flow.conditions import Conditions
-from mlir_async_pipe.flow.items import Frame, Item, Node
-from mlir_async_pipe.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.conditions import Conditions
+from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.solver import Domain, Solver
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.records import WitnessStep
 from mlir_async_pipe.waits.witness_paths import Path, Witnesses, step

@@ -15,8 +15,8 @@ import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 
-from mlir_async_pipe.flow.conditions import Assumption
-from mlir_async_pipe.flow.items import Edge, Frame, Node
+from mlir_async_pipe.facts.flow.conditions import Assumption
+from mlir_async_pipe.facts.flow.items import Edge, Frame, Node
 from mlir_async_pipe.waits.minplus import FOREVER, FRESH, FRESH_ROW, Row, shifted
 from mlir_async_pipe.waits.passages import BlockPassage, Blocks, Passage
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Solver
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of

@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlir_async_pipe.flow.conditions import Assumption, Conditions, Literal
-from mlir_async_pipe.flow.items import END, Frame, Item, Node
-from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Literal
+from mlir_async_pipe.facts.flow.items import END, Frame, Item, Node
+from mlir_async_pipe.facts.flow.origins import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.token_values import TokenValues

@@ -15,9 +15,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.flow.conditions import Conditions
-from mlir_async_pipe.flow.flow_graph import FlowGraph
-from mlir_async_pipe.flow.items import Item
+from mlir_async_pipe.facts.flow.conditions import Conditions
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
+from mlir_async_pipe.facts.flow.items import Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from mlir_async_pipe.flow.algorithms import components, post_order
-from mlir_async_pipe.flow.flow_graph import FlowGraph
-from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.algorithms import components, post_order
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
+from mlir_async_pipe.facts.flow.items import Frame, Item, Node
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.token_values import Def, TokenValues
 

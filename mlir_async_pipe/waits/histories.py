@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Domain
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Domain
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import token_form
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

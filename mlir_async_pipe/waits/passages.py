@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.flow.conditions import Assumption, Conditions
-from mlir_async_pipe.flow.items import Edge, Item, Node
+from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.facts.flow.items import Edge, Item, Node
 from mlir_async_pipe.waits.correlation import Scopes
 from mlir_async_pipe.waits.events import Event, Events
 from mlir_async_pipe.waits.minplus import (

@@ -22,8 +22,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from mlir_async_pipe.flow.conditions import Assumption, Conditions
-from mlir_async_pipe.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
+from mlir_async_pipe.facts.flow.items import Frame, Item, Node
 from mlir_async_pipe.waits import block_search
 from mlir_async_pipe.waits.correlation import Key
 from mlir_async_pipe.waits.events import Events

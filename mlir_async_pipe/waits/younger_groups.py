@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Domain
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Domain
 
 # More groups than any wait of an abstract queue leaves in flight.
 MOST_HELD = 64

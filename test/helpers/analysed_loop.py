@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.dependence.distance import LoopIndex
-from mlir_async_pipe.dependence.regions import regions_of
-from mlir_async_pipe.loops.statements import read_body
-from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
+from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
 
 FUNCTION = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from mlir_async_pipe.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
     Edge,
     Node,

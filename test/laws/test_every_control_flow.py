@@ -6,7 +6,7 @@ tokens and counters that are carried along agree on whether its regions surely r
 The law of all others: around an op with regions or successors that has no row, counts are 0 or
 right however its regions run, no wait is raised or dropped, and missing barriers are told.
 
-Covers: flow/flow_graph.py, flow/solver.py, waits/ssa/skeleton.py, waits/redundant/droppable.py,
+Covers: facts/flow/flow_graph.py, facts/flow/solver.py, waits/ssa/skeleton.py, waits/redundant/droppable.py,
 checker/unfollowed.py
 """
 
@@ -25,8 +25,8 @@ from helpers.control_flow_programs import (
 )
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
-from mlir_async_pipe.flow import kept_ops
-from mlir_async_pipe.loops.annotations import DRAIN
+from mlir_async_pipe.facts.flow import kept_ops
+from mlir_async_pipe.facts.loops.annotations import DRAIN
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session

@@ -10,9 +10,9 @@ completion, and must equal the sequential result without a race.
     ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (3.4 times as many)
     ASYNC_PIPE_SEED=7           another sample
 
-Covers: plan/make_plan.py, plan/legality.py, plan/synchronise.py,
-plan/sync_state.py, plan/barrier_pairs.py, plan/needs.py, plan/units.py,
-expand/write/write_loop.py, expand/write/steps.py, expand/write/sources.py, expand/write/parts.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/legality.py, pipeliner/plan/synchronise.py,
+pipeliner/plan/sync_state.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/needs.py, pipeliner/plan/units.py,
+pipeliner/expand/write/write_loop.py, pipeliner/expand/write/steps.py, pipeliner/expand/write/sources.py, pipeliner/expand/write/parts.py
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from helpers.pipeline_programs import (
 )
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.plan import make_plan as plan_module
+from mlir_async_pipe.pipeliner.plan import make_plan as plan_module
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session

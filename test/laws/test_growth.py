@@ -5,11 +5,11 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: plan/ring_memory.py, dependence/surroundings.py, dependence/outside_reads.py,
+Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/outside_reads.py,
 checker/sites.py, checker/roots.py, checker/footprints.py, reports/outline.py,
-waits/run_time/possible_counts.py, plan/store_tiles.py, dependence/same_each_time.py,
-expand/write/carried_ring.py, plan/role_turns.py, plan/role_nest.py, expand/write/write_turns.py,
-checker/phases/far_memory.py, schedule/schedule_pass.py
+waits/run_time/possible_counts.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/same_each_time.py,
+pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_turns.py, pipeliner/plan/role_nest.py, pipeliner/expand/write/write_turns.py,
+checker/phases/far_memory.py, pipeliner/schedule/schedule_pass.py
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.expand.write import carried_ring
+from mlir_async_pipe.pipeliner.expand.write import carried_ring
 from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session

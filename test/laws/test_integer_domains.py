@@ -6,9 +6,9 @@ numbers     are the numbers
 divisor     divides, as far as powers of two go
 form        of the checker: is the number, lies in its bounds, has its residues
 
-Covers: values/linear.py, values/ranges.py, values/numbers.py, values/integer_ops.py,
-values/alignment.py, values/divisors.py, values/domains.py, vocabulary/operator_table.py,
-values/affine_expressions.py, checker/arithmetic.py, checker/forms.py, checker/form_numbers.py,
+Covers: facts/values/linear.py, facts/values/ranges.py, facts/values/numbers.py, facts/values/integer_ops.py,
+facts/values/alignment.py, facts/values/divisors.py, facts/values/domains.py, vocabulary/operator_table.py,
+facts/values/affine_expressions.py, checker/arithmetic.py, checker/forms.py, checker/form_numbers.py,
 checker/operators.py, checker/choices.py, checker/divisions.py, checker/widths.py
 """
 
@@ -31,9 +31,9 @@ from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.widths import of_constant, values_of
-from mlir_async_pipe.values.alignment import divisor
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.facts.values.alignment import divisor
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.numbers import evaluate
 
 FUNCTION = """
 gpu.module @m {{

@@ -7,7 +7,7 @@ kernel's waits leave more groups in flight than the chosen one's, it goes wrong 
     ASYNC_PIPE_SAMPLES=all      every schedule with an async stage
     ASYNC_PIPE_SEED=7           another sample
 
-Covers: plan/memory_limit.py, plan/choose_versions.py, plan/kernel_counts.py
+Covers: pipeliner/plan/memory_limit.py, pipeliner/plan/choose_versions.py, pipeliner/plan/kernel_counts.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from helpers.pipeline_programs import (
 )
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.plan import make_plan as plan_module
+from mlir_async_pipe.pipeliner.plan import make_plan as plan_module
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session

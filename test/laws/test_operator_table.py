@@ -4,9 +4,9 @@ Sound: for all operands that abstract ones stand for, the machine's result is am
 that the domain's answer stands for; forms and numbers are the result. i8 is tried in full, index
 at small numbers and both ends. Complete: a domain that has a method answers.
 
-Covers: vocabulary/operator_table.py, values/domains.py, values/ranges.py, values/linear.py,
-values/sums.py, values/intervals.py,
-values/numbers.py, values/divisors.py, values/affine_expressions.py, checker/arithmetic.py,
+Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py, facts/values/linear.py,
+facts/values/sums.py, facts/values/intervals.py,
+facts/values/numbers.py, facts/values/divisors.py, facts/values/affine_expressions.py, checker/arithmetic.py,
 checker/divisions.py, checker/choices.py, checker/comparisons.py
 """
 
@@ -31,12 +31,12 @@ from mlir_async_pipe.checker.arithmetic import FORMS
 from mlir_async_pipe.checker.choices import UndecidedError
 from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.values.divisors import DIVISORS, Multiple
-from mlir_async_pipe.values.domains import Domain, Typed, typed
-from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic
-from mlir_async_pipe.values.numbers import NUMBERS
-from mlir_async_pipe.values.ranges import RANGES
-from mlir_async_pipe.values.sums import add, of_symbol, scale
+from mlir_async_pipe.facts.values.divisors import DIVISORS, Multiple
+from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, Arithmetic
+from mlir_async_pipe.facts.values.numbers import NUMBERS
+from mlir_async_pipe.facts.values.ranges import RANGES
+from mlir_async_pipe.facts.values.sums import add, of_symbol, scale
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "index": 64}

@@ -3,7 +3,7 @@
 Law: what had no race in any shape has none after the pass; after async-pipe-barriers no shape
 lacks a barrier, whatever the kernel lacked before.
 
-Covers: ask_checker/insert_barriers.py, ask_checker/drop_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
+Covers: pipeliner/ask_checker/insert_barriers.py, pipeliner/ask_checker/drop_barriers.py, pipeliner/ask_checker/drop_drains.py, pipeliner/ask_checker/relax_waits.py,
 waits/redundant/simplify.py
 """
 

@@ -3,7 +3,7 @@
 The seeds are fixed; `test/reports/random_flags_report.py` judges a thousand programs and prints what
 share of the loops was pipelined.
 
-Covers: async_pipe_pass.py, test/helpers/random_flags
+Covers: pipeliner/async_pipe_pass.py, test/helpers/random_flags
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The seeds are fixed, six programs a feature; ASYNC_PIPE_NIGHTLY=1 takes 200 from ASYNC_PIPE_SEED
 (`test/reports/random_pipelines_report.py` judges the same programs and prints a table).
 
-Covers: async_pipe_pass.py, test/helpers/random_pipelines
+Covers: pipeliner/async_pipe_pass.py, test/helpers/random_pipelines
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ASYNC_PIPE_NIGHTLY=1 takes 400 loops; test/reports/tensor_loops_report.py any number.
 
-Covers: expand/write/write_ring.py, plan/ring_plan.py, normalise/raise_mbarriers.py,
+Covers: pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/normalise/raise_mbarriers.py,
 test/helpers/tensor_loops.py,
 test/helpers/descriptor_loops.py, test/helpers/tensor_memory_loops.py, test/helpers/tensor_memory_mutants.py
 """

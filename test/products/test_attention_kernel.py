@@ -1,6 +1,6 @@
 """Flash attention of the generator: right on the machine, its counts exact, proven and in the PTX.
 
-Covers: async_pipe_pass.py, machine/dialects/nvvm.py, examples/generate_attention.py,
+Covers: pipeliner/async_pipe_pass.py, machine/dialects/nvvm.py, examples/generate_attention.py,
 examples/attention_tiles.py
 """
 

@@ -1,6 +1,6 @@
 """The attention tile of the examples: two pipelined loops in a row over one buffer.
 
-Covers: async_pipe_pass.py, examples/attention_tile.mlir
+Covers: pipeliner/async_pipe_pass.py, examples/attention_tile.mlir
 """
 
 from __future__ import annotations

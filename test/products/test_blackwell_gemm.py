@@ -2,7 +2,7 @@
 chips that have no tensor memory.
 
 Covers: examples/generate_blackwell_gemm.py, examples/tensor_gemm.py, lowering/nvvm/chip_ops.py, lowering/nvvm/cubin.py,
-expand/write/write_ring.py
+pipeliner/expand/write/write_ring.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The documentation is true: its code blocks run, its tables list what the sources have.
 
-Covers: docs, loops/annotations.py
+Covers: docs, facts/loops/annotations.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 import mlir_async_pipe
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 

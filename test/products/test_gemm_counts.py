@@ -5,7 +5,7 @@ in flight, then one barrier, then the compute, with the next copies among its pr
 counts down to 0. N = D K + j - q - 1 with D = S - 1, j = 0 and the youngest group q = K - 1 of the
 iteration that is needed: (S - 2) K.
 
-Covers: async_pipe_pass.py, lowering/nvvm/lower_nvvm.py, examples/generate_gemm.py
+Covers: pipeliner/async_pipe_pass.py, lowering/nvvm/lower_nvvm.py, examples/generate_gemm.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
 Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py,
-plan/ring_memory.py, expand/write/role_threads.py
+pipeliner/plan/ring_memory.py, pipeliner/expand/write/role_threads.py
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pytest
 from helpers.paths import ROOT
 from helpers.ptxas_remarks import remarks_on_products
 from mlir_async_pipe import check, lower, machine, pipeline
-from mlir_async_pipe.ask_checker.relax_waits import relax
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.lowering.nvvm.cubin import disassemble
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.session.report import Session
 
 sys.path.insert(0, str(ROOT / "examples"))

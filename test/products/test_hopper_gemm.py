@@ -1,8 +1,8 @@
 """The GEMM by tensor copies and wgmma: NumPy's product on the machine, exact waits in the cubin.
 
 Covers: examples/generate_hopper_gemm.py, examples/tensor_tiles.py, examples/tensor_gemm.py,
-lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py, expand/write/ring_slots.py,
-expand/write/write_roles.py
+lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py, pipeliner/expand/write/ring_slots.py,
+pipeliner/expand/write/write_roles.py
 """
 
 from __future__ import annotations

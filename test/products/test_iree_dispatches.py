@@ -3,7 +3,7 @@
 What IREE pipelined itself is counted and checked as it is; its sequential loops are annotated
 with `num_stages` and must give the same results under late completion.
 
-Covers: async_pipe_pass.py, examples/iree
+Covers: pipeliner/async_pipe_pass.py, examples/iree
 """
 
 from __future__ import annotations

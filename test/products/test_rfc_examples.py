@@ -5,7 +5,7 @@ machine with copies that arrive at once, as late as the waits allow, and at rand
 says what the result has to be. Tightness: with any single count one larger, late completion
 shows a race.
 
-Covers: async_pipe_pass.py, lit-tests/rfc-0077
+Covers: pipeliner/async_pipe_pass.py, lit-tests/rfc-0077
 """
 
 from __future__ import annotations

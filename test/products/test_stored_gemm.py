@@ -1,7 +1,7 @@
 """GEMMs whose tiles of C go out by TMA: NumPy's on the machine, proven, slots for stores in flight, code
 without spills; each part that is left out is found.
 
-Covers: examples/generate_hopper_gemm.py, examples/tensor_sums.py, expand/stores_pass.py
+Covers: examples/generate_hopper_gemm.py, examples/tensor_sums.py, pipeliner/expand/stores_pass.py
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from mlir_async_pipe.checker.phases.open_questions import UndecidedError
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
 from mlir_async_pipe.checker.phases.unknown_products import exact_quotient, product
-from mlir_async_pipe.values.domains import Domain, Typed
-from mlir_async_pipe.values.numbers import NUMBERS
+from mlir_async_pipe.facts.values.domains import Domain, Typed
+from mlir_async_pipe.facts.values.numbers import NUMBERS
 
 
 def form_of(value: int | Form) -> Form:

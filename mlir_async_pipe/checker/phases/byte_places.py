@@ -21,8 +21,8 @@ from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
-from mlir_async_pipe.values import intervals
-from mlir_async_pipe.values.views import Operand, Step, beginning, reached
+from mlir_async_pipe.facts.values import intervals
+from mlir_async_pipe.facts.values.views import Operand, Step, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,

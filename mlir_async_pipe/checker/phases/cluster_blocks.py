@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, meets_cluster
 from mlir_async_pipe.vocabulary.launch_ids import MAPA
 from mlir_async_pipe.vocabulary.launch_size import Size

@@ -29,9 +29,9 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.flow.algorithms import components
-from mlir_async_pipe.values.map_memory import described_memref, described_root, is_given_map
-from mlir_async_pipe.values.memory_roots import Root, root_of
+from mlir_async_pipe.facts.flow.algorithms import components
+from mlir_async_pipe.facts.values.map_memory import described_memref, described_root, is_given_map
+from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import (
     accesses,
     groups_of,

@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.phases.thread_numbers import threads_of
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,

@@ -19,8 +19,8 @@ from mlir_async_pipe.checker.phases.cluster_blocks import named_root
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.values.memory_roots import Root
-from mlir_async_pipe.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.facts.values.memory_roots import Root
+from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 

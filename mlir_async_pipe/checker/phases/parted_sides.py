@@ -21,7 +21,7 @@ from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_strands import end_role, part_roles
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, chosen
 from mlir_async_pipe.checker.step_graph import Edge, Flow
-from mlir_async_pipe.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.algorithms import reached
 
 
 @dataclass

@@ -29,10 +29,10 @@ from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
-from mlir_async_pipe.values.domains import Typed, typed
-from mlir_async_pipe.values.integer_ops import integer_constant, is_size
-from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.domains import Typed, typed
+from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.memory_names import (

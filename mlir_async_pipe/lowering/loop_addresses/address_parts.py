@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.values.domains import typed
-from mlir_async_pipe.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
-from mlir_async_pipe.values.linear import LINEAR_FORMS, Arithmetic, Linear
-from mlir_async_pipe.values.pointers import step_bytes
-from mlir_async_pipe.values.sums import ZERO, Form, add, of_symbol
+from mlir_async_pipe.facts.values.domains import typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
+from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, Arithmetic, Linear
+from mlir_async_pipe.facts.values.pointers import step_bytes
+from mlir_async_pipe.facts.values.sums import ZERO, Form, add, of_symbol
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"

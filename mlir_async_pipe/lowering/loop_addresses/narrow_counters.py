@@ -24,10 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     terminator,
 )
-from mlir_async_pipe.flow.origins import Origins, origins
+from mlir_async_pipe.facts.flow.origins import Origins, origins
+from mlir_async_pipe.facts.values.integer_ops import integer_constant
+from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
-from mlir_async_pipe.values.integer_ops import integer_constant
-from mlir_async_pipe.values.numbers import evaluate
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 

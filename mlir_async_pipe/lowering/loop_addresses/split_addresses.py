@@ -31,15 +31,15 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.flow.varying import Varying
+from mlir_async_pipe.facts.flow.varying import Varying
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, AddressParts
 from mlir_async_pipe.lowering.loop_addresses.narrow_counters import narrow_counters
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.integer_ops import bits_of
-from mlir_async_pipe.values.pointers import is_pointer
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import row_of
 
 _ARITHMETIC = ("llvm.getelementptr", "llvm.addrspacecast")

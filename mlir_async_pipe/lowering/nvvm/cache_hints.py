@@ -18,9 +18,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, ancestors, constant_value, walk_named
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import BYPASS_BYTES
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 

@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     SharedBuffer,
     attributions,
@@ -50,7 +51,6 @@ from mlir_async_pipe.lowering.nvvm.tensor_alignment import (
     tensor_alignments,
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_memory
 
 DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"

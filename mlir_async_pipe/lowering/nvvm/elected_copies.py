@@ -35,11 +35,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.loops.mbarrier_operands import only_computes
+from mlir_async_pipe.facts.loops.mbarrier_operands import only_computes
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
+from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.thread_conditions import compared_thread, conjunction
-from mlir_async_pipe.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.vocabulary import ROWS, groups_of, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT

@@ -14,6 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     operations,
 )
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     AllIf,
@@ -22,8 +24,6 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
     UntilEnd,
 )
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 

@@ -33,9 +33,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.flow.algorithms import walked
+from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import (

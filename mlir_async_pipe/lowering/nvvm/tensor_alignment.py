@@ -18,7 +18,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, symbol_name, walk
-from mlir_async_pipe.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.callees import callee_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import tensor_map_type

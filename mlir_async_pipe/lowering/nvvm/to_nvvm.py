@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip, chip_for
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.chip_ops import check_tensor_ops
@@ -72,7 +73,6 @@ from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.queues import CP_ASYNC
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import set_integer, walk
-from mlir_async_pipe.values.alignment import access_alignment, element_bytes
-from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.vocabulary import accesses
 
 VECTOR_OPS = ("vector.load", "vector.store", "vector.maskedload")

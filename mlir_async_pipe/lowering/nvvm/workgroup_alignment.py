@@ -19,9 +19,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.lowering.nvvm.shared_memory import ALIGNMENT_BYTES, attributed, given_alignment
 from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alignments
-from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS
 from mlir_async_pipe.vocabulary.memory_layout import element_layout
 

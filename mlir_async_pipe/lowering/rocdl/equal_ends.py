@@ -29,9 +29,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of
-from mlir_async_pipe.values.integer_ops import bits_of
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
 
 
 def end_by_equality(root: Operation) -> None:

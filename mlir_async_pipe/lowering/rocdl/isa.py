@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.flow.algorithms import natural_loops
+from mlir_async_pipe.facts.flow.algorithms import natural_loops
 
 MARKER = "async_pipe.wait"
 

@@ -20,11 +20,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     source_op,
 )
-from mlir_async_pipe.flow.algorithms import walked
+from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute, thread_dimension
 

@@ -22,6 +22,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, create
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import Plan, space_name
 from mlir_async_pipe.lowering.rocdl.zero_fill import (
@@ -30,7 +31,6 @@ from mlir_async_pipe.lowering.rocdl.zero_fill import (
     fill,
     zeros_or,
 )
-from mlir_async_pipe.values.integer_writer import IntegerWriter
 
 
 def rewrite_copy(plan: Plan, wave: Wave | None) -> None:

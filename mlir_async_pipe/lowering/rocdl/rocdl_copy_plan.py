@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.chips.table import Chip, CopyForm
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.other_lanes import check_follows
 from mlir_async_pipe.lowering.rocdl.wave_layout import (
     Block,
@@ -28,7 +29,6 @@ from mlir_async_pipe.lowering.rocdl.wave_layout import (
     prove,
 )
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 

@@ -28,8 +28,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
 

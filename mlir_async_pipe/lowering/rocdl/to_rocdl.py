@@ -27,8 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.chips.target import chip_for
-from mlir_async_pipe.flow.algorithms import walked
-from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     check_fits,
     end_of,
@@ -70,7 +71,6 @@ from mlir_async_pipe.lowering.scopes.symbol_names import check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.launch_size import Launches, block_size, launched_sizes
 

@@ -28,11 +28,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     is_function,
 )
+from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.numbers import evaluate
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.values.integer_ops import product
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.numbers import evaluate
-from mlir_async_pipe.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.launch_size import Size
 

@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
 )
 from mlir_async_pipe.bindings.structured_ops import write_for
-from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 
 
 def can_read_zeros(source: Value, kept: Value, elements: int) -> bool:

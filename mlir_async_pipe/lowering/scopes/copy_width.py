@@ -16,9 +16,9 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.values.alignment import access_alignment, element_bytes, static_strides
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import Access, AccessKind
 from mlir_async_pipe.vocabulary.extents import shape_of
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, is_packed, layout_of

@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
+from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     attributed,
     buffer_bytes,
@@ -28,7 +29,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     symbol_name,
     top_level,
 )
-from mlir_async_pipe.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
 from mlir_async_pipe.vocabulary.memory_names import global_name
 

@@ -22,6 +22,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op, walk
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
+from mlir_async_pipe.facts.values.sums import subtract, without
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     SYNC_FALLBACK,
@@ -30,10 +34,6 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
     loaded_value,
 )
 from mlir_async_pipe.lowering.scopes.transfers import is_plain
-from mlir_async_pipe.values.linear import Arithmetic, Linear
-from mlir_async_pipe.values.memory_roots import root_of
-from mlir_async_pipe.values.pointers import from_the_start, is_pointer
-from mlir_async_pipe.values.sums import subtract, without
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of
 from mlir_async_pipe.vocabulary.control_flow import in_scope
 

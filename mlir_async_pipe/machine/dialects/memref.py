@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.facts.values.index_splitting import parts_of, weights_of
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
@@ -19,7 +20,6 @@ from mlir_async_pipe.machine.lane_values import MemRef, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
 from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.values.index_splitting import parts_of, weights_of
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
 
 Array = np.ndarray

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Domain, Solver
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.redundant.in_flight import starts_thread

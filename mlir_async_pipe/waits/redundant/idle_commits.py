@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import operations, walk
-from mlir_async_pipe.flow.items import Item, Node
-from mlir_async_pipe.values.memory_roots import may_alias, root_of
+from mlir_async_pipe.facts.flow.items import Item, Node
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.waits.count import Analysis, waits_on_tokens

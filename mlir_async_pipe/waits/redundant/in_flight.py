@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import is_kernel
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Domain
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Domain
 
 INFINITE = 1 << 60
 ROUNDS = 80

@@ -28,10 +28,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target, target_for
-from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Solver
-from mlir_async_pipe.flow.ways import successors
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Solver
+from mlir_async_pipe.facts.flow.ways import successors
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session

@@ -25,11 +25,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
 )
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.origins import origins
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.linear import Arithmetic
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand, tokens_of
 from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule

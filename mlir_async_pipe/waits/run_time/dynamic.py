@@ -23,9 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
 )
-from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.items import Item
-from mlir_async_pipe.flow.solver import Solver
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Solver
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS

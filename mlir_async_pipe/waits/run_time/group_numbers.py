@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     source_op,
 )
-from mlir_async_pipe.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.run_time.count_operands import switch_over_counts

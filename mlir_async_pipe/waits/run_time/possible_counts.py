@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.flow.items import Edge, Frame, Item, Node
-from mlir_async_pipe.flow.solver import Domain
+from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.solver import Domain
 from mlir_async_pipe.vocabulary import Queue
 
 # Bit 0: a group that no wait of the queue can see. Bit 1: a copy that is in no group yet (age

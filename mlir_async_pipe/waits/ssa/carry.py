@@ -29,8 +29,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
-from mlir_async_pipe.flow.algorithms import post_order, reached
-from mlir_async_pipe.flow.ways import (
+from mlir_async_pipe.facts.flow.algorithms import post_order, reached
+from mlir_async_pipe.facts.flow.ways import (
     OUT,
     handed_on,
     sources,

@@ -32,10 +32,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.integer_writer import IntegerWriter
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry

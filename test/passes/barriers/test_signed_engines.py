@@ -6,7 +6,7 @@
 
 A drain may go and a barrier is not needed under the same condition.
 
-Covers: ask_checker/insert_barriers.py, ask_checker/drop_drains.py, ask_checker/relax_waits.py,
+Covers: pipeliner/ask_checker/insert_barriers.py, pipeliner/ask_checker/drop_drains.py, pipeliner/ask_checker/relax_waits.py,
 checker/comparisons.py
 """
 
@@ -17,7 +17,7 @@ import pytest
 from helpers.check_harness import check_module
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
-from mlir_async_pipe.loops.annotations import DRAIN
+from mlir_async_pipe.facts.loops.annotations import DRAIN
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

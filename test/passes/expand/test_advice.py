@@ -3,8 +3,8 @@
 A row names a reason code, a program that is refused with it, words of the advice that the refusal gives,
 and the change that follows it. A test compares the codes with those that give advice in the sources.
 
-Covers: plan/legality.py, plan/buffer_plan.py, plan/memory_limit.py, plan/free_slots.py,
-plan/scope_members.py, plan/nested.py, plan/guardable.py, schedule/by_count.py, loops/annotations.py
+Covers: pipeliner/plan/legality.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/memory_limit.py, pipeliner/plan/free_slots.py,
+pipeliner/plan/scope_members.py, pipeliner/plan/nested.py, pipeliner/plan/guardable.py, pipeliner/schedule/by_count.py, facts/loops/annotations.py
 """
 
 from __future__ import annotations

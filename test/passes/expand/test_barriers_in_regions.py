@@ -1,7 +1,7 @@
 """A barrier in a region of the body orders what the input's other barriers do, if all threads
 surely run it.
 
-Covers: loops/statements.py, plan/barrier_pairs.py
+Covers: facts/loops/statements.py, pipeliner/plan/barrier_pairs.py
 """
 
 import pytest
@@ -10,7 +10,7 @@ import mlir_async_pipe
 from helpers.control_flow_loops import known, results, scheduled
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.loops.statements import barriers_of, read_body
+from mlir_async_pipe.facts.loops.statements import barriers_of, read_body
 
 SURE = ("scf.execute_region", "memref.alloca_scope", "scf.while")
 UNSURE = ("scf.if", "scf.index_switch", "scf.for", "cf.cond_br", "func.call")

@@ -1,7 +1,7 @@
 """Loops in which the blocks of a cluster copy tiles for each other, and all warps copy and compute.
 
-Covers: plan/cluster_together.py, expand/write/write_cluster_ring.py, expand/write/slot_returns.py,
-expand/write/write_ring.py, plan/ring_plan.py, plan/copied_memory.py
+Covers: pipeliner/plan/cluster_together.py, pipeliner/expand/write/write_cluster_ring.py, pipeliner/expand/write/slot_returns.py,
+pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/copied_memory.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops in which the blocks of a cluster copy tiles for each other: pipelined, proven and right.
 
-Covers: plan/cluster_plan.py, expand/write/cluster_arrivals.py, plan/role_plan.py,
-plan/ring_plan.py, expand/write/write_roles.py, loops/transactions.py
+Covers: pipeliner/plan/cluster_plan.py, pipeliner/expand/write/cluster_arrivals.py, pipeliner/plan/role_plan.py,
+pipeliner/plan/ring_plan.py, pipeliner/expand/write/write_roles.py, facts/loops/transactions.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two loops whose products commits complete, on the same mbarriers: one ring.
 
-Covers: plan/ring_sharing.py, expand/write/write_ring.py, test/helpers/gemm_pairs.py
+Covers: pipeliner/plan/ring_sharing.py, pipeliner/expand/write/write_ring.py, test/helpers/gemm_pairs.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 from helpers.gemm_pairs import GemmPair, Loop
 from helpers.machine_programs import parse
 from mlir_async_pipe import check, pipeline
+from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.values.ring import Ring
 
 MOODS = [("eager", "lockstep"), ("late", "forward"), ("late", "backward"), ("random", "random")]
 # d1 + p1 = 2, and V = 3 or 4 of the second loop.

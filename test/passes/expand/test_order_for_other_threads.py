@@ -1,8 +1,8 @@
 """Nothing moves above an op that may acquire, or below one that may release, and no barrier before
 or after one goes; without it, it does.
 
-Covers: dependence/memory_dependences.py, schedule/by_count.py, plan/legality.py,
-plan/barrier_pairs.py, ask_checker/drop_barriers.py
+Covers: pipeliner/dependence/memory_dependences.py, pipeliner/schedule/by_count.py, pipeliner/plan/legality.py,
+pipeliner/plan/barrier_pairs.py, pipeliner/ask_checker/drop_barriers.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loops that keep something in a thread's own memory: it orders nothing between threads, and has no
 place for slots unless it is a memref.
 
-Covers: plan/privatisation.py, plan/barrier_pairs.py, plan/input_races.py,
-normalise/manual_slots.py, values/memory_roots.py
+Covers: pipeliner/plan/privatisation.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/input_races.py,
+pipeliner/normalise/manual_slots.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two groups of threads that take tiles in turn: who waits for whom, slots and phases after the other
 group's tiles, thread ids, barriers, what is refused, and that each part of the result is needed.
 
-Covers: plan/role_turns.py, expand/write/write_turns.py, expand/write/write_consumer.py,
-plan/role_block.py
+Covers: pipeliner/plan/role_turns.py, pipeliner/expand/write/write_turns.py, pipeliner/expand/write/write_consumer.py,
+pipeliner/plan/role_block.py
 """
 
 from __future__ import annotations

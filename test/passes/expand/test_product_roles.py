@@ -1,8 +1,8 @@
 """Warps of their own for copies and products of tensor memory: each part of what is written is needed,
 sums get as many versions as are told apart, and what cannot be parted stays as it was.
 
-Covers: plan/product_role.py, plan/sum_versions.py, expand/write/write_products.py,
-plan/role_block.py, values/tensor_columns.py
+Covers: pipeliner/plan/product_role.py, pipeliner/plan/sum_versions.py, pipeliner/expand/write/write_products.py,
+pipeliner/plan/role_block.py, facts/values/tensor_columns.py
 """
 
 from __future__ import annotations

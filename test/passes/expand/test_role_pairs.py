@@ -1,8 +1,8 @@
 """Loops of tensor copies one after the other whose copies the same warps of their own issue: on one ring,
 whose slot and phase go on from loop to loop in each role, or each on a ring of its own.
 
-Covers: plan/role_plan.py, plan/role_parts.py, plan/role_nest.py,
-expand/write/write_nest.py, expand/write/write_consumer.py, expand/write/write_roles.py, test/helpers/tensor_pairs.py
+Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_parts.py, pipeliner/plan/role_nest.py,
+pipeliner/expand/write/write_nest.py, pipeliner/expand/write/write_consumer.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from helpers.tensor_loops import Box, TensorLoop
 from helpers.tensor_memory_kernels import BlackwellGemm
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.plan import ring_sharing
+from mlir_async_pipe.pipeliner.plan import ring_sharing
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, MachineError
 
 LOADS = TensorLoop((Box(2, 32),), stages=2, trips=5, executions=2, roles="specialised")

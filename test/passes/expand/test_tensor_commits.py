@@ -1,8 +1,8 @@
 """Loops of products in tensor memory: slots, mbarriers that say when products are over, and what is
 refused.
 
-Covers: loops/tensor_commits.py, loops/mbarrier_operands.py, loops/products_in_flight.py, expand/write/write_ring.py,
-plan/mbarrier_setup.py, plan/ring_memory.py
+Covers: facts/loops/tensor_commits.py, facts/loops/mbarrier_operands.py, facts/loops/products_in_flight.py, pipeliner/expand/write/write_ring.py,
+pipeliner/plan/mbarrier_setup.py, pipeliner/plan/ring_memory.py
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
 
-Covers: plan/ring_plan.py, plan/ring_memory.py, plan/issue_slice.py, plan/mbarrier_setup.py,
-expand/write/write_ring.py, expand/write/ring_slots.py, expand/write/ring_mbarriers.py,
-expand/write/idle_values.py, loops/transactions.py, loops/products_in_flight.py,
-schedule/by_count.py, normalise/predicate_transactions.py, values/thread_conditions.py
+Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/plan/issue_slice.py, pipeliner/plan/mbarrier_setup.py,
+pipeliner/expand/write/write_ring.py, pipeliner/expand/write/ring_slots.py, pipeliner/expand/write/ring_mbarriers.py,
+pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, facts/loops/products_in_flight.py,
+pipeliner/schedule/by_count.py, pipeliner/normalise/predicate_transactions.py, facts/values/thread_conditions.py
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import terminator
+from mlir_async_pipe.facts.values.thread_conditions import compared_thread
 from mlir_async_pipe.machine import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.values.thread_conditions import compared_thread
 
 LOADS = TensorLoop((Box(2, 32),))
 PRODUCTS = TensorLoop(

@@ -1,8 +1,8 @@
 """Loops of tensor copies one after the other on the same mbarriers: one ring, whose slot and phase go
 on from the first loop to the second.
 
-Covers: plan/ring_sharing.py, plan/input_phases.py, plan/mbarrier_setup.py,
-expand/write/carried_ring.py, test/helpers/tensor_pairs.py
+Covers: pipeliner/plan/ring_sharing.py, pipeliner/plan/input_phases.py, pipeliner/plan/mbarrier_setup.py,
+pipeliner/expand/write/carried_ring.py, test/helpers/tensor_pairs.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from helpers.tensor_loops import Box, TensorLoop
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.machine import COMPLETIONS
-from mlir_async_pipe.plan import ring_sharing
+from mlir_async_pipe.pipeliner.plan import ring_sharing
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), trips=5, executions=2)

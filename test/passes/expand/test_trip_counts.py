@@ -4,8 +4,8 @@ The loop writes down each induction variable that its first, middle and last sta
 it should write down is counted here, by stepping from lb to ub; the printed result of the
 expander is run by `ir_to_python`, which shares no code with the package.
 
-Covers: expand/write/integers.py, expand/write/guards.py,
-loops/trip_count.py, vocabulary/loop_bounds.py
+Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/guards.py,
+facts/loops/trip_count.py, vocabulary/loop_bounds.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the loop carries, where pure ops that nobody uses read it too.
 
-Covers: plan/pure_places.py
+Covers: pipeliner/plan/pure_places.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Views of a versioned buffer show the slot of their iteration.
 
-Covers: expand/write/slot_views.py, plan/movable_views.py,
-expand/write/versioned_buffers.py
+Covers: pipeliner/expand/write/slot_views.py, pipeliner/plan/movable_views.py,
+pipeliner/expand/write/versioned_buffers.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each kernel reverses rows of 32 elements by way of workgroup memory; pipelined with three stages it
 gives what it gives as upstream lowers it, whenever copies arrive.
 
-Covers: normalise/affine_loops.py, values/affine_expressions.py
+Covers: pipeliner/normalise/affine_loops.py, facts/values/affine_expressions.py
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.loops.write_annotations import annotate
-from mlir_async_pipe.normalise.affine_loops import write_affine_loops
+from mlir_async_pipe.facts.loops.write_annotations import annotate
+from mlir_async_pipe.pipeliner.normalise.affine_loops import write_affine_loops
 from mlir_async_pipe.session.diagnostics import InputError
 
 WG = "#gpu.address_space<workgroup>"

@@ -3,7 +3,7 @@
 Each kernel copies 128 floats an iteration through a tile that other threads read, pipelined with three
 stages, and gives what it gives as written, whenever copies arrive.
 
-Covers: normalise/own_buffers.py, values/memory_roots.py, vocabulary/memory_names.py
+Covers: pipeliner/normalise/own_buffers.py, facts/values/memory_roots.py, vocabulary/memory_names.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What was loaded ahead into registers is stored an iteration early, where that can be planned.
 
-Covers: schedule/early_stores.py
+Covers: pipeliner/schedule/early_stores.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, walk
-from mlir_async_pipe.loops import annotations as names
+from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

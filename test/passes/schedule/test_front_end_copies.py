@@ -3,8 +3,8 @@
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
-Covers: plan/units.py, loops/copy_statements.py, schedule/by_count.py, expand/fall_back.py,
-normalise/guarded_stores.py, normalise/tile_copies.py
+Covers: pipeliner/plan/units.py, facts/loops/copy_statements.py, pipeliner/schedule/by_count.py, pipeliner/expand/fall_back.py,
+pipeliner/normalise/guarded_stores.py, pipeliner/normalise/tile_copies.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.normalise.guarded_stores import simplify_guards
+from mlir_async_pipe.pipeliner.normalise.guarded_stores import simplify_guards
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session

@@ -1,6 +1,6 @@
 """num_stages on a loop whose loads stand in loops inside of it, as on a persistent kernel's tiles.
 
-Covers: normalise/sink_annotations.py
+Covers: pipeliner/normalise/sink_annotations.py
 """
 
 from __future__ import annotations

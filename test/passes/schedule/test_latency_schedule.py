@@ -1,7 +1,7 @@
 """Latencies in the pass: what its steady state is on the time line, costs of ops, nests, code.
 
-Covers: schedule/modulo/by_latency.py, schedule/modulo/read.py, schedule/modulo/unit_costs.py,
-costs/cost_model.py
+Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/read.py, pipeliner/schedule/modulo/unit_costs.py,
+facts/costs/cost_model.py
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.costs.cost_model import (
+from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
     costs_of,
     kind_of_op,

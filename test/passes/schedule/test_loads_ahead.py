@@ -1,6 +1,6 @@
 """Loads that run ahead into registers: within what a thread has, under conditions, in nests.
 
-Covers: schedule/by_count.py, expand/fall_back.py
+Covers: pipeliner/schedule/by_count.py, pipeliner/expand/fall_back.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Chips that copy less at once than a load brings: loads ahead into registers take fewer instructions.
 
-Covers: schedule/by_count.py
+Covers: pipeliner/schedule/by_count.py
 """
 
 from __future__ import annotations

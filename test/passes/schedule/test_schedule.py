@@ -1,7 +1,7 @@
 """Statements and their numbers, the op form, and the schedule that num_stages stands for.
 
-Covers: schedule/schedule_pass.py, schedule/decision.py, loops/statements.py, loops/annotations.py,
-loops/needed_statements.py
+Covers: pipeliner/schedule/schedule_pass.py, pipeliner/schedule/decision.py, facts/loops/statements.py, facts/loops/annotations.py,
+facts/loops/needed_statements.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe import annotate, bindings, find_loops
-from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import read_body
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session

@@ -1,6 +1,6 @@
 """Addresses in random loops are the same numbers after `async-pipe-split-addresses` as before.
 
-Covers: lowering/loop_addresses/split_addresses.py, lowering/loop_addresses/address_parts.py, flow/varying.py,
+Covers: lowering/loop_addresses/split_addresses.py, lowering/loop_addresses/address_parts.py, facts/flow/varying.py,
 lowering/scopes/llvm_builder.py
 """
 
@@ -14,11 +14,11 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.facts.values.domains import Domain
+from mlir_async_pipe.facts.values.linear import LinearForms
 from mlir_async_pipe.lowering.rocdl.lds_addresses import split_for_rocdl
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.values.domains import Domain
-from mlir_async_pipe.values.linear import LinearForms
 
 LOOP = """
   llvm.br ^outer(%c0, %c0 : i64, i64)

@@ -1,8 +1,8 @@
 """Tensor stores stay in flight on q + 1 slots of their tiles: in a loop, after one in a persistent
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
-Covers: expand/stores_pass.py, plan/store_tiles.py, dependence/same_each_time.py,
-expand/write/write_store_tiles.py, normalise/sink_addresses.py
+Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/same_each_time.py,
+pipeliner/expand/write/write_store_tiles.py, pipeliner/normalise/sink_addresses.py
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from helpers.tensor_stores import (
     sums_text,
 )
 from mlir_async_pipe import machine, pipeline
-from mlir_async_pipe.ask_checker.relax_waits import relax
 from mlir_async_pipe.bindings import passmanager
+from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 

@@ -1,7 +1,7 @@
 """Workgroup memory begins with no values: globals that are declared with some are refused.
 
 Covers: vocabulary/memory_names.py, lowering/scopes/known_layouts.py, checker/check_pass.py,
-plan/buffer_plan.py
+pipeliner/plan/buffer_plan.py
 """
 
 from __future__ import annotations

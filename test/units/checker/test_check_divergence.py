@@ -3,7 +3,7 @@
 Each kernel has 64 threads, two warps; the machine runs the same text. Where nothing but the
 threads decides who goes where, the checker tells which accesses of two sides meet.
 
-Covers: checker/partings.py, flow/algorithms.py, checker/thread_divergence.py
+Covers: checker/partings.py, facts/flow/algorithms.py, checker/thread_divergence.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forms, facts and overlaps: the arithmetic under the checker.
 
 Covers: checker/forms.py, checker/comparisons.py, checker/overlap.py, checker/reach.py, checker/paths.py,
-checker/thread_grid.py, values/views.py, checker/settled.py, checker/residues.py
+checker/thread_grid.py, facts/values/views.py, checker/settled.py, checker/residues.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.paths import at_least, hull, split
 from mlir_async_pipe.checker.thread_grid import Threads
-from mlir_async_pipe.values.views import BYTES, Piece, Region
+from mlir_async_pipe.facts.values.views import BYTES, Piece, Region
 
 K = Atom("iteration", 0)
 N = Atom("symbol", 1)

@@ -15,7 +15,7 @@ from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.places import _numbers
 from mlir_async_pipe.checker.thread_grid import Threads, compared, from_zero
 from mlir_async_pipe.checker.thread_rows import by_position, equal_rows
-from mlir_async_pipe.values.views import BYTES, Piece, Region
+from mlir_async_pipe.facts.values.views import BYTES, Piece, Region
 
 THREADS = Threads((32, 1, 1))
 tid = forms.of_atom(Atom("tid", "x"))

@@ -10,7 +10,7 @@ import pytest
 from helpers.check_harness import check_text
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.dependence.regions import is_opaque
+from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 
 COPY = "nvvm.cp.async.shared.global %B, %A, 4, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>\n"
 COMMIT = "nvvm.cp.async.commit.group\n"

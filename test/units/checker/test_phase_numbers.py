@@ -29,8 +29,8 @@ from mlir_async_pipe.checker.phases.open_questions import (
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import MOST_RESIDUES, Knowledge
 from mlir_async_pipe.checker.phases.thread_numbers import EachThread, of_array
-from mlir_async_pipe.values.domains import typed
-from mlir_async_pipe.values.numbers import NUMBERS
+from mlir_async_pipe.facts.values.domains import typed
+from mlir_async_pipe.facts.values.numbers import NUMBERS
 
 N, K = Atom("size", "n"), Atom("loop", (0, 0))
 

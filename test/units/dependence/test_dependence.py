@@ -1,8 +1,8 @@
 """Distances of dependences, what views and asserted aliasing do to them, and privatisation.
 
-Covers: dependence/distance.py, dependence/memory_dependences.py, dependence/regions.py,
-dependence/privatise.py, dependence/footprint.py, values/views.py, schedule/schedule_pass.py,
-values/memory_roots.py
+Covers: pipeliner/dependence/distance.py, pipeliner/dependence/memory_dependences.py, pipeliner/dependence/regions.py,
+pipeliner/dependence/privatise.py, pipeliner/dependence/footprint.py, facts/values/views.py, pipeliner/schedule/schedule_pass.py,
+facts/values/memory_roots.py
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import pytest
 from helpers.analysed_loop import FUNCTION, analysed
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.dependence.memory_dependences import Assertions, memory_dependences
-from mlir_async_pipe.dependence.privatise import unproven_read
-from mlir_async_pipe.dependence.regions import regions_of
-from mlir_async_pipe.loops.statements import read_body
-from mlir_async_pipe.values.linear import Arithmetic
+from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import Assertions, memory_dependences
+from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
+from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 
 ir = bindings.ir
 

@@ -1,6 +1,6 @@
 """Pointers as bytes from where they start, and what that tells about loops.
 
-Covers: values/pointers.py, dependence/footprint.py, dependence/regions.py
+Covers: facts/values/pointers.py, pipeliner/dependence/footprint.py, pipeliner/dependence/regions.py
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.pointers import bytes_of_global, from_the_start
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.pointers import bytes_of_global, from_the_start
 
 STEPS = """
 llvm.mlir.global internal @s() {addr_space = 3 : i32} : !llvm.array<128 x f32>

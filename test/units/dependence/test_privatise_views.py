@@ -1,6 +1,6 @@
 """Writes through another view of a buffer are not where the same subscripts of the buffer are.
 
-Covers: dependence/privatise.py, dependence/regions.py
+Covers: pipeliner/dependence/privatise.py, pipeliner/dependence/regions.py
 """
 
 from __future__ import annotations

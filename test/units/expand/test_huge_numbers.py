@@ -1,6 +1,6 @@
 """Numbers in attributes and types may be as large as they can be: the answer comes at once.
 
-Covers: plan/make_plan.py, plan/memory_limit.py, dependence/footprint.py,
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/memory_limit.py, pipeliner/dependence/footprint.py,
 vocabulary/launch_size.py
 """
 
@@ -10,8 +10,8 @@ import pytest
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.plan.make_plan import MOST_STAGES
-from mlir_async_pipe.plan.version_rules import Use, asynchronous_versions, fits
+from mlir_async_pipe.pipeliner.plan.make_plan import MOST_STAGES
+from mlir_async_pipe.pipeliner.plan.version_rules import Use, asynchronous_versions, fits
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.passes import find
 from mlir_async_pipe.session.report import Session

@@ -1,7 +1,7 @@
 """The plan says every wait and every group that the expander writes, and planning edits nothing.
 
-Covers: plan/make_plan.py, plan/synchronise.py, plan/empty_groups.py,
-expand/write/write_loop.py, expand/write/steps.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/synchronise.py, pipeliner/plan/empty_groups.py,
+pipeliner/expand/write/write_loop.py, pipeliner/expand/write/steps.py
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from helpers.shared_queue import program as shared_queue_program
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.loops.annotations import DRAIN
-from mlir_async_pipe.plan.make_plan import Limits, make_plan
-from mlir_async_pipe.plan.pipeline_plan import Plan
-from mlir_async_pipe.plan.scheduled_loops import scheduled_loops
-from mlir_async_pipe.plan.sync_state import Draining, Filled, Phase
+from mlir_async_pipe.facts.loops.annotations import DRAIN
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.scheduled_loops import scheduled_loops
+from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, Phase
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics
 from mlir_async_pipe.session.report import Session

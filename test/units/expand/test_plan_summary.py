@@ -1,6 +1,6 @@
 """What is told of a plan names the right ops.
 
-Covers: plan/pipeline_plan.py
+Covers: pipeliner/plan/pipeline_plan.py
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.dependence.surroundings import Surroundings
-from mlir_async_pipe.plan.make_plan import Limits, make_plan
-from mlir_async_pipe.plan.pipeline_plan import Plan
-from mlir_async_pipe.plan.scheduled_loops import scheduled_loops
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.scheduled_loops import scheduled_loops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostics
 from mlir_async_pipe.session.report import Session

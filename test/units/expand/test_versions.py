@@ -4,8 +4,8 @@ The oracle lays out every instance of every access for some iterations, with one
 slot: a read must find what the last write before it in its own iteration left there, and
 whoever writes must find every async access of another iteration over. It knows no formula.
 
-Covers: plan/version_rules.py, plan/buffer_plan.py, plan/choose_versions.py,
-plan/pipeline_plan.py
+Covers: pipeliner/plan/version_rules.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/choose_versions.py,
+pipeliner/plan/pipeline_plan.py
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import Counter
 import pytest
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.plan.version_rules import (
+from mlir_async_pipe.pipeliner.plan.version_rules import (
     Contents,
     GroupWait,
     Use,

@@ -1,6 +1,6 @@
 """Every domain of the solver is a semiring with a star: that is what makes its answers exact.
 
-Covers: flow/solver.py, waits/balance.py, waits/histories.py,
+Covers: facts/flow/solver.py, waits/balance.py, waits/histories.py,
 waits/redundant/droppable.py, waits/run_time/possible_counts.py
 """
 

@@ -1,13 +1,13 @@
 """Walks over graphs: nearest first, each node once, and no further than they are asked.
 
-Covers: flow/algorithms.py
+Covers: facts/flow/algorithms.py
 """
 
 from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.flow.algorithms import by_components, reached, walked
+from mlir_async_pipe.facts.flow.algorithms import by_components, reached, walked
 
 GRAPH = {"a": ["b", "c"], "b": ["d"], "c": ["d", "a"], "d": ["e"], "e": []}
 

@@ -1,6 +1,6 @@
 """The ways between an op and its regions: complete for every row that says how control moves.
 
-Covers: flow/ways.py, flow/frames.py, flow/origins.py
+Covers: facts/flow/ways.py, facts/flow/frames.py, facts/flow/origins.py
 """
 
 import pytest
@@ -8,10 +8,10 @@ import pytest
 from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, result_program
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.flow.algorithms import reached
-from mlir_async_pipe.flow.frames import connect, handed_along, item_with_frames
-from mlir_async_pipe.flow.origins import UNKNOWN, origins
-from mlir_async_pipe.flow.ways import OUT, leaves, sources, successors, targets
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.frames import connect, handed_along, item_with_frames
+from mlir_async_pipe.facts.flow.origins import UNKNOWN, origins
+from mlir_async_pipe.facts.flow.ways import OUT, leaves, sources, successors, targets
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, RegionRow
 
 IN_PLACE = ("for", "while", "branch", "once")

@@ -1,6 +1,6 @@
 """Which statements `num_stages` takes for copies from global to workgroup memory.
 
-Covers: loops/copy_statements.py
+Covers: facts/loops/copy_statements.py
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.loops.copy_statements import copies_of
-from mlir_async_pipe.loops.find_loops import find_loops
-from mlir_async_pipe.loops.statements import read_body
+from mlir_async_pipe.facts.loops.copy_statements import copies_of
+from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.statements import read_body
 
 LOOP = """
 #wg = #gpu.address_space<workgroup>

@@ -1,7 +1,7 @@
 """The search finds what trying every schedule finds; larger loops are scheduled too.
 
-Covers: schedule/modulo/search.py, schedule/modulo/partial_orders.py, schedule/modulo/stages.py,
-schedule/modulo/by_latency.py, schedule/modulo/trial.py
+Covers: pipeliner/schedule/modulo/search.py, pipeliner/schedule/modulo/partial_orders.py, pipeliner/schedule/modulo/stages.py,
+pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/trial.py
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 
 from helpers.modulo_problems import copied, copy, every_schedule, problem, problems, work
-from mlir_async_pipe.schedule.modulo.by_latency import AbstractJudge
-from mlir_async_pipe.schedule.modulo.problem import Edge, Problem
-from mlir_async_pipe.schedule.modulo.search import (
+from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import Edge, Problem
+from mlir_async_pipe.pipeliner.schedule.modulo.search import (
     EXACT_NODES,
     Found,
     Search,
     candidate_orders,
     heights,
 )
-from mlir_async_pipe.schedule.modulo.trial import Outcome
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import Outcome
 
 
 def search(what: Problem, limit: int | None = None) -> Found:

@@ -9,8 +9,8 @@ import pytest
 
 import mlir_async_pipe
 from helpers.double_buffered import DOUBLE_BUFFERED
-from mlir_async_pipe.async_pipe_pass import MEMBERS
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.pipeliner.async_pipe_pass import MEMBERS
 from mlir_async_pipe.session.report import Session
 
 

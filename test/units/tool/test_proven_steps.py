@@ -1,6 +1,6 @@
 """What dropping barriers was told of a kernel holds for a check right after it, and for no other.
 
-Covers: tool/run.py, ask_checker/drop_barriers.py
+Covers: tool/run.py, pipeliner/ask_checker/drop_barriers.py
 """
 
 from __future__ import annotations

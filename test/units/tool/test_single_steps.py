@@ -1,6 +1,6 @@
 """`async-pipe` as single steps, as timing, dumps and code beside a check ask for, is `async-pipe`.
 
-Covers: tool/pass_steps.py, async_pipe_pass.py, normalise/normalise_pass.py
+Covers: tool/pass_steps.py, pipeliner/async_pipe_pass.py, pipeliner/normalise/normalise_pass.py
 """
 
 from __future__ import annotations

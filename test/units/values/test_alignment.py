@@ -1,6 +1,6 @@
 """Proven alignment of addresses: from allocations, assertions, strides and subscripts.
 
-Covers: values/alignment.py
+Covers: facts/values/alignment.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.values.alignment import access_alignment
+from mlir_async_pipe.facts.values.alignment import access_alignment
 from mlir_async_pipe.vocabulary import accesses
 
 KERNEL = """

@@ -1,6 +1,6 @@
 """affine.apply, delinearize_index and linearize_index in the analyses, the checker and the machine.
 
-Covers: values/index_splitting.py, values/linear.py, vocabulary/launch_ids.py
+Covers: facts/values/index_splitting.py, facts/values/linear.py, vocabulary/launch_ids.py
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from helpers.check_harness import check_text
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.numbers import evaluate
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 
 FUNCTION = """

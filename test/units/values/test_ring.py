@@ -1,6 +1,6 @@
 """Slots and phases of a ring, computed and compared with their definition.
 
-Covers: values/ring.py
+Covers: facts/values/ring.py
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import create, terminator, walk
-from mlir_async_pipe.values.integer_writer import IntegerWriter
-from mlir_async_pipe.values.ring import Ring
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.ring import Ring
 
 SIZES = [1, 2, 3, 4]
 HOLE = """func.func @f(%slot: index, %phase: i1, %tiles: index, %out: memref<2xindex>) {

@@ -1,6 +1,6 @@
 """Which values all threads of a block share, and which control they reach together.
 
-Covers: values/uniformity.py, flow/origins.py
+Covers: facts/values/uniformity.py, facts/flow/origins.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from helpers.rocdl_kernels import parse
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.values.uniformity import Uniformity
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 
 
 def probes(

@@ -5,7 +5,7 @@ intervals        of the proof of phases: its byte
 divisors         divide its byte
 dependence       subscripts in the coordinates of the buffer, or of a view of it
 
-Covers: values/views.py, values/alignment.py, checker/phases/byte_places.py, dependence/regions.py
+Covers: facts/values/views.py, facts/values/alignment.py, checker/phases/byte_places.py, pipeliner/dependence/regions.py
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op, walk
 from mlir_async_pipe.checker.phases import byte_places
-from mlir_async_pipe.dependence.regions import regions_of
-from mlir_async_pipe.values import views
-from mlir_async_pipe.values.alignment import access_alignment
-from mlir_async_pipe.values.linear import Arithmetic
-from mlir_async_pipe.values.sums import Form
+from mlir_async_pipe.facts.values import views
+from mlir_async_pipe.facts.values.alignment import access_alignment
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.sums import Form
+from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.vocabulary.memory_layout import strides_and_offset
 
 ELEMENTS = 192

@@ -1,0 +1,179 @@
+"""How far an address is known to be aligned, in bytes.
+
+    %row = arith.muli %tid, %c8          access_alignment(%tile, [%row], 16) = 16
+    memref.load %tile[%row]              for an f16 tile whose allocation is 16-aligned
+
+The answer is a power of two that divides the address in every execution, proven from the
+allocation, `llvm.align`, `memref.assume_alignment`, strides and subscripts; never less than
+what the element type has anyway. Nothing is taken for granted about dynamic strides: the rows
+of a `memref<?x?xf16>` may begin at any multiple of 2 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    integer_attribute,
+    is_block_argument,
+)
+from mlir_async_pipe.facts.values.divisors import LARGEST_BYTES, divisor, power_of_two
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.views import Step, beginning, reached
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_layout,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.memory_names import declaration_of
+
+# What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
+DYNAMIC_SHARED_BYTES = 16
+# What a workgroup allocation gets when it becomes a global for the target.
+WORKGROUP_ALLOCATION_BYTES = 16
+
+
+def access_alignment(
+    memory: Value, indices: Sequence[Value], arithmetic: Arithmetic | None = None
+) -> int:
+    """Bytes that divide the address of `memory[indices]`; a power of two up to 4096."""
+    numbers = arithmetic or Arithmetic()
+    element = element_bytes(memory)
+    if element == 0:
+        return 1
+    known = gcd(value_alignment(memory, numbers), _offset(memory, indices, element, numbers))
+    return power_of_two(gcd(known, LARGEST_BYTES) if known else LARGEST_BYTES)
+
+
+def element_bytes(memory: Value) -> int:
+    """Bytes from one element to the next; 0 where that is not known."""
+    try:
+        return memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
+        return 0
+
+
+def _natural_alignment(memory: Value) -> int:
+    """What every element is aligned to by its type."""
+    try:
+        return element_layout(memory.type).alignment
+    except UnknownLayoutError:
+        return 1
+
+
+def value_alignment(memory: Value, numbers: Arithmetic) -> int:
+    """Bytes that divide the address of the first element of a memref."""
+    natural = _natural_alignment(memory)
+    op = defining_op(memory)
+    if op is None:
+        return max(natural, _from_base(memory, _argument_alignment(memory)))
+    if op.name == "memref.assume_alignment":
+        asserted = integer_attribute(op, "alignment") or 1
+        return max(asserted, value_alignment(op.operands[0], numbers))
+    if op.name in VIEW_OPS:
+        return max(natural, _view_alignment(op, numbers))
+    if op.name in ALLOCATION_OPS:
+        given = integer_attribute(op, "alignment") or 1
+        workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
+        begin = max(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
+        return max(natural, _from_base(memory, begin))
+    if op.name == "memref.get_global":
+        return max(natural, _from_base(memory, _global_alignment(op)))
+    if op.name == "gpu.dynamic_shared_memory":
+        return DYNAMIC_SHARED_BYTES
+    return natural
+
+
+def _view_alignment(op: Operation, numbers: Arithmetic) -> int:
+    """What divides the address of the source, and each step from there to the view."""
+    source = op.operands[0]
+    try:
+        begin = beginning(op)
+    except UnknownLayoutError:
+        return 1
+    if begin.of_aligned and offset_bytes(source) != 0:
+        return 1
+
+    def of(step: Step) -> int:
+        # Any multiple of an element, where the stride is not known.
+        size = step.size * (1 if step.stride is None else step.stride)
+        amount = step.amount
+        return size * (
+            amount if isinstance(amount, int) else divisor(op.operands[amount.position], numbers)
+        )
+
+    return reached(value_alignment(source, numbers), begin.steps, of, gcd) or 1
+
+
+def _from_base(memory: Value, base: int) -> int:
+    """Bytes that divide the address of the first element where the buffer's own address, which is
+    what `llvm.align` and `alignment` are about, is a multiple of `base`.
+
+    memref<?xf16, strided<[1], offset: 6>>, 16   -->   gcd(16, 12) = 4
+    """
+    offset = offset_bytes(memory)
+    return 1 if offset is None else gcd(base, offset)
+
+
+def offset_bytes(memory: Value) -> int | None:
+    """Bytes from a memref's buffer to its first element, None where that is dynamic."""
+    try:
+        _, offset = strides_and_offset(ir.MemRefType(memory.type))
+        return None if offset is None else offset * memory_layout.element_bytes(memory.type)
+    except UnknownLayoutError:
+        return None
+
+
+def _offset(memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic) -> int:
+    """What divides the byte distance of `indices` from the first element."""
+    strides = static_strides(memory)
+    parts = [
+        divisor(index, numbers) * (1 if stride is None else stride)
+        for index, stride in zip(indices, strides, strict=True)
+    ]
+    return element * gcd(*parts) if parts else 0
+
+
+def static_strides(memory: Value) -> list[int | None]:
+    """The strides of a memref in elements, None for each that is not static."""
+    kind = ir.MemRefType(memory.type)
+    try:
+        return strides_and_offset(kind)[0]
+    except UnknownLayoutError:
+        return [None] * kind.rank
+
+
+def _argument_alignment(memory: Value) -> int:
+    """`llvm.align` on a function argument or a workgroup attribution, 1 if there is none."""
+    if not is_block_argument(memory):
+        return 1
+    argument = ir.BlockArgument(memory)
+    function = argument.owner.owner.operation
+    number = argument.arg_number
+    for name, first in (("arg_attrs", 0), ("workgroup_attrib_attrs", _inputs(function))):
+        if name in function.attributes and number >= first:
+            entries = list(ir.ArrayAttr(function.attributes[name]))
+            if number - first < len(entries):
+                entry = ir.DictAttr(entries[number - first])
+                if "llvm.align" in entry:
+                    return int(ir.IntegerAttr(entry["llvm.align"]).value)
+    return 1
+
+
+def _inputs(function: Any) -> int:
+    if "function_type" not in function.attributes or function.name == "llvm.func":
+        return 0
+    return len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+
+
+def _global_alignment(get_global: Any) -> int:
+    """The alignment of the memref.global behind a memref.get_global, 1 if it has none."""
+    declared = declaration_of(get_global)
+    return 1 if declared is None else integer_attribute(declared, "alignment") or 1

@@ -1,0 +1,201 @@
+"""Integer ops on abstract numbers: what a domain is, and what of it is the same in all.
+
+    arith.addi %x, %y     Ranges    [0, 31] + [0, 3] = [0, 34]
+                          Divisors  8 divides %x, 4 divides %y: 4 divides the sum
+                          Numbers, LinearForms, the checker's Forms
+
+A domain has one method for each operator of `operator_table`: (op, operands, what else is known)
+to the result, None where it does not know it. Numbers of iN stand as signed ones, i1 as 0 or 1.
+Affine maps, split and joined indices are made of the other operators here, once for all.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.printed import printed
+from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.facts.values import affine_expressions, index_splitting
+from mlir_async_pipe.facts.values.affine_expressions import Expression, Place
+from mlir_async_pipe.facts.values.index_splitting import Part
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
+from mlir_async_pipe.vocabulary.operator_table import (
+    FLAGS_AS_PROPERTY,
+    FLOOR_DIVISION,
+    LARGEST,
+    LEAST,
+    MODULUS,
+    OPERATORS,
+    PRODUCT,
+    SUM,
+    Row,
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class Typed(NamedTuple):
+    """An op with a row, what is asked of its types and attributes read once: `bits` of its
+    result, `given` those of its last operand; `nsw`, `nuw`: a result that does not fit, as a
+    signed or an unsigned number, does not occur. `scalar`: its types are integers or index.
+    `detail` is a comparison's predicate, the results of an affine map, the parts of a split or
+    the weights of a join (None where one is no constant)."""
+
+    op: Any
+    row: Row
+    bits: int = INDEX_BITS
+    given: int = INDEX_BITS
+    nsw: bool = False
+    nuw: bool = False
+    scalar: bool = True
+    detail: Any = None
+
+
+def typed(op: Any) -> Typed:
+    """Read an op that has a row."""
+    row, nsw, nuw = _promised(op)
+    result = type_text(op.results[0].type)
+    operands = op.operands
+    last = type_text(operands[len(operands) - 1].type) if len(operands) else result
+    bits, given = bits_of_text(result), bits_of_text(last)
+    return Typed(
+        op,
+        row,
+        bits or INDEX_BITS,
+        given or INDEX_BITS,
+        nsw,
+        nuw,
+        bits is not None and given is not None,
+        _DETAILS[row.method](op) if row.method in _DETAILS else None,
+    )
+
+
+def _promised(op: Any) -> tuple[Row, bool, bool]:
+    """The row of an op with what its flags promise; and its `nsw` and `nuw`.
+
+    `or disjoint` is a sum that carries nothing; an operand that is not negative is read either way.
+    """
+    row, attributes = OPERATORS[op.name], op.attributes
+    if row.method == "or_" and "isDisjoint" in attributes:
+        return SUM, True, True
+    if row.method == "cast" and any(name in attributes for name in ("nneg", "nonNeg")):
+        row = row._replace(sign="s")
+    if "overflowFlags" in attributes:
+        flags = type_text(attributes["overflowFlags"])
+    elif op.name in FLAGS_AS_PROPERTY:
+        found = _FLAGS.match(printed(op))
+        flags = found[1] if found else ""
+    else:
+        flags = ""
+    return row, "nsw" in flags, "nuw" in flags
+
+
+# `%2 = llvm.add %0, %1 overflow<nsw, nuw> : i32`; in attributes behind it anything may stand.
+_FLAGS = re.compile(r"[^{]*? overflow<([^>]*)>")
+
+
+def _predicate(op: Any) -> str | None:
+    if op.name != "index.cmp":
+        return PREDICATES[int(ir.IntegerAttr(op.attributes["predicate"]).value)]
+    text = str(op.attributes["pred"])
+    return next((p for p in PREDICATES if f" {p}" in text or f"({p})" in text), None)
+
+
+_DETAILS: dict[str, Callable[[Any], Any]] = {
+    "cmp": _predicate,
+    "apply": affine_expressions.results_of,
+    "apply_least": affine_expressions.results_of,
+    "apply_largest": affine_expressions.results_of,
+    "split": index_splitting.parts_of,
+    "join": index_splitting.weights_of,
+}
+
+
+class Domain(ABC, Generic[T, K]):
+    """What a domain does not override it does not know."""
+
+    @abstractmethod
+    def constant(self, number: int) -> T:
+        """A number."""
+
+    def evaluate(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """What an op with one result makes of its operands."""
+        made: T | None = getattr(self, op.row.method)(op, v, known)
+        return made
+
+    def result(self, value: Value, op: Typed, v: list[T], known: K, /) -> T | None:
+        """What an op makes of its operands, for one of its results."""
+        if op.row.method != "split":
+            return self.evaluate(op, v, known)
+        if op.detail is None:
+            return None
+        return self.part(op, op.detail[ir.OpResult(value).result_number], v, known)
+
+    # -- operators ----------------------------------------------------------------------------
+
+    def unknown(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """What an operator is that the domain does not have."""
+        return None
+
+    # Shifts by the width or more are poison; `div` rounds, and `rem` is what that leaves, as the
+    # row says; `select` gives the second operand where the first is 1, else the third; `cmp` has
+    # its predicate in `detail`; `cast` extends as the row says, or cuts.
+    add = sub = mul = div = rem = unknown
+    and_ = or_ = xor = shl = shr = unknown
+    min = max = select = cmp = cast = unknown
+
+    # -- made of these ------------------------------------------------------------------------
+
+    def apply(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """affine.apply."""
+        return self._expression(op, op.detail[0], v, known)
+
+    def apply_least(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """affine.min: the smallest result of a map."""
+        return self._extreme(op, LEAST, v, known)
+
+    def apply_largest(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """affine.max: the largest result of a map."""
+        return self._extreme(op, LARGEST, v, known)
+
+    def join(self, op: Typed, v: list[T], known: K, /) -> T | None:
+        """affine.linearize_index."""
+        if op.detail is None:
+            return None
+        scaled = (
+            self._binary(op, PRODUCT, number, self.constant(weight), known)
+            for number, weight in zip(v, op.detail, strict=False)
+        )
+        return reduce(lambda a, b: self._binary(op, SUM, a, b, known), scaled)
+
+    def part(self, op: Typed, part: Part, v: list[T], known: K, /) -> T | None:
+        """One result of affine.delinearize_index."""
+        found = self._binary(op, FLOOR_DIVISION, v[0], self.constant(part.stride), known)
+        if part.modulus is None:
+            return found
+        return self._binary(op, MODULUS, found, self.constant(part.modulus), known)
+
+    def _expression(self, op: Typed, tree: Expression, v: list[T], known: K) -> T | None:
+        if isinstance(tree, int):
+            return self.constant(tree)
+        if isinstance(tree, Place):
+            return v[tree.operand]
+        row, left, right = tree
+        a, b = (self._expression(op, side, v, known) for side in (left, right))
+        return self._binary(op, row, a, b, known)
+
+    def _extreme(self, op: Typed, row: Row, v: list[T], known: K) -> T | None:
+        results = [self._expression(op, tree, v, known) for tree in op.detail]
+        return reduce(lambda a, b: self._binary(op, row, a, b, known), results)
+
+    def _binary(self, op: Typed, row: Row, a: T | None, b: T | None, known: K) -> T | None:
+        if a is None or b is None:
+            return None
+        return self.evaluate(op._replace(row=row, detail=None), [a, b], known)

@@ -1,0 +1,321 @@
+"""From a memref value to the memory behind it: its root, through any chain of views.
+
+    %s = memref.subview %buffer[%i, 0] …      root_of(%s) is the root of %buffer
+    %p = llvm.inttoptr %argument              an address that the function is given
+    llvm.inttoptr (memref.extract_aligned_pointer_as_index %buffer)     root_of(%buffer)
+
+Two roots are distinct memory if they come from different allocations, attributions or
+globals, lie in different memory spaces, or one is a function argument with `llvm.noalias`.
+Everything else may be the same memory: "cannot tell" is never "distinct".
+
+Private memory is a thread's own: what it allocates on its stack (memref.alloca, llvm.alloca), is
+passed by value, or keeps in private attributions and address space 5. Each thread has another one
+under the same name, and no thread reaches that of another unless its address is shown (`is_shown`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, NamedTuple
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    defining_op,
+    integer_attribute,
+)
+from mlir_async_pipe.bindings.type_classes import as_kind, type_text
+from mlir_async_pipe.facts.values.shown_addresses import is_shown
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OF_MEMREF,
+    ADDRESSES_IN,
+    BY_VALUE,
+    INDEPENDENT,
+    NOALIAS,
+    POINTER_OF_ADDRESS,
+    POINTER_OF_DESCRIPTOR,
+    POINTER_STEPS,
+    READONLY,
+    THREAD_ALLOCATION_OPS,
+    binding_number,
+    global_name,
+    in_workgroup_memory,
+    is_dynamic_memory,
+    is_set,
+    taken_member,
+)
+from mlir_async_pipe.vocabulary.operator_table import is_operator
+
+Space = Literal["global", "workgroup", "private"]
+Kind = Literal[
+    "allocation", "attribution", "global", "argument", "binding", "address", "dynamic", "unknown"
+]
+
+
+class Root(NamedTuple):
+    """One piece of memory.
+
+    `kind` says where it comes from, `key` tells roots of that kind apart (the value, or the
+    symbol of a global), `value` is the root memref value itself. `offset` is the byte offset
+    into dynamic shared memory where that is constant, `size` its bytes. `unordered`: no flag of
+    other threads says when it may be touched, since nobody writes it while the kernel runs, or
+    because its author marked it `async_pipe.independent`.
+    """
+
+    kind: Kind
+    key: Any
+    value: Value
+    space: Space
+    noalias: bool = False
+    offset: int | None = None
+    size: int | None = None
+    unordered: bool = False
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, numbering: Any = None) -> str:
+        """`allocation %alloca_0` or `@name`. Naming a value means numbering its function:
+        `numbering` (ir.AsmState) saves doing that again for each."""
+        if self.kind == "global":
+            return f"@{self.key}"
+        if self.kind == "dynamic" and self.offset is None:
+            return "dynamic shared memory"
+        if numbering is None:
+            return f"{self.kind} {self.value.get_name()}"
+        return f"{self.kind} {self.value.get_name(numbering)}"
+
+    @property
+    def identity(self) -> Any:
+        """What tells one buffer from another: windows of dynamic shared memory differ."""
+        return (self.kind, self.key, self.offset, self.size)
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """The address spaces in which others may find this memory: all of them, of a thread's own
+        memory whose address it shows, and those that threads share, of an unknown pointer."""
+        if self.space == "private":
+            shown = self.owned and is_shown(self.value)
+            return frozenset(("global", "workgroup", "private")) if shown else OWN
+        if self.kind == "unknown" and not _names_its_space(self):
+            return frozenset(("global", "workgroup"))
+        return frozenset((self.space,))
+
+    @property
+    def owned(self) -> bool:
+        """Whether every access to this memory goes through `value` (or the symbol)."""
+        return self.kind in ("allocation", "attribution", "global", "dynamic")
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether only its own value names it, and is a memref: what slots can be put into."""
+        return self.owned and as_kind(ir.MemRefType, self.value.type) is not None
+
+
+OWN = frozenset(("private",))
+"""Where memory lies that no other thread reaches."""
+
+
+@remembered
+def root_of(memory: Value) -> Root:
+    """The root of a memref (or pointer) value, followed through views."""
+    offset: int | None = None
+    size: int | None = None
+    current = memory
+    while True:
+        op = defining_op(current)
+        if op is None:
+            return _argument_root(current)
+        if op.name == "memref.view":
+            offset, size = _view_window(op, current)
+        if op.name in VIEW_OPS or op.name in POINTER_STEPS:
+            current = op.operands[0]
+            continue
+        if op.name in ALLOCATION_OPS:
+            independent = is_set(op.attributes, INDEPENDENT)
+            return Root(
+                "allocation", current, current, space_of(current, op), unordered=independent
+            )
+        behind = memref_behind(op) or taken_member(op)
+        if behind is not None:
+            current = behind
+            continue
+        if is_dynamic_memory(op):
+            return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
+        name = global_name(op)
+        if name is not None:
+            independent = is_set(op.attributes, INDEPENDENT)
+            return Root("global", name, current, space_of(current), unordered=independent)
+        number = binding_number(op)
+        if number is not None:
+            return Root("binding", number, current, space_of(current))
+        argument = _address_argument(op)
+        if argument is not None:
+            return Root("address", argument, current, space_of(current))
+        return Root("unknown", current, current, space_of(current))
+
+
+def memref_behind(op: Operation) -> Value | None:
+    """The memref to whose allocation an op makes a pointer, without any arithmetic: from its
+    address as a number, or from the descriptor that a conversion stands for."""
+    if op.name not in ADDRESSES_IN:
+        return None
+    source = defining_op(op.operands[0])
+    while source is not None and _is_cast(source):
+        if str(source.operands[0].type).startswith("memref<"):
+            of_descriptor = op.name == POINTER_OF_DESCRIPTOR and _POINTER.search(
+                str(op.attributes["position"])
+            )
+            return source.operands[0] if of_descriptor else None
+        source = defining_op(source.operands[0])
+    if source is None or source.name != ADDRESS_OF_MEMREF:
+        return None
+    return source.operands[0] if op.name == POINTER_OF_ADDRESS else None
+
+
+def _is_cast(op: Operation) -> bool:
+    return len(op.operands) == 1 and (op.name in CAST_OPS or is_operator(op.name, "cast"))
+
+
+# Of a memref's descriptor fields 0 and 1 are pointers to its allocation.
+_POINTER = re.compile(r": [01]>")
+
+# Memory that a kernel is given; no two are known to be apart, unless one is marked so.
+GIVEN = ("argument", "binding", "address")
+
+
+def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bool:
+    """Whether two roots may be (parts of) the same memory; True when that is not known.
+
+    `assume_noalias_arguments`: what a kernel is given, arguments, bindings and addresses, is all
+    apart."""
+    if a.kind == b.kind and a.key == b.key:
+        return not _disjoint_windows(a, b)
+    if a.space != b.space and all(r.kind != "unknown" or _names_its_space(r) for r in (a, b)):
+        return False
+    if a.owned and b.owned:
+        return False
+    for one, other in ((a, b), (b, a)):
+        if one.kind in GIVEN and other.kind != "unknown":
+            if one.noalias or assume_noalias_arguments:
+                return False
+            # Memory that this function allocates is new: no argument can point to it. A caller
+            # may hand over the dynamic memory that both name.
+            if other.kind in ("allocation", "attribution"):
+                return False
+    return True
+
+
+def threads_may_meet(a: Root, b: Root) -> bool:
+    """Whether one thread may reach through `b` what another one reaches through `a`, where both may
+    be one memory: not a thread's own, unless that is shown and the other name is not its own."""
+    return not (a.space == b.space == "private") and OWN not in (a.spaces, b.spaces)
+
+
+def _names_its_space(root: Root) -> bool:
+    """Whether the type says where the memory is; without a space it may be anywhere."""
+    memref = as_kind(ir.MemRefType, root.value.type)
+    if memref is not None:
+        return memref.memory_space is not None
+    return type_text(root.value.type).startswith("!llvm.ptr<")
+
+
+def space_of(memory: Value, allocation: Any = None) -> Space:
+    """The memory space of a memref value; an alloca without a space is private."""
+    found = space_of_type(memory.type)
+    if found == "global" and allocation is not None and allocation.name in THREAD_ALLOCATION_OPS:
+        memref = as_kind(ir.MemRefType, memory.type)
+        return "private" if memref is None or memref.memory_space is None else "global"
+    return found
+
+
+@remembered
+def space_of_type(kind: Any) -> Space:
+    """The memory space that a memref or pointer type names; "global" where it names none."""
+    memref = as_kind(ir.MemRefType, kind)
+    if in_workgroup_memory(kind):
+        return "workgroup"
+    if memref is None:
+        return "private" if type_text(kind) == "!llvm.ptr<5>" else "global"
+    space = memref.memory_space
+    text = str(space) if space is not None else ""
+    if "private" in text or text.startswith("5"):
+        return "private"
+    return "global"
+
+
+def _argument_root(argument: Value) -> Root:
+    block = ir.BlockArgument(argument).owner
+    function = block.owner.operation
+    if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
+        return Root("unknown", argument, argument, space_of(argument))
+    number = ir.BlockArgument(argument).arg_number
+    inputs = _input_count(function) if function.name == "gpu.func" else number + 1
+    if number >= inputs:
+        marks = _marks(function, "workgroup_attrib_attrs", number - inputs)
+        of_block = number - inputs < (integer_attribute(function, "workgroup_attributions") or 0)
+        return Root(
+            *("attribution", argument, argument, "workgroup" if of_block else "private"),
+            unordered=INDEPENDENT in marks,
+        )
+    marks = _marks(function, "arg_attrs", number)
+    if BY_VALUE in marks:
+        return Root("attribution", argument, argument, "private")
+    return Root(
+        *("argument", argument, argument, space_of(argument)),
+        noalias=NOALIAS in marks,
+        # LLVM loads such memory through caches that other threads' stores do not reach.
+        unordered=INDEPENDENT in marks or {NOALIAS, READONLY} <= marks,
+    )
+
+
+def _address_argument(op: Operation | None) -> Value | None:
+    """The function argument that an op takes a pointer out of: a number, or a field of a struct.
+    The fields of one struct may be one memory, as the two pointers of a memref's descriptor are."""
+    while op is not None and op.name in ADDRESSES_IN:
+        source = op.operands[0]
+        op = defining_op(source)
+        if op is None:
+            return source if _argument_root(source).kind == "argument" else None
+    return None
+
+
+@remembered
+def _input_count(function: Any) -> int:
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return len(kind.inputs)
+
+
+def _marks(function: Any, kind: str, number: int) -> set[str]:
+    """The attributes of an argument, or of an attribution, of those that are asked for here."""
+    if kind not in function.attributes:
+        return set()
+    attributes = ir.ArrayAttr(function.attributes[kind])
+    if number >= len(attributes):
+        return set()
+    given = ir.DictAttr(attributes[number])
+    return {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if is_set(given, name)}
+
+
+def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:
+    """Byte offset and size of a memref.view, None where they are not constant."""
+    from mlir_async_pipe.bindings.raw_ops import constant_value
+
+    try:
+        return constant_value(view.operands[1]), span_bytes(result.type)
+    except UnknownLayoutError:
+        return constant_value(view.operands[1]), None
+
+
+def _disjoint_windows(a: Root, b: Root) -> bool:
+    if a.kind != "dynamic" or a.offset is None or b.offset is None:
+        return False
+    first, second = (a, b) if a.offset <= b.offset else (b, a)
+    assert first.offset is not None and second.offset is not None
+    return first.size is not None and first.offset + first.size <= second.offset

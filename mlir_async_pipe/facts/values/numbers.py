@@ -1,0 +1,166 @@
+"""Integer values as NumPy numbers: the exact answer where all leaves are enumerated.
+
+%row = arith.divui %tid, %c4        [0, 0, 0, 0, 1, …] for %tid = [0, 1, 2, 3, 4, …]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, integer_constant, memoised
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row, Sign
+
+Array = np.ndarray
+
+
+def evaluate(
+    value: Value, leaves: Mapping[Value, Array], leaf: Callable[[Value], Array | None]
+) -> Array | None:
+    """The value as int64 numbers, one for each point of an enumeration.
+
+    `leaves` gives numbers for inner induction variables, `leaf` for other values that are not
+    computed (thread ids). None where something else is met: cannot tell.
+    """
+    return evaluate_more(value, dict(leaves), leaf)
+
+
+def evaluate_more(
+    value: Value, known: dict[Value, Array | None], leaf: Callable[[Value], Array | None]
+) -> Array | None:
+    """The same where `known` has the leaves' numbers, and gets those of all values on the way."""
+
+    def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
+        constant = integer_constant(current)
+        if constant is not None:
+            return np.asarray(constant, dtype=np.int64)
+        op = defining_op(current)
+        if op is None or op.name not in OPERATORS:
+            return leaf(current)
+        numbers = [number for operand in op.operands if (number := get(operand)) is not None]
+        one = typed(op)
+        if not one.scalar or len(numbers) < len(op.operands):
+            return None
+        return NUMBERS.result(current, one, numbers, None)
+
+    result: Array | None = memoised(value, known, step)
+    return result
+
+
+class Numbers(Domain[Array, None]):
+    """Numbers, modulo 2^bits after each op."""
+
+    def constant(self, number: int) -> Array:
+        """One number for all points."""
+        return np.asarray(number, dtype=np.int64)
+
+    def evaluate(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """The result of an op modulo 2^bits, as a signed number of its type."""
+        made = None if op.bits > INDEX_BITS else super().evaluate(op, v, known)
+        if made is None:
+            return None
+        made = np.asarray(made).astype(np.int64)
+        if op.bits == 1:
+            return made & 1
+        unused = INDEX_BITS - op.bits
+        return np.asarray(np.right_shift(np.left_shift(made, unused), unused))
+
+    def add(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] + v[1])
+
+    def sub(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] - v[1])
+
+    def mul(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] * v[1])
+
+    def div(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A quotient; by 0 it is not defined."""
+        a, b = (_read(op, number) for number in v)
+        return _ROUNDED[op.row.rounding](a, b) if np.all(b) else None
+
+    def rem(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """What the quotient leaves."""
+        a, b = (_read(op, number) for number in v)
+        # fmod has the sign of the dividend, mod that of the divisor.
+        function = np.mod if op.row.rounding == "down" else np.fmod
+        return function(a, b) if np.all(b) else None
+
+    def and_(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] & v[1])
+
+    def or_(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] | v[1])
+
+    def xor(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.asarray(v[0] ^ v[1])
+
+    def shl(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A shift below the width."""
+        return np.left_shift(*v) if _is_shift(op, v[1]) else None
+
+    def shr(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """A shift below the width."""
+        if not _is_shift(op, v[1]):
+            return None
+        number = _read(op, v[0])
+        return np.right_shift(number, v[1].astype(number.dtype))
+
+    def min(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.minimum(*(_read(op, number) for number in v))
+
+    def max(self, op: Typed, v: list[Array], known: None) -> Array:
+        return np.maximum(*(_read(op, number) for number in v))
+
+    def select(self, op: Typed, v: list[Array], known: None) -> Array:
+        """One of two for each point."""
+        return np.where(v[0] != 0, v[1], v[2])
+
+    def cmp(self, op: Typed, v: list[Array], known: None) -> Array | None:
+        """0 or 1 for each point."""
+        if op.detail is None:
+            return None
+        sign: Sign = "u" if op.detail[0] == "u" else "s"
+        a, b = (_read(op._replace(row=Row("cmp", sign)), number) for number in v)
+        return np.asarray(_COMPARED[op.detail[-2:]](a, b))
+
+    def cast(self, op: Typed, v: list[Array], known: None) -> Array:
+        """Extended by the sign that is read."""
+        return _read(op, v[0])
+
+
+NUMBERS = Numbers()
+
+
+def _read(op: Typed, number: Array) -> Array:
+    """What an op reads, by its sign: without one as uint64."""
+    if op.row.sign == "u":
+        return np.asarray(number).astype(np.uint64) & np.uint64((1 << op.given) - 1)
+    return -number if op.given == 1 and op.row.sign == "s" else np.asarray(number)
+
+
+def _is_shift(op: Typed, by: Array) -> bool:
+    return bool(np.all((by >= 0) & (by < op.given)))
+
+
+def _to_zero(a: Array, b: Array) -> Array:
+    return np.asarray((a - np.fmod(a, b)) // b)
+
+
+_ROUNDED: dict[str, Callable[[Array, Array], Array]] = {
+    "down": np.floor_divide,
+    "up": lambda a, b: np.floor_divide(a, b) + (np.mod(a, b) != 0).astype(a.dtype),
+    "zero": _to_zero,
+}
+_COMPARED: dict[str, Callable[[Array, Array], Any]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}

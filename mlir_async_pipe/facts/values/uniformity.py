@@ -1,0 +1,189 @@
+"""Whether a value is the same in every thread of a block.
+
+    %row = arith.divui %tid, %c4        differs: it comes from a thread id
+    %slot = iter_args of an scf.for     same, if its start and its next value are
+
+A value is the same in all threads if nothing that can reach it differs: its operands, the
+starts and next values of loop-carried values, and the conditions that choose between them.
+Loads count as different, since other threads may have written in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    is_block_argument,
+    is_function,
+    is_kernel,
+    terminator,
+)
+from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.flow.ways import first_taken
+from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
+from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id
+from mlir_async_pipe.vocabulary.pure_ops import agreement, is_pure_name
+
+
+class Uniformity:
+    """Answers for the values of one module; remembers what it found the same."""
+
+    def __init__(self) -> None:
+        self._same: set[Value] = set()
+
+    def difference(self, value: Value) -> Operation | None:
+        """What makes `value` differ between threads (an op, or the op that holds a block
+        argument); None if it is the same in all of them.
+        """
+        return next(self._differences(value), None)
+
+    def _differences(self, value: Value) -> Iterator[Operation]:
+        """All that makes it differ."""
+        seen: set[Value] = set()
+        pending, same = [value], True
+        while pending:
+            current = pending.pop()
+            if current in seen or current in self._same:
+                continue
+            seen.add(current)
+            reached, different = sources(current)
+            if different is not None:
+                same = False
+                yield different
+            pending.extend(reached)
+        if same:
+            self._same |= seen
+
+    def divergent_control(self, op: Operation) -> Operation | None:
+        """The op that lets only some threads reach `op`; None if all reach it together.
+
+        A function that is no kernel may be called by some threads only, but then its caller
+        holds the branch, and calls are not followed.
+        """
+        for above in ancestors(op):
+            row = REGION_ROWS.get(above.name)
+            jump = next(filter(None, map(self._divergent_jump, above.regions)), None)
+            if jump is not None or is_function(above) or (row and row.flow == "isolated"):
+                return jump
+            # Of an op without a row nothing is known: its regions may run in any thread.
+            if row is None or row.flow == "parallel":
+                return above
+            if any(self.difference(value) is not None for value in conditions(above)):
+                return above
+        return None
+
+    def control_by_thread_id(self, op: Operation) -> Operation | None:
+        """`op` or what stands around it, if a thread id surely decides whether or how often its
+        regions run. What comes from loads, calls and arguments may be the same in all threads."""
+        for above in (op, *ancestors(op)):
+            if is_function(above):
+                return None
+            begins = [self.difference(value) for value in conditions(above)]
+            if any(begin is not None and _is_thread_id(begin) for begin in begins):
+                return above
+        return None
+
+    def differs_by_thread(self, value: Value) -> bool:
+        """Whether a thread id has a part in the value, whatever else may differ in it."""
+        return any(map(_is_thread_id, self._differences(value)))
+
+    def _divergent_jump(self, region: Any) -> Operation | None:
+        """A branch of a region on a value that differs, or one that nobody knows; every one
+        may lead around its ops."""
+        for last in _jumps(region):
+            if last.name not in BRANCH_ROWS or self.difference(last.operands[0]) is not None:
+                return last
+        return None
+
+
+def _is_thread_id(origin: Operation) -> bool:
+    known = [launch_id(result) for result in origin.results]
+    # The block arguments of a gpu.launch begin at the launch itself.
+    return (
+        origin.name == "gpu.launch"
+        or (is_pure_name(origin.name) and agreement(origin.name) == "differs")
+        or any(k is not None and k.differs for k in known)
+    )
+
+
+def conditions(op: Operation) -> list[Value]:
+    """The values that decide whether, and how often, the regions of `op` run."""
+    row = REGION_ROWS.get(op.name)
+    if row is None or row.flow in ("once", "isolated"):
+        return []
+    operands = list(op.operands)
+    if row.flow == "branch":
+        return operands if row.condition is None else [operands[row.condition]]
+    if row.flow == "while":
+        return [terminator(op.regions[0].blocks[0]).operands[0]]
+    return operands[: row.entry(op).start] if row.flow == "for" else operands
+
+
+def is_made_of_operands(name: str) -> bool:
+    """Whether what pure ops without regions called `name` make is the same in all threads if all
+    operands are: `sources` of it are the operands."""
+    return agreement(name) == "operands" and name != "memref.dim" and not is_id(name)
+
+
+def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    """The values that `value` is made of; and where it begins, if that may differ between
+    threads: an id, a load, a call, an op that is not known, a function (its argument)."""
+    known = launch_id(value)
+    if known is not None and not known.differs:
+        return (), None
+    if is_block_argument(value):
+        return _argument_sources(value)
+    op = defining_op(value)
+    assert op is not None
+    if known is not None:
+        return (), op
+    threads = agreement(op.name)
+    if threads != "operands":
+        return (), None if threads == "same" else op
+    if op.name == "memref.dim":
+        return (op.operands[1],), None
+    if len(op.regions) > 0:
+        return _handed_on(value, op)
+    return (op.operands, None) if is_pure(op) else ((), op)
+
+
+def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
+    argument = ir.BlockArgument(value)
+    block = argument.owner
+    op = block.owner.operation
+    if op.name in FUNCTION_OPS and block == op.regions[0].blocks[0]:
+        return ((), None) if is_kernel(op) else ((), op)
+    row = REGION_ROWS.get(op.name)
+    if row is not None and row.flow == "for" and argument.arg_number < first_taken(op, row, block):
+        return conditions(op), None
+    return _handed_on(value, op)
+
+
+def _handed_on(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
+    """What `op`, or the branches in its regions, may hand on as `value`, and all that decides
+    which of it; each branch of a region may."""
+    found = origins(value)
+    if not found.complete:
+        return (), op
+    deciding = conditions(op)
+    for jump in chain.from_iterable(map(_jumps, op.regions)):
+        if jump.name not in BRANCH_ROWS:
+            return (), jump
+        deciding.append(jump.operands[0])
+    return [*found.values, *deciding], None
+
+
+def _jumps(region: Any) -> list[Operation]:
+    """The ends of the blocks of a region that may go more than one way."""
+    blocks = list(region.blocks)
+    ends = [terminator(block) for block in blocks] if len(blocks) > 1 else []
+    return [end for end in ends if len(end.successors) > 1]

@@ -1,0 +1,165 @@
+"""The dependences of a loop through memory, with their smallest iteration distance.
+
+A dependence a -> b at distance d says: b in iteration k + d touches what a touched in
+iteration k, one of them writes, and b comes later in the original execution. Only the
+smallest d matters for legality: T(a, k) < T(b, k + d) holds for all larger ones with it.
+
+Other threads see more than one element at a time: what an op orders for them (`order_of`) keeps its
+place among accesses of other memory, too.
+
+    spin until load acquire %flag      order, 0: the copy of its iteration comes after it
+    copy %A[%i]                        order, 1: the spin of the next iteration is not crossed
+    store %x; store release %flag      order, 0
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from mlir_async_pipe.facts.values.memory_roots import may_alias
+from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
+from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED, keeps_order
+
+Kind = Literal["flow", "anti", "output", "order"]
+
+
+class Dependence(NamedTuple):
+    """`target` in iteration k + distance depends on `source` in iteration k.
+
+    `proven` is False where independence could not be shown and the smallest distance was
+    assumed.
+    """
+
+    source: Region
+    target: Region
+    distance: int
+    kind: Kind
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Assertions:
+    """What the user vouches for."""
+
+    independent: bool = False
+    noalias_arguments: bool = False
+
+
+def memory_dependences(
+    regions: list[Region], private: frozenset[Any], index: LoopIndex, assertions: Assertions
+) -> list[Dependence]:
+    """All dependences between accesses of the body.
+
+    `private` holds the keys of roots that get a version an iteration: through them nothing
+    flows from one iteration to another, so only distance 0 counts there.
+    """
+    found: list[Dependence] = []
+    for group in _aliasing_groups(regions, assertions):
+        for a in group:
+            for b in group:
+                if a.writes or b.writes:
+                    dependence = _between(a, b, private, index, assertions)
+                    if dependence is not None:
+                        found.append(dependence)
+    return found + _order_dependences(regions)
+
+
+def _order_dependences(regions: list[Region]) -> list[Dependence]:
+    """Nothing moves above an acquire or below a release, and strong accesses stay in order."""
+    ordering = [r for r in regions if r.order != UNORDERED]
+    pairs = [(a, b) for a in ordering for b in regions]
+    pairs += [(a, b) for b in ordering for a in regions if a.order == UNORDERED]
+    return [
+        Dependence(a, b, first_distance(a, b), "order", True)
+        for a, b in pairs
+        if a.op != b.op and are_ordered(a, b)
+    ]
+
+
+def are_ordered(a: Region, b: Region) -> bool:
+    """Whether `b`, which comes after `a`, must do so for other threads whatever memory both touch."""
+    return not (_is_own(a) or _is_own(b)) and keeps_order(a.order, b.order)
+
+
+def _is_own(region: Region) -> bool:
+    """Whether no other thread writes that memory while the kernel runs, or the author says so."""
+    root = region.root
+    own = root is not None and (root.space == "private" or root.unordered)
+    return own and region.order == UNORDERED
+
+
+def first_distance(a: Region, b: Region) -> int:
+    """The iterations between an access and the next one that comes later."""
+    return 0 if a.position < b.position and a.top != b.top else 1
+
+
+def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list[Region]]:
+    """Accesses sorted into groups that may touch common memory; most loops have one a root."""
+    by_root: dict[Any, list[Region]] = defaultdict(list)
+    for region in (r for r in regions if not r.is_fence):
+        by_root[None if region.root is None else region.root.identity].append(region)
+    keys = list(by_root)
+    leader = {key: key for key in keys}
+
+    def find(key: Any) -> Any:
+        while leader[key] != key:
+            key = leader[key]
+        return key
+
+    for i, first in enumerate(keys):
+        for second in keys[i + 1 :]:
+            a, b = by_root[first][0].root, by_root[second][0].root
+            if (
+                a is None
+                or b is None
+                or may_alias(a, b, assume_noalias_arguments=assertions.noalias_arguments)
+            ):
+                leader[find(second)] = find(first)
+    groups: dict[Any, list[Region]] = defaultdict(list)
+    for key in keys:
+        groups[find(key)].extend(by_root[key])
+    return [
+        sorted(group, key=lambda region: region.position)
+        for group in groups.values()
+        if any(region.writes for region in group)
+    ]
+
+
+def _between(
+    a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
+) -> Dependence | None:
+    least = first_distance(a, b)
+    if a.root is not None and a.root.identity in private:
+        if least == 1:
+            return None
+        distances = index.distances(a, b, same_thread=_per_thread(a, b))
+        if distances is None or distances.smallest(0) != 0:
+            return None
+        return Dependence(a, b, 0, _kind(a, b), distances.proven)
+    distances = index.distances(
+        a,
+        b,
+        same_thread=_per_thread(a, b),
+        assume_noalias_arguments=assertions.noalias_arguments,
+    )
+    if distances is None:
+        return None
+    smallest = distances.smallest(least)
+    if smallest is None:
+        return None
+    if smallest > 0 and not distances.proven and assertions.independent:
+        return None
+    return Dependence(a, b, smallest, _kind(a, b), distances.proven)
+
+
+def _per_thread(a: Region, b: Region) -> bool:
+    return all(r.root is not None and r.root.space == "private" for r in (a, b))
+
+
+def _kind(a: Region, b: Region) -> Kind:
+    if a.writes and b.writes:
+        return "output"
+    return "flow" if a.writes else "anti"

@@ -1,0 +1,246 @@
+"""Whether a buffer may have a version of its own for each iteration.
+
+It may if every location that iteration k reads was written in iteration k before, over the
+union of the block's threads: then no value flows from one iteration to the next through
+the buffer, and iterations can use different copies of it.
+
+Three answers that count as proof, tried in this order: the author's `async_pipe.private` on
+the allocation; each read has the very subscripts of an earlier write that happens whenever
+the read does (then its own thread wrote it, whatever the subscripts are); enumeration of
+threads and inner loops, where what is written in one around both is the same in each of its iterations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import remembered
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    parent,
+    source_op,
+)
+from mlir_async_pipe.facts.loops.annotations import PRIVATE
+from mlir_async_pipe.facts.values.memory_roots import Root
+from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
+from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.pipeliner.dependence.open_blocks import holds_in_any_block, ids_of
+from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.same_each_time import SameEachTime
+from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.memory_names import declaration_of, is_set
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """The read for which no proof was found; `open_block`: the size of the block, which is not
+    known, decides what its threads read and write together."""
+
+    read: Region
+    open_block: bool = False
+
+
+def unproven_read(
+    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+) -> Unproven | None:
+    """None if the buffer is privatisable, else the first read that is not shown covered.
+
+    `regions` are all accesses of the loop body to this root, in textual order;
+    `written_elsewhere` says that code outside the loop writes it too.
+    """
+    if declared_private(root):
+        return None
+    return uncovered_read(root, regions, block, written_elsewhere=written_elsewhere)
+
+
+def uncovered_read(
+    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+) -> Unproven | None:
+    """The same of any ops that run in textual order, whatever the allocation declares."""
+    # A flag, or a counter: other threads read and write it when they like.
+    for region in regions:
+        if region.order.strong:
+            return Unproven(region)
+    for read in (r for r in regions if not r.writes):
+        earlier = [w for w in regions if w.writes and w.position < read.position]
+        if _written_by_its_reader(read, earlier):
+            continue
+        certain = [w for w in earlier if _is_over(w, read)]
+        later = [w for w in regions if w.writes]
+        if not _covered(read, certain, later, block, written_elsewhere):
+            touching = [read, *(w for w in later if w.base == read.base)]
+            ids = ids_of(touching)
+            return Unproven(read, block is None and any(known.differs for known in ids))
+    return None
+
+
+def covered_by(read: Region, writes: list[Region], block: Size | None) -> bool:
+    """Whether `writes`, which stand before `read` in one iteration, surely fill all that
+    it reads. `block` is the number of threads in x, y, z, if that is known."""
+    certain = [write for write in writes if _is_over(write, read)]
+    return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)
+
+
+def _written_by_its_reader(read: Region, writes: list[Region]) -> bool:
+    return any(subscripts_equal(w, read) and _happens_with(w, read) for w in writes)
+
+
+def _happens_with(write: Region, read: Region) -> bool:
+    """Whether the write happens in every iteration in which the read does: each `scf.if`
+    around it, with the same condition, stands around the read too."""
+    if not write.conditional:
+        return True
+    guards = _guards(write)
+    if guards is None or write.access is None or not write.access.certain:
+        return False
+    return guards <= (_guards(read) or set())
+
+
+def _is_over(write: Region, read: Region) -> bool:
+    """Whether all that a write touches is written when a read that follows it happens: what a loop around
+    both writes of it in later iterations is not."""
+    if not _happens_for_all(write, read):
+        return False
+    if write.top != read.top:
+        return True
+    around = set(ancestors(write.op))
+    inside = takewhile(lambda op: op != parent(read.top), ancestors(read.op))
+    return all(
+        _same_each_time((write, op)) for op in inside if op in around and op.name == "scf.for"
+    )
+
+
+# Each write is compared with every read that may see it.
+@remembered
+def _same_each_time(asked: tuple[Region, Operation]) -> bool:
+    write, loop = asked
+    if write.access is None:
+        return False
+    where = [*write.access.indices, write.access.memory]
+    return SameEachTime(loop).what_changes(where) is None
+
+
+def _happens_for_all(write: Region, read: Region) -> bool:
+    """Whether every thread writes in each iteration in which one reads: no condition, or those of
+    the read, on which all threads agree."""
+    if not write.conditional:
+        return True
+    if not _happens_with(write, read):
+        return False
+    uniformity = Uniformity()
+    guards = _guards(write) or set()
+    return all(uniformity.difference(condition) is None for condition, _ in guards)
+
+
+def _guards(region: Region) -> set[tuple[Value, int]] | None:
+    """The conditions of the `scf.if` between an access and the loop body, each with the
+    number of the branch; None if something else may skip the access."""
+    found: set[tuple[Value, int]] = set()
+    current = region.op
+    while True:
+        above = parent(current)
+        if above is None or current == region.top:
+            return found
+        if above.name == "scf.if":
+            branch = next(n for n, r in enumerate(above.regions) if current.block in list(r.blocks))
+            found.add((above.operands[0], branch))
+        elif above.name != "scf.execute_region":
+            return None
+        current = above
+
+
+def _covered(
+    read: Region,
+    writes: list[Region],
+    every_write: list[Region],
+    block: Size | None,
+    written_elsewhere: bool,
+) -> bool:
+    shape = static_shape(read.base, read) if read.subscripts is not None else None
+    if shape is None:
+        return False
+
+    def fills_all(size: Size) -> bool:
+        missing = _missing(read, writes, shape, size)
+        if missing is not None and missing.any() and not written_elsewhere:
+            # What nobody ever writes has no value to lose.
+            missing = _written(missing, read.base, every_write, shape, size)
+        return missing is not None and not missing.any()
+
+    others = [] if written_elsewhere else every_write
+    return holds_in_any_block([read, *writes, *others], block, fills_all)
+
+
+def _missing(
+    read: Region, writes: list[Region], shape: tuple[int, ...], block: Size
+) -> np.ndarray | None:
+    """The elements that are read but not covered by `writes`, None if not computable."""
+    needed = footprint(read, shape, block)
+    if needed is None:
+        return None
+    # What stands right before a read is likely to fill it.
+    for write in reversed(writes):
+        if not needed.any():
+            break
+        covered = footprint(write, shape, block) if write.base == read.base else None
+        if covered is not None:
+            needed = needed & ~covered
+    return needed
+
+
+def _written(
+    missing: np.ndarray,
+    base: object,
+    writes: list[Region],
+    shape: tuple[int, ...],
+    block: Size,
+) -> np.ndarray | None:
+    """The part of `missing` that some write of the loop touches, None if not computable: a write
+    through another view has other coordinates."""
+    touched = np.zeros(shape, dtype=bool)
+    for write in writes:
+        covered = footprint(write, shape, block) if write.base == base else None
+        if covered is None:
+            return None
+        touched |= covered
+    return missing & touched
+
+
+def declared_private(root: Root) -> bool:
+    """Whether the allocation carries `async_pipe.private`."""
+    op = _allocation_op(root)
+    if op is not None:
+        return is_set(op.attributes, PRIVATE)
+    if root.kind != "attribution":
+        return False
+    function = source_op(root.value)
+    name = "workgroup_attrib_attrs"
+    if name not in function.attributes:
+        return False
+    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    number = ir.BlockArgument(root.value).arg_number - inputs
+    attributes = list(ir.ArrayAttr(function.attributes[name]))
+    return number < len(attributes) and is_set(ir.DictAttr(attributes[number]), PRIVATE)
+
+
+def _allocation_op(root: Root) -> Operation | None:
+    if root.kind == "allocation":
+        return defining_op(root.value)
+    if root.kind == "global":
+        return find_global(root)
+    return None
+
+
+def find_global(root: Root) -> Operation | None:
+    """The memref.global behind a root of kind "global"."""
+    get = defining_op(root.value)
+    assert get is not None
+    return declaration_of(get)

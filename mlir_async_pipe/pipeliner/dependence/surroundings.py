@@ -1,0 +1,305 @@
+"""What stands around the loops of a module, indexed once for all of them.
+
+Each loop asks who touches its memory outside of it, what orders that, and how large its
+launch is. Walking the function, or all accesses of a buffer, for each loop would make a module
+of n loops cost n squared: here every function is walked once, and places are found by bisection.
+Valid as long as nothing is edited, that is for the planning of one round.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    enclosing,
+    outermost,
+    walk,
+)
+from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.chips.target import Chip
+from mlir_async_pipe.facts.values.memory_roots import Root, Space, may_alias, root_of
+from mlir_async_pipe.facts.values.root_bytes import static_bytes
+from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
+from mlir_async_pipe.vocabulary import ROWS, accesses, order_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_size import (
+    Launches,
+    Size,
+    enclosing_launch_size,
+    launched_sizes,
+    usual_lanes,
+)
+from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
+
+
+class Touch(NamedTuple):
+    """One access of a function: its place in textual order, its op, and what it does."""
+
+    place: int
+    op: Operation
+    reads: bool
+    writes: bool
+
+
+@dataclass
+class _Touches:
+    """The accesses of one root in textual order, the places of all, and of those that write."""
+
+    all: list[Touch] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
+    space: Space = "global"
+    _exposed: dict[Any, _Touches] = field(default_factory=dict)
+
+    def add(self, touch: Touch) -> None:
+        """One more, after those so far."""
+        self.all.append(touch)
+        self.places.append(touch.place)
+        if touch.writes:
+            self.writes.append(touch.place)
+
+    def outside(self, start: int, end: int) -> tuple[list[Touch], list[Touch]]:
+        """Those before the place `start`, and those from `end` on."""
+        before, after = bisect_left(self.places, start), bisect_left(self.places, end)
+        return self.all[:before], self.all[after:]
+
+    def exposed(self, block: Any, sees_own: Callable[[Operation], bool]) -> _Touches:
+        """The reads but those that see only what their own block wrote; asked once for each
+        size of `block`, which the proof goes by."""
+        if block not in self._exposed:
+            found = self._exposed[block] = _Touches()
+            for touch in self.all:
+                if touch.reads and not sees_own(touch.op):
+                    found.add(touch)
+        return self._exposed[block]
+
+    def any_between(self, start: int, end: int, *, writing: bool) -> bool:
+        """Whether one stands at a place from `start` on before `end`; `writing`: that writes."""
+        places = self.writes if writing else self.places
+        return bisect_left(places, start) < bisect_left(places, end)
+
+    def any_outside(self, start: int, end: int, size: int, *, writing: bool) -> bool:
+        """Whether one stands before the place `start`, or from `end` on before `size`."""
+        return self.any_between(0, start, writing=writing) or self.any_between(
+            end, size, writing=writing
+        )
+
+
+@dataclass
+class _Function:
+    """The accesses of one function by root, where its loops begin, and its barriers.
+
+    `reachable` are the roots that others may point into: all but what the function allocates;
+    `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
+    `in_front` has the loop before one, by its place, where only pure ops stand between.
+    `barriers` are the places of barriers, by the block that they stand in, `orders` those of other
+    ops that order memory for other threads; `calls` all calls;
+    `size` counts all ops, `lanes` are those of a wave where no chip is given.
+    """
+
+    touches: dict[Any, _Touches] = field(default_factory=lambda: defaultdict(_Touches))
+    reachable: dict[Any, Root] = field(default_factory=dict)
+    workgroup: dict[Any, int] = field(default_factory=dict)
+    workgroup_bytes: int = 0
+    loops: dict[Operation, int] = field(default_factory=dict)
+    in_front: dict[int, Operation] = field(default_factory=dict)
+    barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    orders: list[int] = field(default_factory=list)
+    calls: list[Operation] = field(default_factory=list)
+    size: int = 0
+    lanes: int = 0
+
+
+class Surroundings:
+    """The functions and launches of a module, each read when first asked for.
+
+    `chip` is where they are going, None where that is not decided."""
+
+    def __init__(self, chip: Chip | None = None) -> None:
+        self._chip = chip
+        self._functions: dict[Operation, _Function] = {}
+        self._spans: dict[Operation, tuple[_Function, int, int]] = {}
+        self._sizes: dict[Operation, Size | None] = {}
+        self._launches: Launches | None = None
+
+    def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
+        """The accesses of one root in the loop's function, before and after the loop."""
+        found, start, end = self._span(loop)
+        return found.touches.get(identity, _Touches()).outside(start, end)
+
+    def writes_outside(self, loop: Operation, identity: Any) -> bool:
+        """Whether something in the loop's function but outside of the loop writes the root."""
+        found, start, end = self._span(loop)
+        touches = found.touches.get(identity, _Touches())
+        return touches.any_outside(start, end, found.size, writing=True)
+
+    def readers_outside(
+        self,
+        loop: Operation,
+        root: Root,
+        block: Any,
+        sees_own: Callable[[Operation], bool],
+        sees_nothing: Callable[[Operation], bool],
+    ) -> list[Operation]:
+        """The ops outside of the loop that may see what it writes to the memory of `root`.
+
+        Of those that name it the ones that neither `sees_own`, which see in launches of `block`
+        threads nothing but what their own block wrote, nor `sees_nothing` of this loop. All that may
+        read it without naming it: through a value that may be another buffer too, or in a function
+        that they call."""
+        found, start, end = self._span(loop)
+        unnamed = [
+            touch.op
+            for identity, other in found.reachable.items()
+            if identity != root.identity and may_alias(root, other)
+            for side in found.touches[identity].outside(start, end)
+            for touch in side
+            if touch.reads
+        ]
+        callers = found.calls if root.kind in ("global", "dynamic") else []
+        touches = found.touches.get(root.identity, _Touches())
+        if not touches.any_outside(start, end, found.size, writing=False):
+            return unnamed + callers
+        exposed = touches.exposed(block, sees_own)
+        reads = [touch.op for side in exposed.outside(start, end) for touch in side]
+        return [op for op in reads if not sees_nothing(op)] + unnamed + callers
+
+    def conflicts_outside(
+        self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
+    ) -> tuple[set[Space], set[Space]]:
+        """The spaces of what may meet an access to `root` before and after the loop, with no
+        barrier of the loop's own block in between. Of two reads neither meets the other."""
+        found, last, start, end, first = self._stretches(loop)
+        roots = {root.identity: root}
+        for identity, other in found.reachable.items():
+            if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
+                roots[identity] = other
+        near = [(found.touches.get(identity, _Touches()), r) for identity, r in roots.items()]
+        return (
+            {r.space for t, r in near if t.any_between(last, start, writing=not writes)},
+            {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
+        )
+
+    def spaces_outside(self, loop: Operation) -> tuple[set[Space], set[Space]]:
+        """The spaces of all that is touched before and after the loop, up to the next barrier."""
+        found, last, start, end, first = self._stretches(loop)
+        near = [(t, t.space) for t in found.touches.values()]
+        return (
+            {space for t, space in near if t.any_between(last, start, writing=False)},
+            {space for t, space in near if t.any_between(end, first, writing=False)},
+        )
+
+    def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
+        """Whether an op before and after the loop, up to the next barrier, orders memory for other
+        threads."""
+        found, last, start, end, first = self._stretches(loop)
+        places = found.orders
+        return (
+            bisect_left(places, last) < bisect_left(places, start),
+            bisect_left(places, end) < bisect_left(places, first),
+        )
+
+    def _stretches(self, loop: Operation) -> tuple[_Function, int, int, int, int]:
+        """The loop's function, the place after the last barrier of its block before it, its own, that of what
+        follows it, and the next barrier's."""
+        found, start, end = self._span(loop)
+        beside = found.barriers.get(loop.block, [])
+        number, following = bisect_left(beside, start), bisect_left(beside, end)
+        last = beside[number - 1] + 1 if number else 0
+        first = beside[following] if following < len(beside) else found.size
+        return found, last, start, end, first
+
+    def workgroup_bytes_beside(self, loop: Operation, planned: Iterable[Any]) -> int:
+        """The bytes of workgroup memory that the loop's function touches, without the roots
+        `planned` (by identity); what has no static size counts as nothing."""
+        found, _, _ = self._span(loop)
+        return found.workgroup_bytes - sum(found.workgroup.get(each, 0) for each in planned)
+
+    def loop_in_front(self, loop: Operation) -> Operation | None:
+        """The scf.for with nothing but pure ops between it and the loop, if there is one."""
+        found, start, _ = self._span(loop)
+        return found.in_front.get(start)
+
+    def _span(self, loop: Operation) -> tuple[_Function, int, int]:
+        """The loop's function, and the places of the loop and of what follows it."""
+        if loop not in self._spans:
+            found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
+            start = found.loops[loop]
+            self._spans[loop] = found, start, start + len(list(walk(loop)))
+        return self._spans[loop]
+
+    def launch_size(self, loop: Operation) -> Size | None:
+        """Threads of a block in x, y, z that run the loop, None where nothing says so."""
+        if self._launches is None:
+            self._launches = launched_sizes(outermost(loop))
+        if loop not in self._sizes:
+            self._sizes[loop] = enclosing_launch_size(loop, self._launches)
+        return self._sizes[loop]
+
+    def lanes(self, loop: Operation) -> int:
+        """Lanes of a wave that runs the loop."""
+        if self._chip is not None:
+            return self._chip.lanes
+        return self._span(loop)[0].lanes
+
+    def _function(self, function: Operation) -> _Function:
+        if function not in self._functions:
+            self._functions[function] = _read(function)
+        return self._functions[function]
+
+
+def _read(function: Operation) -> _Function:
+    found = _Function()
+    last: dict[Any, Operation | None] = {}
+    named = [(op.name, op) for op in walk(function)]
+    found.size = len(named)
+    names = {name for name, _ in named}
+    found.lanes = usual_lanes(names)
+    plain = {name for name in names if name not in ROWS and is_pure_name(name)}
+    for place, (name, op) in enumerate(named):
+        if name in plain and len(op.regions) == 0:
+            continue
+        row = row_of(op)
+        if name == "scf.for":
+            found.loops[op] = place
+            before = last.get(op.block)
+            if before is not None:
+                found.in_front[place] = before
+        if row is not None and row.barrier is not None:
+            found.barriers[op.block].append(place)
+        elif order_of(op).orders:
+            found.orders.append(place)
+        touches = _touches(op, place)
+        if touches or (row is not None and row.opaque is None) or len(op.regions):
+            last[op.block] = op if name == "scf.for" else None
+        for root, touch in touches:
+            identity = root.identity
+            found.touches[identity].add(touch)
+            found.touches[identity].space = root.space
+            if root.kind not in ("allocation", "attribution"):
+                found.reachable[identity] = root
+            if root.space == "workgroup" and identity not in found.workgroup:
+                found.workgroup[identity] = static_bytes(root)
+        if name in CALL_OPS:
+            found.calls.append(op)
+    found.workgroup_bytes = sum(found.workgroup.values())
+    return found
+
+
+def _touches(op: Operation, place: int) -> list[tuple[Root, Touch]]:
+    """What one op does to memory; an op of which nothing is known (a call, a return) does
+    everything to what it is handed."""
+    known = accesses(op)
+    if known or not is_opaque(op):
+        return [(root_of(a.memory), Touch(place, op, a.kind != "write", a.writes)) for a in known]
+    return [
+        (root_of(operand), Touch(place, op, True, True))
+        for operand in op.operands
+        if type_text(operand.type).startswith(("memref<", "!llvm.ptr"))
+    ]

@@ -1,0 +1,262 @@
+"""Rewrites scheduled loops into prologue, kernel and epilogue with versioned buffers.
+
+    scf.for %k = 0 to %K step 32 {               prologue: copies of iterations 0 … S-2
+      copy A[%k] -> %a {stage 0, async}          scf.for %k = … iter_args(slots, tokens) {
+      group, wait, barrier                 -->     wait, barrier
+      use %a {stage 2}                             copy A[%k + 64] -> %a[%slot_in]; group
+      barrier                                      use %a[%slot_out]
+    }                                            }
+                                                 epilogue: wait, use, twice
+
+Waits are token waits without counts: `async-pipe-count-waits` makes them exact. All loops
+are planned before the first edit; a loop that cannot be pipelined is an error and leaves
+the module as it was. Inner loops are expanded before outer ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.run_on_copy import run_on_copy
+from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import Roles
+from mlir_async_pipe.facts.loops.transactions import has_transactions
+from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.expand.asked_clusters import give_clusters
+from mlir_async_pipe.pipeliner.expand.fall_back import goes_through_registers
+from mlir_async_pipe.pipeliner.expand.loop_record import record_of, ring_record
+from mlir_async_pipe.pipeliner.expand.overlap_outer import overlap_all
+from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import place_unexpanded
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
+from mlir_async_pipe.pipeliner.expand.write.write_cluster_ring import write_cluster_ring
+from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
+from mlir_async_pipe.pipeliner.expand.write.write_products import write_product_roles
+from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
+from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
+from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
+from mlir_async_pipe.pipeliner.plan.carried_registers import remark_excess
+from mlir_async_pipe.pipeliner.plan.cluster_together import join_blocks
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
+from mlir_async_pipe.pipeliner.plan.nested import check_nested
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring
+from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing, share_rings
+from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
+from mlir_async_pipe.pipeliner.plan.role_occupancy import share_registers
+from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
+from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.scheduled_loops import innermost, scheduled_loops
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+
+
+@dataclass(frozen=True)
+class ExpandOptions:
+    """Options of `async-pipe-expand`.
+
+    `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
+    what the user wants to spend. `assume_noalias_arguments` takes function arguments and
+    bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
+    in this one's epilogue. `roles` replaces what loops of tensor copies say, "auto" leaves that to
+    them; `cluster` ("2,1,1") is how many blocks make a cluster where their kernels do not say it.
+    """
+
+    chip: str = ""
+    smem_limit: int = 0
+    assume_noalias_arguments: bool = False
+    overlap_outer: bool = False
+    roles: Roles = field(default="auto", metadata={"choices": names.CHOICES[names.ROLES]})
+    cluster: str = ""
+
+
+@register("async-pipe-expand", "expand scheduled loops into pipelines", ExpandOptions)
+def run(module: Any, options: ExpandOptions, session: Session) -> None:
+    """Plan every scheduled loop, then expand them, inner loops first.
+
+    Outer loops can only be planned when the inner ones are expanded, so nests are expanded in a
+    copy, which the module becomes in the end: an error leaves it as it was."""
+    limits = _limits(options, session)
+    loops = scheduled_loops(module)
+    if options.cluster:
+        give_clusters(loops, options.cluster)
+    if len(innermost(loops)) == len(loops) and not options.overlap_outer:
+        _expand_all(module, loops, options, limits, session)
+        return
+    said = session.silent()
+    run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
+    session.take(said)
+
+
+def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
+    if options.overlap_outer:
+        overlap_all(module, limits, session.diagnostics)
+    _expand_all(module, scheduled_loops(module), options, limits, session)
+
+
+def _expand_all(
+    module: Any, loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
+) -> None:
+    while loops:
+        inner = innermost(loops)
+        around, rings, plans = _planned(inner, options, limits, session)
+        with unchanged():
+            numbering = ir.AsmState(module.operation)
+            made = share_barriers([plan for _, plan in plans if plan is not None], around)
+            for plan in made:
+                check_nested(plan)
+            records = [record_of(plan, numbering) for plan in made]
+            blocks = [around.launch_size(plan.loop) for plan in made]
+        for loop, found in plans:
+            if found is None:
+                place_unexpanded(loop)
+                names.forget(loop)
+        for each in (plan for ring in rings for plan in ring):
+            session.record("loops", ring_record(each, numbering))
+            if (roles := each.roles) and each.loop == roles.loops[0] and not roles.block.launches:
+                _remark_launch(each.loop, roles.block, session)
+            _remark_ring(each, limits, session)
+        # Of groups with tiles of their own one stores while the other one multiplies.
+        together = [plan for ring in rings for plan in ring if not plan.beside]
+        mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
+        carried = _expand_round(made, rings, module)
+        for record, block, registers in zip(records, blocks, carried, strict=True):
+            session.record("loops", replace(record, carried_registers=registers))
+            if limits.chip is not None:
+                place = record.place
+                remark_excess(registers, limits.chip, block, place, session.diagnostics)
+        # Only loops around those that have been expanded are left.
+        loops = scheduled_loops(module) if len(inner) < len(loops) else []
+
+
+def _planned(
+    loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
+) -> tuple[Surroundings, list[SharedRing], list[tuple[Operation, Plan | None]]]:
+    """The plans of loops of which none holds another. One that is refused for its versions goes through
+    registers if its schedule leaves that open, and all are planned once more."""
+    while True:
+        around, said = Surroundings(limits.chip), len(session.diagnostics.items)
+        try:
+            with unchanged():
+                tensors = [loop for loop in loops if has_transactions(loop)]
+                rings = _rings(tensors, limits, around, options)
+                of_groups = [loop for loop in loops if loop not in tensors]
+                for loop in of_groups:
+                    _check_roles(loop)
+                plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
+            return around, rings, plans
+        except PipelineError as error:
+            refused = len(session.diagnostics.items)
+            if not goes_through_registers(error, limits, session):
+                raise
+            del session.diagnostics.items[said:refused]
+
+
+def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
+    session.diagnostics.remark(
+        f"the kernel is to be launched with {block.grown} threads: {block.copying} copy, beside "
+        + (f"{block.groups} groups of " if block.groups > 1 else "")
+        + f"the {block.threads} of the input",
+        code="roles-launch",
+        at=loop,
+    )
+
+
+def _check_roles(loop: Operation) -> None:
+    """Only tensor copies leave a warp nothing to do but to name them: 32 lanes that copy by
+    cp.async take as many instructions as all did, and wait for what they issued themselves."""
+    if names.ROLES in loop.attributes and names.read_loop(loop).roles in names.APART:
+        refuse(
+            "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
+            loop,
+            loop,
+            code="roles-unsupported",
+            advice="copy by nvgpu.tma.async.load, or leave the loop to all warps",
+        )
+
+
+def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
+    try:
+        return make_plan(loop, limits, session.diagnostics, around)
+    except AsyncPipeError as error:
+        refused = refusal(error, loop, around)
+        refused.loop = loop
+        raise refused from error
+
+
+def _rings(
+    loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
+) -> list[SharedRing]:
+    plans = []
+    with unchanged():
+        for loop in loops:
+            beside = tuple(other for other in loops if other != loop)
+            try:
+                plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
+            except AsyncPipeError as error:
+                error.loop = loop
+                raise
+            plans.append(plan)
+        plans = join_blocks(part_kernels(plans, around), around)
+        rings = share_rings(plans, limits.workgroup_bytes, around)
+        return share_registers(rings, limits.chip, around)
+
+
+def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
+    """Say where a ring is smaller than asked, and which phases of the input nobody knows."""
+    if ring.ahead < ring.asked_ahead:
+        session.diagnostics.remark(
+            f"{ring.ahead} tiles are copied ahead instead of {ring.asked_ahead}, on {ring.versions} "
+            f"slots, to fit {limits.workgroup_bytes} bytes of workgroup memory",
+            code="fewer-slots",
+            at=ring.loop,
+        )
+    for wait in ring.undecided:
+        session.diagnostics.remark(
+            f"whether '{wait.name}' waits for the phase of its tile is not known; that of the "
+            "pipeline takes its place",
+            code="input-phase-unknown",
+            at=wait,
+        )
+
+
+def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> list[int]:
+    """Write loops of which none holds another; returns the registers that each loop of `plans`
+    carries."""
+    of_groups = [(plan.loop, plan.buffers) for plan in plans]
+    rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
+    carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
+    _write_rings(rings, rooms)
+    rooms.close(module)
+    return carried
+
+
+def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
+    """Those of a kernel whose copies warps of their own issue are written together."""
+    kernels: dict[Operation, list[SharedRing]] = {}
+    for ring in rings:
+        roles = ring[0].roles
+        kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)
+    for together in kernels.values():
+        buffers = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
+        roles = together[0][0].roles
+        if together[0][0].together is not None:
+            write_cluster_ring(together[0][0], together[0][0].together, *buffers[0])
+        elif roles is None:
+            write_ring(together[0], buffers[0])
+        elif roles.products is None:
+            write_roles(together, buffers)
+        else:
+            write_product_roles(together[0][0], roles, roles.products, *buffers[0])
+
+
+def _limits(options: ExpandOptions, session: Session) -> Limits:
+    target = target_for(options, session)
+    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
+    return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)

@@ -1,0 +1,153 @@
+"""The integer arithmetic of an expanded loop: bounds, trip count, iteration numbers.
+
+    trips = lb < ub ? (ub - lb - 1) divui step + 1 : 0     in the loop's own signedness
+    the kernel ends at lb + (trips - (S-1)) * step
+
+The single ops are those of `IntegerWriter`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+
+
+class Integers(IntegerWriter):
+    """Writes integer ops for one loop at a movable insertion point."""
+
+    def __init__(
+        self, loop: Operation, last_stage: int, peeled: int, trip_count: int | None, ip: Any
+    ) -> None:
+        super().__init__(ip, loop.location)
+        self.lower, self.upper, self.step = list(loop.operands)[:3]
+        self.kind = self.lower.type
+        self.last_stage = last_stage
+        self.peeled = peeled
+        self.trip_count = trip_count
+        self.unsigned = "unsignedCmp" in loop.attributes
+        self.use_constants((self.lower, self.upper, self.step))
+        self._trips: Value | None = None
+        self._kernel_end: Value | None = None
+
+    # -- iteration numbers as values of the induction variable --------------------------------
+
+    def first_plus(self, iterations: int) -> Value:
+        """lb + iterations * step."""
+        return self.plus_steps(self.lower, iterations)
+
+    def end_plus(self, iterations: int) -> Value:
+        """kernel end + iterations * step."""
+        assert self._kernel_end is not None
+        return self.plus_steps(self._kernel_end, iterations)
+
+    def plus_steps(self, start: Value, steps: int) -> Value:
+        """start + steps * step."""
+        if steps == 0:
+            return start
+        return self.add(start, self.multiply(self.step, self.constant(steps, self.kind)))
+
+    def kernel_upper_bound(self) -> Value:
+        """lb + (trips - peeled) * step, where `peeled` steps are left to the epilogue."""
+        if self.trip_count is not None:
+            steps = self.trip_count - self.peeled
+            if steps == 0:
+                self._kernel_end = self.lower
+            else:
+                self._kernel_end = self.plus_steps(self.lower, steps)
+        elif self.peeled == 0:
+            self._kernel_end = self.upper
+        else:
+            count = self.subtract(self.trips(), self.constant(self.peeled, self.kind))
+            self._kernel_end = self.add(self.lower, self.multiply(count, self.step))
+        return self._kernel_end
+
+    def trips(self) -> Value:
+        if self._trips is None:
+            count = self.subtract(self.upper, self.lower)
+            if self.value_of(self.step) != 1:
+                one = self.constant(1, self.kind)
+                span = self.binary("arith.divui", self.subtract(count, one), self.step)
+                count = self.add(span, one)
+            self._trips = self.select(
+                self.before_end(self.lower), count, self.constant(0, self.kind)
+            )
+        return self._trips
+
+    def last(self, trips: Value) -> Value:
+        """lb + (trips - 1) * step, for `trips` of 1 or more given as an index."""
+        count = trips
+        if str(self.kind) != "index":
+            known = self.value_of(trips)
+            count = (
+                self.constant(known, self.kind)
+                if known is not None
+                else self.cast("arith.index_castui", trips, self.kind)
+            )
+        return self.add(
+            self.lower, self.multiply(self.subtract(count, self.constant(1, self.kind)), self.step)
+        )
+
+    def before_end(self, value: Value) -> Value:
+        """value < ub in the loop's signedness, as an i1."""
+        return self.is_before(value, self.upper)
+
+    def has_iteration(self, number: int) -> Value:
+        """number < trips, as an i1. (lb + number * step < ub would not do: the sum may
+        overflow, so that an unsigned loop from -3 to -1 would have an iteration 3, at 0.)"""
+        if number == 0:
+            return self.before_end(self.lower)
+        return self.compare("ult", self.constant(number, self.kind), self.trips())
+
+    def end_of_all_but(self, last: int) -> Value:
+        """lb + max(trips - last, 0) * step: an induction variable below it has `last` more
+        iterations after it."""
+        enough = self.has_iteration(last)
+        count = self.subtract(self.trips(), self.constant(last, self.kind))
+        end = self.add(self.lower, self.multiply(count, self.step))
+        return self.select(enough, end, self.lower)
+
+    def goes_on_for(self, variable: Value, iterations: int) -> Value:
+        """Of an iteration of the loop, whether it has `iterations` more after it, as an i1.
+
+        ub - variable > iterations * step: unsigned the distance is exact in loops of either
+        signedness, since variable < ub. No distance is as large as 2^bits."""
+        step = self.value_of(self.step)
+        if step is None:
+            return self.is_before(variable, self.end_of_all_but(iterations))
+        if iterations * step >= 1 << bits_of(self.kind):
+            return self.constant(0, ir.IntegerType.get_signless(1, self.context))
+        distance = self.subtract(self.upper, variable)
+        return self.compare("ugt", distance, self.constant(iterations * step, self.kind))
+
+    def has_come_for(self, variable: Value, iterations: int) -> Value:
+        """Of an iteration of the loop, whether it has `iterations` before it, as an i1.
+
+        variable - lb >= iterations * step, unsigned as in `goes_on_for`."""
+        step = self.value_of(self.step)
+        distance = self.subtract(variable, self.lower)
+        if iterations == 1:
+            return self.compare("ne", distance, self.constant(0, self.kind))
+        if step is None:
+            count = self.binary("arith.divui", distance, self.step)
+            return self.compare("uge", count, self.constant(iterations, self.kind))
+        if iterations * step >= 1 << bits_of(self.kind):
+            return self.constant(0, ir.IntegerType.get_signless(1, self.context))
+        return self.compare("uge", distance, self.constant(iterations * step, self.kind))
+
+    def is_before(self, value: Value, end: Value) -> Value:
+        """value < end in the loop's signedness, as an i1."""
+        return self.compare("ult" if self.unsigned else "slt", value, end)
+
+    def long_enough(self) -> Value:
+        """trips >= S-1, as an i1."""
+        return self.compare("uge", self.trips(), self.constant(self.last_stage, self.kind))
+
+    def as_index(self, value: Value) -> Value:
+        """A trip count as an index; it is never negative."""
+        if str(value.type) == "index":
+            return value
+        return self.cast("arith.index_castui", value, self.index)

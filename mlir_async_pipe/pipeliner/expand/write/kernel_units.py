@@ -1,0 +1,264 @@
+"""Turns the body into the kernel's units: the first edits, after everything is decided.
+
+    load %a[%i] {async}                           "async_pipe.scope"() ({
+    addf                                            load, addf, store %b[%slot, 0]
+    store %b[0] {async}                  -->      })
+    barrier                                       %token = "async_pipe.commit_queue"()
+    load %b[0]                                    load %b[%slot, 0]
+
+Slot indices are placeholders (`async_pipe.slot`) that the emitter replaces by the slot of
+the stage that asks. Waits and barriers of the input go, and the
+emitter writes new ones; barriers that are kept belong to the unit after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    create,
+    integer_attribute,
+    operations,
+    set_integer,
+    users,
+    walk,
+)
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.pipeliner.expand.write.slot_accesses import move_accesses
+from mlir_async_pipe.pipeliner.expand.write.templates import Template
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.plan.form_groups import Group
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.statement_places import SCOPE, physical_copy
+from mlir_async_pipe.pipeliner.plan.units import Unit
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
+
+# On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
+GROUPED = "async_pipe.grouped"
+
+
+@dataclass(frozen=True)
+class KernelUnit:
+    """One piece of the kernel, ready to be cloned.
+
+    `ops` are cloned together, in this order; `position` is the unit's place in kernel order
+    (None for a commit, which stands after the last unit of its group).
+    """
+
+    ops: tuple[Operation, ...]
+    stage: int
+    position: int | None
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """The ops as they are cloned; read when the kernel is complete."""
+        return tuple(Template.of(op) for op in self.ops)
+
+    @cached_property
+    def additions(self) -> frozenset[int]:
+        """The numbers of the ops that add integers: with constants they fold."""
+        return frozenset(n for n, op in enumerate(self.ops) if op.name == "arith.addi")
+
+    @cached_property
+    def used(self) -> tuple[Value, ...]:
+        """The values that the unit uses from outside of itself, each once."""
+        inside = {result for template in self.templates for result in template.results}
+        used = dict.fromkeys(use.value for template in self.templates for use in template.uses)
+        return tuple(value for value in used if value not in inside)
+
+
+@dataclass(frozen=True)
+class KernelUnits:
+    """All units in kernel order, the token of each group, and the slot placeholders by
+    number of versions."""
+
+    units: tuple[KernelUnit, ...]
+    tokens: dict[int, Value]
+    slots: dict[int, Value]
+
+
+def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
+    """Edit the loop body into units. No handle of the plan's ops is used afterwards."""
+    body = plan.units.body
+    numbers = {op: number for number, op in enumerate(body.ops)}
+    unit_numbers = [[numbers[op] for op in unit.ops] for unit in plan.units.units]
+    slots = _slot_placeholders(plan, buffers)
+    kept: dict[int, list[int]] = {}
+    for barrier in plan.kept_barriers:
+        kept.setdefault(barrier.unit.position, []).append(numbers[barrier.op])
+    dropped = {numbers[op] for op in body.synchronisation} - {n for k in kept.values() for n in k}
+    current = move_accesses(buffers, slots, list(body.ops))
+    for places in current:
+        for op in places:
+            _make_asynchronous(op)
+        _drop_annotations(places)
+    _drop_synchronisation([current[n][0] for n in sorted(dropped)])
+    commits = {group.members[-1].position: group for group in plan.groups}
+    nested = bool(names.parts_of(plan.loop))
+    units: list[KernelUnit] = []
+    tokens: dict[int, Value] = {}
+    copies: dict[int, list[Operation]] = {}
+    for unit, chosen in zip(plan.units.units, unit_numbers, strict=True):
+        ops = [
+            inner for number in chosen for op in current[number] for inner in _ungrouped(op, nested)
+        ]
+        if unit.scoped:
+            ops = [_scope(unit, ops)]
+        barriers = [op for number in kept.get(unit.position, ()) for op in current[number]]
+        units.append(KernelUnit((*barriers, *ops), unit.stage, unit.position))
+        if unit.asynchronous:
+            copies[unit.position] = ops
+        group = commits.get(unit.position)
+        if group is not None:
+            members = [op for member in group.members for op in copies[member.position]]
+            commit = _commit(group, members, ops[-1])
+            units.append(KernelUnit((commit,), group.stage, None))
+            tokens[group.number] = commit.results[0]
+    return KernelUnits(tuple(u for u in units if not _is_dead(u)), tokens, slots)
+
+
+def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, Value]:
+    loop = plan.loop
+    slots: dict[int, Value] = {}
+    for buffer in buffers:
+        versions = buffer.plan.versions
+        if versions not in slots:
+            slots[versions] = create(
+                "async_pipe.slot",
+                (),
+                [ir.IndexType.get(loop.context)],
+                ip=ir.InsertionPoint.at_block_begin(plan.units.body.block),
+                loc=loop.location,
+            ).results[0]
+    return slots
+
+
+def _make_asynchronous(op: Operation) -> None:
+    """Give the ops of a statement that is async by annotation the attribute that makes them so."""
+    if names.ASYNC not in op.attributes:
+        return
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is not None and row.async_attribute:
+            inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)
+
+
+def _drop_annotations(ops: list[Operation]) -> None:
+    for op in ops:
+        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
+        names.keep_cycles(op)
+
+
+def _drop_synchronisation(ops: list[Operation]) -> None:
+    """Erase groups, waits and barriers; waits and groups use tokens of groups before them."""
+    for op in reversed(ops):
+        op.erase()
+
+
+def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:
+    """The ops of an scf.execute_region that only held a statement together, moved out of it;
+    any other op is itself. Those of an inner pipeline carry a mark: pure ones among them have to
+    keep the place of their statement in the outer one."""
+    if op.name != names.GROUPING_OP or len(list(op.regions[0].blocks)) != 1:
+        return [op]
+    *inner, end = operations(op.regions[0].blocks[0])
+    _hand_on_cycles(op, inner)
+    for member in inner:
+        member.move_before(op)
+        if inside_pipeline:
+            member.attributes[GROUPED] = ir.UnitAttr.get(op.context)
+    for result, value in zip(op.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+    return inner
+
+
+def _hand_on_cycles(group: Operation, members: list[Operation]) -> None:
+    """Cycles of a dissolved region: each copy takes them as its latency; where there is none,
+    the last op takes them, and the others are free."""
+    cycles = integer_attribute(group, names.CYCLES)
+    if cycles is None or not members:
+        return
+    copies = [op for op in members if physical_copy(op) is not None]
+    for op in copies or members:
+        own = cycles if copies or op == members[-1] else 0
+        set_integer(op, names.CYCLES, own, 64)
+
+
+def _scope(unit: Unit, ops: list[Operation]) -> Operation:
+    """Move the ops of an async unit into an async_pipe.scope before the last one; a
+    scope of the input goes to the queue of its stage as it is."""
+    last = ops[-1]
+    context = last.context
+    if len(ops) == 1 and last.name == SCOPE:
+        last.attributes["queue"] = _queue_attribute(unit.stage, context)
+        return last
+    scope = create(
+        "async_pipe.scope",
+        (),
+        (),
+        {"queue": _queue_attribute(unit.stage, context)},
+        regions=1,
+        ip=ir.InsertionPoint(last),
+        loc=ops[0].location,
+    )
+    given = [integer_attribute(op, names.CYCLES) for op in ops]
+    if any(cycles is not None for cycles in given):
+        # One after the other: a load, then the store of its value.
+        set_integer(scope, names.CYCLES, sum(cycles or 0 for cycles in given), 64)
+    block = scope.regions[0].blocks.append()
+    end = create("async_pipe.yield", ip=ir.InsertionPoint(block), loc=last.location)
+    for op in ops:
+        op.move_before(end)
+    # From inside an unregistered op MLIR finds no symbol.
+    for op in [op for op in walk(scope) if op.name in GLOBAL_ADDRESS_OPS]:
+        op.move_before(scope)
+    return scope
+
+
+def _commit(group: Group, members: list[Operation], behind: Operation) -> Operation:
+    """Write the commit of a group after its last member."""
+    context = behind.context
+    token = ir.Type.parse(TOKEN_TYPE, context)
+    ip = after(behind)
+    if not group.physical:
+        attributes: dict[str, Any] = {"queue": _queue_attribute(group.stage, context)}
+        return create(
+            "async_pipe.commit_queue", (), [token], attributes, ip=ip, loc=behind.location
+        )
+    operands = [op.results[0] for op in members if _makes_token(op)]
+    attributes = {} if operands else {names.EMPTY: ir.UnitAttr.get(context)}
+    return create(
+        "nvgpu.device_async_create_group",
+        operands,
+        [token],
+        attributes,
+        ip=ip,
+        loc=behind.location,
+    )
+
+
+def _makes_token(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and row.token
+
+
+def _queue_attribute(queue: int, context: Any) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), queue)
+
+
+def _is_dead(unit: KernelUnit) -> bool:
+    """A pure op that lost its last user (a get_global whose accesses moved to the slots)."""
+    return (
+        unit.position is not None
+        and all(op.name == "memref.get_global" for op in unit.ops)
+        and not any(users(result) for op in unit.ops for result in op.results)
+    )

@@ -1,0 +1,198 @@
+"""Writes prologue, kernel and epilogue by cloning the kernel's units.
+
+    for k = lb to ub step s:          for t in 0 .. S-2:   units of stage <= t, iteration t - stage
+      units                    -->    for i = lb to lb + (trips - (S-1)) * s step s:
+                                        all units, iteration i + S-1 - stage
+                                      for e in 1 .. S-1:   units of stage >= e,
+                                                           iteration trips - 1 + e - stage
+
+Register r_n of the kernel holds a value of n steps ago (see `sources`). At the kernel's entry
+that is what prologue step S-1-n made, or, where that would be an iteration before the first,
+the loop's own initial value.
+
+Slot indices repeat after V iterations, so a lag counts modulo V only: with copy in stage 0,
+reader in stage 2 and V = 3 the copy's slot is the slot the reader had one step before, one
+register instead of two.
+"""
+
+from __future__ import annotations
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, is_used
+from mlir_async_pipe.bindings.structured_ops import (
+    at_end_of,
+    take_results,
+    write_for,
+    write_versions,
+)
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.pipeliner.expand.write.guards import join_branches
+from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import Span, label_parts, place_as_one
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
+from mlir_async_pipe.pipeliner.expand.write.kernel_units import build_kernel
+from mlir_async_pipe.pipeliner.expand.write.parts import Epilogue, Kernel, Part, Prologue, Values
+from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
+from mlir_async_pipe.pipeliner.expand.write.steps import StepWriter
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+
+
+def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step."""
+    loop = plan.loop
+    parts = names.parts_of(loop)
+    span = Span.around(loop) if parts else None
+    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, before(loop))
+    guard = _guard_short_trips(plan, integers)
+    writer = LoopWriter(plan, buffers, integers)
+    results = writer.write()
+    kernel = writer.kernel_loop
+    if guard is not None:
+        results = take_results(guard, results)
+    written = [] if span is None else span.close(loop)
+    if written and plan.groups:
+        results = place_as_one(parts, written, results)
+    elif written:
+        label_parts(parts, written, kernel if guard is None else guard)
+    for old, new in zip(loop.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
+    loop.erase()
+    return registers_of((value.type for value in kernel.results), plan.buffers)
+
+
+def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
+    """`scf.if trips >= S-1 { pipeline } else { the loop as it was }`, where it may be short.
+
+    Both branches yield the initial values until the pipeline is written."""
+    if not plan.may_be_short:
+        return None
+    loop = plan.loop
+    guard, original = write_versions(integers.long_enough(), loop, before(loop))
+    names.forget(original)
+    integers.enter(at_end_of(guard.regions[0]))
+    return guard
+
+
+class LoopWriter:
+    """Writes the parts of one loop, in the order of its methods, where `integers` write."""
+
+    def __init__(self, plan: Plan, buffers: list[VersionedBuffer], integers: Integers) -> None:
+        self.plan = plan
+        self.loop = plan.loop
+        self.location = plan.loop.location
+        self.last_stage = plan.last_stage
+        self.integers = integers
+        self.kernel = build_kernel(plan, buffers)
+        self.sources = Sources(plan, self.kernel)
+        self.values = Values(self.sources, integers)
+        self.steps = StepWriter(plan, self.kernel, self.values)
+        self.recurrences = list(self.sources.recurrences.values())
+
+    def write(self) -> list[Value]:
+        """Write everything; returns what replaces the results of the loop."""
+        plan, steps = self.plan, self.plan.synchronisation
+        self.steps.write_barrier(plan.boundary.before)
+        for t in range(self.last_stage):
+            part = Prologue(t, self.values, plan.short_trip == "predicate")
+            self.steps.write(part, steps.prologue[t])
+        self.kernel_loop = self._kernel()
+        for e in range(1, plan.peeled_epilogue + 1):
+            self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
+            self._advance(e)
+        after = Epilogue(plan.peeled_epilogue + 1, self.values)
+        for wait in steps.drains:
+            # Marked, so that a later pass may find it superfluous.
+            self.steps.wait(wait, after, (names.DRAIN,))
+        results = self._results(after)
+        self.steps.write_barrier(plan.boundary.behind)
+        return results
+
+    def _kernel(self) -> Operation:
+        integers, now = self.integers, self.last_stage
+        registers = self.sources.registers.items()
+        lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
+        over = self._groups_that_are_over()
+        entries = [self._entry(source, n, over) for source, n in lines]
+        for recurrence in self.recurrences:
+            entries += recurrence.entries(now, integers)
+        ends = self._ends_of_stages()
+        loop = self._create_loop(entries)
+        outer, block = integers.ip, loop.regions[0].blocks[0]
+        integers.enter(ir.InsertionPoint(block))
+        variable, *carried = block.arguments
+        self._carry(lines, carried, now)
+        self.steps.write(Kernel(self.values, variable, ends), self.plan.synchronisation.kernel)
+        # In the next step r_n is what this one had as r_(n-1), or what it made.
+        following = [
+            self.values.made(source, self.sources.stage_of_maker(source.value, 0), now + 1 - n)
+            for source, n in lines
+        ]
+        for recurrence in self.recurrences:
+            following += recurrence.advanced(integers, self.sources.recurrences)
+        create("scf.yield", following, ip=integers.ip, loc=self.location)
+        integers.leave(outer)
+        self._carry(lines, list(loop.results), now + 1)
+        return loop
+
+    def _groups_that_are_over(self) -> dict[Value, Value]:
+        """What stands for tokens of groups that never were: one empty group a queue."""
+        empty: dict[str, Value] = {}
+        for group in self.plan.synchronisation.over:
+            if group.queue not in empty:
+                empty[group.queue] = self.steps.empty_group(group)
+        tokens = self.kernel.tokens
+        return {tokens[g.number]: empty[g.queue] for g in self.plan.synchronisation.over}
+
+    def _entry(self, source: Source, n: int, over: dict[Value, Value]) -> Value:
+        """What register r_n holds when the kernel begins. Before the first iteration a token is
+        that of the step's empty group, or of one in `over`."""
+        step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
+        if source.chain or step >= stage:
+            return self.values.made(source, stage, step)
+        empty = self.values.written.get((source.value, stage, step))
+        return over[source.value] if empty is None else empty
+
+    def _ends_of_stages(self) -> dict[int, Value]:
+        """For a predicated kernel: where the induction variable of the kernel, which is that of
+        the last stage, stands when an earlier stage has run its last iteration."""
+        if self.plan.epilogue != "predicate":
+            return {}
+        stages = {unit.stage for unit in self.kernel.units if unit.stage != self.last_stage}
+        return {s: self.integers.end_of_all_but(self.last_stage - s) for s in sorted(stages)}
+
+    def _create_loop(self, entries: list[Value]) -> Operation:
+        upper = self.integers.kernel_upper_bound()
+        attributes = {}
+        if "unsignedCmp" in self.loop.attributes:
+            attributes["unsignedCmp"] = self.loop.attributes["unsignedCmp"]
+        bounds = [self.integers.lower, upper, self.integers.step]
+        return write_for(bounds, entries, self.integers.ip, self.location, attributes)
+
+    def _carry(self, lines: list[tuple[Source, int]], carried: list[Value], now: int) -> None:
+        """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""
+        registers = dict(zip(((source, now - n) for source, n in lines), carried, strict=False))
+        self.values.carry(registers, now - 1)
+        start = len(lines)
+        for recurrence in self.recurrences:
+            recurrence.bind(carried[start : start + recurrence.width])
+            start += recurrence.width
+
+    def _advance(self, e: int) -> None:
+        """Take the recurrences that are still asked for to the step after e."""
+        more = e < self.plan.peeled_epilogue
+        live = [recurrence for recurrence in self.recurrences if more or recurrence.has_results]
+        for recurrence in live:
+            recurrence.prepare(self.integers, self.sources.recurrences)
+        for recurrence in live:
+            recurrence.commit()
+
+    def _results(self, after: Part) -> list[Value]:
+        """The argument of one more iteration, as a user after the epilogue sees it."""
+        return [
+            after.value(argument, self.last_stage) if is_used(result) else initial
+            for argument, result, initial in zip(
+                self.sources.arguments, self.loop.results, self.sources.initial, strict=True
+            )
+        ]

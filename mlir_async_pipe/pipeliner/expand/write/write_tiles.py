@@ -1,0 +1,160 @@
+"""Lets the next tile's copies start while this tile still computes: one loop for two.
+
+    scf.for %tile = … {                     scf.for %n = 0 to tiles * steps
+      scf.for %k = … iter_args(acc) {           iter_args(tile, k, acc) {
+        copy; compute               -->       copy; compute
+      }                                       %last = k == the last one of a tile
+      store acc                               acc' = scf.if %last { store acc; zero } else { acc }
+    }                                         tile', k' = the next pair
+                                            }
+
+Pipelined as any loop is, its copies run S - 1 steps ahead, over the end of a tile too: no tile
+but the first waits for its first copies, the counts are those of the kernel everywhere, and
+no buffer needs another version. What stands before the inner loop is pure and computed
+again in every step; what stands after it is one statement, the last of the last stage.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    before,
+    clone,
+    create,
+    operations,
+    set_integer,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import (
+    at_end_of,
+    end_of,
+    hand_on,
+    take_results,
+    write_for,
+    write_if,
+    write_versions,
+)
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
+from mlir_async_pipe.pipeliner.plan.statement_places import statement_place
+from mlir_async_pipe.pipeliner.plan.tile_nest import Nest
+
+
+def overlap(nest: Nest) -> Operation:
+    """Write the loop over all steps of all tiles in the place of the nest; returns it.
+
+    Where the inner loop may have no iterations, which the steps of one loop cannot show, the
+    nest stays as another version."""
+    outer = nest.outer
+    integers = Integers(outer, 0, 0, nest.tiles, before(outer))
+    inner_integers = Integers(nest.inner, 0, 0, nest.steps, before(outer))
+    tiles, steps = _trips(integers), _trips(inner_integers)
+    guard = None
+    if nest.steps is None:
+        some = integers.compare("ult", integers.constant(0, integers.index), steps)
+        guard, original = write_versions(some, outer, before(outer))
+        for op in walk(original):
+            if op.name == "scf.for" and names.in_op_form(op):
+                names.forget(op)
+        for numbers in (integers, inner_integers):
+            numbers.enter(at_end_of(guard.regions[0]))
+    loop = _write_loop(nest, integers, inner_integers, integers.multiply(tiles, steps), steps)
+    results = list(loop.results)[2 : 2 + len(outer.results)]
+    if guard is not None:
+        results = take_results(guard, results)
+    for old, new in zip(outer.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    outer.erase()
+    return loop
+
+
+def _trips(integers: Integers) -> Value:
+    if integers.trip_count is not None:
+        return integers.constant(integers.trip_count, integers.index)
+    return integers.as_index(integers.trips())
+
+
+def _write_loop(
+    nest: Nest, integers: Integers, inner_integers: Integers, total: Value, steps: Value
+) -> Operation:
+    outer, inner, loc = nest.outer, nest.inner, nest.inner.location
+    outer_block, inner_block = (loop.regions[0].blocks[0] for loop in (outer, inner))
+    outer_arguments, inner_arguments = list(outer_block.arguments), list(inner_block.arguments)
+    start = dict(zip(outer_arguments[1:], list(outer.operands)[3:], strict=True))
+    initial = [start.get(value, value) for value in list(inner.operands)[3:]]
+    zero, one = (integers.constant(number, integers.index) for number in (0, 1))
+    last_step = inner_integers.last(steps)
+    entries = [outer.operands[0], inner.operands[0], *list(outer.operands)[3:], *initial]
+    attributes = {
+        name: inner.attributes[name]
+        for name in names.LOOP_NAMES
+        if name in inner.attributes and not _assumes_too_much(name, nest)
+    }
+    loop = write_for([zero, total, one], entries, integers.ip, loc, attributes)
+    block = loop.regions[0].blocks[0]
+    tile, step, *carried = list(block.arguments)[1:]
+    ip = ir.InsertionPoint(block)
+    for numbers in (integers, inner_integers):
+        numbers.enter(ip)
+    mapping: dict[Value, Value] = dict(
+        zip([*outer_arguments, *inner_arguments[1:]], [tile, *carried], strict=True)
+    )
+    mapping[inner_arguments[0]] = step
+    *body, inner_end = operations(inner_block)
+    for op in (*nest.front, *body):
+        clone(op, mapping, ip)
+    yielded = [mapping.get(value, value) for value in inner_end.operands]
+    last = inner_integers.compare("eq", step, last_step)
+    following = _behind(nest, last, mapping, carried[: len(outer_arguments) - 1], yielded, ip)
+    next_tile = integers.select(last, integers.add(tile, outer.operands[2]), tile)
+    next_step = inner_integers.select(
+        last, inner.operands[0], inner_integers.add(step, inner.operands[2])
+    )
+    create("scf.yield", [next_tile, next_step, *following], ip=ip, loc=loc)
+    return loop
+
+
+def _assumes_too_much(name: str, nest: Nest) -> bool:
+    """That each tile is long enough says nothing where there may be no tile."""
+    if name != names.SHORT_TRIP or nest.tiles is not None:
+        return False
+    return str(nest.inner.attributes[name]) == '"assume"'
+
+
+def _behind(
+    nest: Nest,
+    last: Value,
+    mapping: dict[Value, Value],
+    outer_carried: list[Value],
+    yielded: list[Value],
+    ip: Any,
+) -> list[Value]:
+    """What stands after the inner loop, in the last step of a tile; returns what the next step
+    begins with: values carried by the outer loop, then those of the inner one."""
+    outer, inner, loc = nest.outer, nest.inner, nest.outer.location
+    kept = [*outer_carried, *yielded]
+    if not kept and not nest.behind:
+        return []
+    branch = write_if(last, kept, kept or None, ip, loc)
+    then = at_end_of(branch.regions[0])
+    inside = dict(mapping) | dict(zip(inner.results, yielded, strict=True))
+    for op in nest.behind:
+        clone(op, inside, then)
+    outer_end = operations(outer.regions[0].blocks[0])[-1]
+    handed_on = [inside.get(value, value) for value in outer_end.operands]
+    arguments = list(outer.regions[0].blocks[0].arguments)[1:]
+    next_tile = dict(zip(arguments, handed_on, strict=True))
+    initial = [next_tile.get(value, value) for value in list(inner.operands)[3:]]
+    hand_on(end_of(branch.regions[0]), [*handed_on, *initial])
+    places = [statement_place(s.op, s.number) for s in read_body(inner).statements]
+    stage = max(place.stage for place in places)
+    set_integer(branch, names.STAGE, stage, 64)
+    # Equal orders keep their textual place, so this one follows the last of its stage.
+    order = max(place.order for place in places if place.stage == stage)
+    set_integer(branch, names.ORDER, order, 64)
+    return list(branch.results)

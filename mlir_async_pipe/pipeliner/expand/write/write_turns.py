@@ -1,0 +1,196 @@
+"""Writes what two groups of threads run that take tiles in turn (ping-pong).
+
+                                     scf.for %tile … iter_args(slot, phase, mine, count) {
+    scf.for %tile {                    scf.if %mine {
+      front                              front
+      loop                     -->       order[group]; loop; hand on to order[other]
+      store                              drain; store
+    }                                  } else { slot and phase after the tile of the others }
+                                     }
+                                     if %mine: order[group]
+
+`order[g]` is a named barrier at which group g waits and the other one arrives, so a loop begins
+when the one before has waited for all of its tiles (docs/phases.md). The second group arrives once
+before all tiles; who would be next after all tiles takes the last arrival. The number of a tile is written
+as 2 x + group: from that everybody can see that the groups have tiles of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    before,
+    captured,
+    clone,
+    create,
+    defining_op,
+    operations,
+    parent,
+    source_op,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.ring import Ring
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
+from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
+from mlir_async_pipe.pipeliner.expand.write.write_consumer import ConsumerWriter
+from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, Turns
+from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.barriers import write_named_barrier
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
+
+
+class TurnsWriter(ConsumerWriter):
+    """Writes the side of both groups."""
+
+    def write_here(self, region: Any) -> Operation:
+        """Write the loop around with both groups in it, slot and phase through it."""
+        turns = self._turns
+        self.loc = self.plan.loop.location
+        start = before(operations(region.blocks[0])[0])
+        loc, block = self.loc, self.roles.block
+        self.begin(start)
+        build = IntegerWriter(start, loc)
+        self._renumber(build.remainder(self.thread, block.threads), start)
+        self.own_group = build.divide(self.thread, block.threads)
+        i32 = ir.IntegerType.get_signless(32, self.context)
+        # Handed around in the warp: so ptxas knows that all lanes have the same.
+        narrow = build.cast("arith.index_cast", self.own_group, i32)
+        self.group = group = _of_first_lane(narrow, start, loc)
+        first = build.compare("eq", group, 0)
+        second = build.compare("eq", group, 1)
+        self.order = build.add(group, block.order)
+        self.other = build.subtract(build.constant(block.order + 1, i32), group)
+        self.meeting = build.constant(block.computing, i32)
+        begins = write_if(second, (), None, start, loc)
+        self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
+        kind = turns.around.regions[0].blocks[0].arguments[0].type
+        state = [*Ring.start(build), first, build.constant(0, kind)]
+        mine = carry([Way((turns.around, self.kernel), self.write_tile, (0, 1, 2, 3))], state)[2]
+        around = source_op(mine)
+        ends = write_if(mine, (), None, after(around), loc)
+        self._meet(before(end_of(ends.regions[0])))
+        kernel = drop_idle_values(self.kernel)
+        drop_idle_values(around)
+        return kernel
+
+    @property
+    def _turns(self) -> Turns:
+        turns = self.roles.turns
+        assert turns is not None
+        return turns
+
+    # -- thread ids ----------------------------------------------------------------------------
+
+    def _renumber(self, own: Value, start: Any) -> None:
+        """Threads of the second group get the numbers that the input's threads have."""
+        dropped = set(self.plan.issue.ops)
+        inside = {op: None for top in self.roles.moved for op in walk(top) if op not in dropped}
+        build = IntegerWriter(start, self.loc)
+        mapping: dict[Value, Value] = {}
+        before_roles: set[Operation] = set()
+        waiting = [value for op in inside for value in op.operands]
+        while waiting:
+            value = waiting.pop()
+            known, op = launch_id(value), defining_op(value)
+            if known is not None:
+                if known.kind == "thread" and known.axis == 0 and value not in mapping:
+                    mapping[value] = _as_type(own, value.type, build)
+            elif op is not None and op not in inside and op not in before_roles and is_pure(op):
+                before_roles.add(op)
+                waiting += captured(op)
+        for op in operations(self.roles.block.kernel.regions[0].blocks[0]):
+            if op in before_roles and any(value in mapping for value in captured(op)):
+                copy = clone(op, mapping, start)
+                mapping.update(zip(op.results, copy.results, strict=True))
+        for op in inside:
+            for number, value in enumerate(list(op.operands)):
+                if value in mapping:
+                    op.operands[number] = mapping[value]
+
+    # -- one tile ------------------------------------------------------------------------------
+
+    def write_tile(self, slot: Value, phase: Value, mine: Value, count: Value) -> list[Value]:
+        """What a group runs if the tile is its own, and else."""
+        turns, loc = self._turns, self.loc
+        around = parent(self.kernel)
+        assert around is not None
+        block = around.regions[0].blocks[0]
+        end = terminator(block)
+        for number in turns.idle:
+            end.operands[number] = block.arguments[number + 1]
+        branch = write_if(mine, (slot, phase), (slot, phase), before(end), loc)
+        ours, theirs = (end_of(region) for region in branch.regions)
+        for op in turns.own:
+            op.move_before(ours)
+        own = operations(branch.regions[0].blocks[0])
+        self._number_tile(around, count, own)
+        beside = {buffer.root.identity for buffer in turns.tiles}
+        tiles = [buffer for buffer in self.buffers if buffer.plan.root.identity in beside]
+        show_slot(tiles, self.own_group, own)
+        hand_on(theirs, self._after_others(slot, phase, before(theirs)))
+        hand_on(ours, self.write(slot, phase))
+        self._meet(before(self.kernel))
+        self._arrive(self.other, after(self.kernel))
+        build = IntegerWriter(before(end), loc)
+        i1 = mine.type
+        flipped = build.binary("arith.xori", mine, build.constant(1, i1))
+        return [*branch.results, flipped, build.add(count, 1)]
+
+    def _number_tile(self, around: Operation, count: Value, ops: list[Operation]) -> None:
+        """lower + (2 (count div 2) + group) step, which is the number of a tile of the group."""
+        variable = around.regions[0].blocks[0].arguments[0]
+        using = [op for top in ops for op in walk(top) if variable in list(op.operands)]
+        if not using:
+            return
+        build = IntegerWriter(before(ops[0]), self.loc)
+        lower, _, step = list(around.operands)[:3]
+        group = _as_type(self.own_group, count.type, build)
+        pairs = build.multiply(build.divide(count, GROUPS), GROUPS)
+        tile = build.add(lower, build.multiply(build.add(pairs, group), step))
+        for op in using:
+            for number, value in enumerate(list(op.operands)):
+                if value == variable:
+                    op.operands[number] = tile
+
+    def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
+        """Slot and phase after a tile of the others."""
+        plan = self.plan
+        integers = Integers(self.kernel, plan.ahead, 0, plan.trip_count, ip)
+        count = plan.trip_count
+        trips = integers.as_index(integers.trips()) if count is None else integers.constant(count)
+        return self.ring.after(slot, phase, trips, integers)
+
+    # -- order ---------------------------------------------------------------------------------
+
+    def _meet(self, ip: Any) -> None:
+        """Wait for the turn of this group."""
+        write_named_barrier(self.order, self.meeting, ip, self.loc)
+
+    def _arrive(self, number: Value, ip: Any) -> None:
+        loc = self.loc
+        create("nvvm.barrier.arrive", [number, self.meeting], ip=ip, loc=loc)
+
+
+def _as_type(number: Value, kind: Any, build: IntegerWriter) -> Value:
+    if number.type == kind:
+        return number
+    return build.cast("arith.index_cast", number, kind)
+
+
+def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
+    context = number.type.context
+    i32, i1 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 1))
+    build = IntegerWriter(ip, loc)
+    operands = [number, build.constant(0, i32), build.constant(32, i32)]
+    mode = {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>", context)}
+    return create("gpu.shuffle", operands, [i32, i1], mode, ip=ip, loc=loc).results[0]

@@ -1,0 +1,212 @@
+"""Writes the loops, loads and stores of affine in a loop with `num_stages` as those of scf and memref.
+
+    affine.for %i = 0 to 32 {                      scf.for %i = %c0 to %c32 step %c1 {
+      %v = affine.load %A[%i * 4]                    %x = affine.apply (d0) -> (d0 * 4) (%i)
+      affine.store %v, %tile[%i]         -->         %v = memref.load %A[%x]
+    } {num_stages = 3}                               memref.store %v, %tile[%i]
+                                                   } {num_stages = 3}
+
+So their accesses are known by element, and copies among them become asynchronous. An `affine.apply` that
+adds parts with divisions or remainders is a sum of such maps, each before the inner loops that do not
+change it: `(t, j) -> (t floordiv 4 + j * 32)` moves by 32 with %j, and by nothing else there. A loop with other
+ops that ask for a counter of affine (`affine.if`, `affine.parallel`) stays, and so does one whose
+statements are numbered, since it would have others. Accesses around the loop are written anew too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    attributes_of,
+    before,
+    constant,
+    create,
+    enclosing,
+    source_op,
+    terminator,
+    walk,
+    walk_named,
+)
+from mlir_async_pipe.facts.loops.annotations import NUM_STAGES
+from mlir_async_pipe.facts.values.affine_expressions import Place, results_of
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary.pure_ops import is_pure
+
+LOOPS = ("scf.for", "affine.for")
+# How many operands stand before those of the map: the memory, and the value that is stored.
+ACCESSES = {
+    "affine.load": ("memref.load", 1),
+    "affine.store": ("memref.store", 2),
+    "affine.vector_load": ("vector.load", 1),
+    "affine.vector_store": ("vector.store", 2),
+}
+OF_A_LOOP = ("lowerBoundMap", "upperBoundMap", "step", "operandSegmentSizes")
+
+
+def write_affine_loops(module: Any) -> None:
+    """Rewrite the annotated loops of a module, and the accesses in their functions."""
+    asked = [
+        op
+        for op in walk_named(module, LOOPS.__contains__)
+        if NUM_STAGES in op.attributes and _can_be_written(op)
+    ]
+    inside = {op: None for loop in asked for op in walk(loop) if op.name == "affine.for"}
+    for function in dict.fromkeys(enclosing(loop, FUNCTION_OPS) or loop for loop in asked):
+        for op in [op for op in walk(function) if op.name in ACCESSES]:
+            _write_access(op)
+    # Inner loops first: what is in a loop that is written anew moves along.
+    for op in reversed(inside):
+        _write_loop(op)
+    loops = [
+        op for op in walk_named(module, ("scf.for",).__contains__) if NUM_STAGES in op.attributes
+    ]
+    for loop in loops:
+        for op in [op for op in walk(loop) if op.name == "affine.apply"]:
+            _write_sum(op, loop)
+
+
+def _write_sum(op: Operation, outer: Operation) -> None:
+    """A map that adds several parts, one of which rounds, as a sum of maps."""
+    whole = ir.AffineMapAttr(op.attributes["map"]).value
+    parts = _summands(whole.results[0])
+    rounding = [_ROUNDS.search(str(part)) is not None for part in parts]
+    if len(parts) < 2 or not any(rounding):
+        return
+    operands, kind = list(op.operands), ir.IndexType.get(op.context)
+    pieces = []
+    for part, rounds in zip(parts, rounding, strict=True):
+        numbers = [int(n) + whole.n_dims * (s == "s") for s, n in _OPERAND.findall(str(part))]
+        used = [operands[number] for number in numbers]
+        # What the part does not read may be anything: not what an inner loop changes.
+        given = [value if value in used or not used else used[0] for value in operands]
+        one = {
+            "map": ir.AffineMapAttr.get(
+                ir.AffineMap.get(whole.n_dims, whole.n_symbols, [part], op.context)
+            )
+        }
+        ip = before(_outermost(op, outer, used) if rounds else op)
+        pieces.append(create("affine.apply", given, [kind], one, ip=ip, loc=op.location).results[0])
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total = create(
+            "arith.addi", [total, piece], [kind], ip=before(op), loc=op.location
+        ).results[0]
+    op.results[0].replace_all_uses_with(total)
+    op.erase()
+
+
+# What rounds in the text of an affine expression, and the dimensions and symbols that it reads.
+_ROUNDS = re.compile(r"floordiv|ceildiv|mod")
+_OPERAND = re.compile(r"\b([ds])(\d+)\b")
+
+
+def _summands(expression: Any) -> list[Any]:
+    if not isinstance(expression, ir.AffineAddExpr):
+        return [expression]
+    both = ir.AffineAddExpr(expression)
+    return _summands(both.lhs) + _summands(both.rhs)
+
+
+def _outermost(op: Operation, outer: Operation, used: Sequence[Value]) -> Operation:
+    """The outermost loop inside of `outer`, around an op, in which no value of `used` is made; else
+    the op itself."""
+    while True:
+        around = op.parent.operation
+        made = [
+            value for value in used if around in (source_op(value), *ancestors(source_op(value)))
+        ]
+        if around == outer or around.name != "scf.for" or made:
+            return op
+        op = around
+
+
+def _can_be_written(loop: Operation) -> bool:
+    """Whether what else is affine in it, if anything, takes any index."""
+    found = [op for op in walk(loop) if op.name.startswith("affine.")]
+    others = [op for op in found if op.name not in (*ACCESSES, "affine.for", "affine.yield")]
+    return all(map(is_pure, others))
+
+
+def _write_access(op: Operation) -> None:
+    name, kept = ACCESSES[op.name]
+    operands = list(op.operands)
+    indices = _values(op, "map", operands[kept:])
+    kinds = [result.type for result in op.results]
+    made = create(name, [*operands[:kept], *indices], kinds, ip=before(op), loc=op.location)
+    _replace(op, made)
+
+
+def _write_loop(op: Operation) -> None:
+    lower, upper, _ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    operands = list(op.operands)
+    initial = operands[lower + upper :]
+    bounds = [
+        _bound(op, "lowerBoundMap", "affine.max", operands[:lower]),
+        _bound(op, "upperBoundMap", "affine.min", operands[lower : lower + upper]),
+        _index(op, ir.IntegerAttr(op.attributes["step"]).value),
+    ]
+    made = create(
+        "scf.for",
+        [*bounds, *initial],
+        [result.type for result in op.results],
+        {name: value for name, value in attributes_of(op).items() if name not in OF_A_LOOP},
+        regions=1,
+        ip=before(op),
+        loc=op.location,
+    )
+    block = op.regions[0].blocks[0]
+    block.append_to(made.regions[0])
+    end = terminator(made.regions[0].blocks[0])
+    create("scf.yield", end.operands, ip=before(end), loc=end.location)
+    end.erase()
+    _replace(op, made)
+
+
+def _bound(op: Operation, name: str, several: str, operands: Sequence[Value]) -> Value:
+    """The largest lower or the smallest upper bound."""
+    if len(results_of(op, name)) == 1:
+        return _values(op, name, operands)[0]
+    kind = ir.IndexType.get(op.context)
+    bounds = {"map": op.attributes[name]}
+    return create(several, operands, [kind], bounds, ip=before(op), loc=op.location).results[0]
+
+
+def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
+    """The results of a map of `op`, before it."""
+    affine_map = ir.AffineMapAttr(op.attributes[name]).value
+    made = []
+    for number, result in enumerate(results_of(op, name)):
+        if isinstance(result, int):
+            made.append(_index(op, result))
+        elif isinstance(result, Place):
+            made.append(operands[result.operand])
+        else:
+            one = {"map": ir.AffineMapAttr.get(affine_map.get_submap([number]))}
+            kind = ir.IndexType.get(op.context)
+            apply = create("affine.apply", operands, [kind], one, ip=before(op), loc=op.location)
+            made.append(apply.results[0])
+    return made
+
+
+def _index(op: Operation, number: int) -> Value:
+    return constant(number, ir.IndexType.get(op.context), before(op), op.location)
+
+
+def _replace(op: Operation, made: Operation) -> None:
+    for old, new in zip(op.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+@register("async-pipe-normalise-affine", "write annotated loops of affine as scf.for")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    write_affine_loops(module)

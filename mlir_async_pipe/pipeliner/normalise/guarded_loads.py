@@ -1,0 +1,226 @@
+"""Takes loads out of a condition that computes and stores too, so that they can run ahead of it.
+
+    scf.if %c {                               %l = scf.if %c -> (f32) {
+      %l = memref.load %A[%i]                   %v = memref.load %A[%i]
+      %w = arith.addf %l, %x                    scf.yield %v
+      memref.store %w, %O[%i]        -->      } else {
+    }                                           scf.yield %zero
+                                              }
+                                              scf.if %c { %w = …; memref.store %w, %O[%i] }
+
+Only loads from global memory before anything else that a branch does to memory: they read what they
+read before. A branch that fills workgroup memory is a guarded copy, and stays in one piece unless it has to
+go through registers: where the loop asks for them, or the chip issues its copies in more instructions
+than loads. A loop is one statement, so its loads run ahead of its stores only if they stand on their
+own: static loops of at most `MOST_PIECES` loads that do nothing else to memory are unrolled then,
+guards included.
+
+    scf.for %r = %c0 to %c4 step %c1 {        %v0 = vector.load %A[%c0, …]
+      %v = vector.load %A[%r, …]              vector.store %v0, %tile[%c0, …]
+      vector.store %v, %tile[%r, …]     -->   … the same for rows 1 to 3
+    }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    clone,
+    constant,
+    constant_value,
+    erase,
+    operations,
+    users,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.facts.loops.annotations import read_loop
+from mlir_async_pipe.facts.loops.copy_statements import (
+    Copies,
+    copies_of,
+    fills_workgroup,
+    reads_global,
+)
+from mlir_async_pipe.facts.loops.find_loops import counted_loops
+from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.lowering.scopes.copy_width import copy_width
+from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value, may_move
+from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
+from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
+from mlir_async_pipe.pipeliner.plan.guardable import zero_of
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses, is_pure
+
+
+def take_loads_out(loop: Operation) -> None:
+    """Do so with the conditions in the body of a loop that fill no workgroup memory."""
+    for condition in _conditions(loop):
+        if not any(map(fills_workgroup, walk(condition))):
+            _take_out(condition)
+
+
+def take_apart_copies(loop: Operation) -> None:
+    """Do so with guarded copies and loops of copies too, of a loop that cannot have them
+    asynchronous."""
+    unroll_copy_loops(loop)
+    for condition in _conditions(loop):
+        _take_out(condition)
+
+
+def _conditions(within: Operation) -> list[Operation]:
+    """The conditions without results in the body of a loop, or in one of these, inner ones first."""
+    blocks = [block for region in within.regions for block in region.blocks]
+    found = [op for block in blocks for op in operations(block)]
+    conditions = [op for op in found if op.name == "scf.if" and len(op.results) == 0]
+    return [op for each in conditions for op in (*_conditions(each), each)]
+
+
+def _take_out(condition: Operation) -> None:
+    (block,) = condition.regions[0].blocks
+    first = _reading(operations(block)[:-1])
+    loaded = [result for op in first if _loads(op) for result in op.results]
+    if not loaded or any(zero_of(value.type) is None for value in loaded):
+        return
+    ip, loc = before(condition), condition.location
+    write = IntegerWriter(ip, loc)
+    zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
+    chosen = write_if(condition.operands[0], loaded, zeros, ip, loc)
+    end = end_of(chosen.regions[0])
+    mapping: dict[Any, Any] = {}
+    for op in first:
+        clone(op, mapping, before(end))
+    hand_on(end, [mapping[value] for value in loaded])
+    for value, result in zip(loaded, chosen.results, strict=True):
+        value.replace_all_uses_with(result)
+    erase(op for op in reversed(first) if not any(users(result) for result in op.results))
+
+
+def _reading(ops: list[Operation]) -> list[Operation]:
+    """The loads from global memory that come first, and the pure ops that they need."""
+    found: list[Operation] = []
+    for op in ops:
+        if not (may_move(op) or _loads(op)):
+            break
+        found.append(op)
+    while found and not _loads(found[-1]):
+        found.pop()
+    return found
+
+
+def _loads(op: Operation) -> bool:
+    """Whether an op does nothing but load from global memory, or is a condition of such loads."""
+    if op.name != "scf.if":
+        return reads_global(op) and len(op.regions) == 0
+    blocks = [block for region in op.regions for block in region.blocks]
+    inside = [inner for block in blocks for inner in operations(block)[:-1]]
+    return len(op.results) > 0 and all(may_move(inner) or _loads(inner) for inner in inside)
+
+
+# Loops that fill a tile ----------------------------------------------------------------------
+
+
+def unroll_copy_loops(loop: Operation) -> None:
+    """Do so with the loops in the body of a loop, inner ones first."""
+    for op in operations(loop.regions[0].blocks[0]):
+        if op.name == "scf.for":
+            unroll_copy_loops(op)
+            if _copies_a_tile(op):
+                _unroll(op)
+
+
+def _copies_a_tile(loop: Operation) -> bool:
+    trips = static_trip_count(loop)
+    if trips is None or len(loop.results) or constant_value(loop.operands[0]) is None:
+        return False
+    body = [op for op in walk(loop) if op != loop]
+    loads = sum(map(reads_global, body))
+    return 0 < loads * trips <= MOST_PIECES and all(map(_copies_or_computes, body))
+
+
+def _copies_or_computes(op: Operation) -> bool:
+    return op.name == "scf.if" or is_pure(op) or reads_global(op) or fills_workgroup(op)
+
+
+def _unroll(loop: Operation) -> None:
+    block = loop.regions[0].blocks[0]
+    counter, ip = block.arguments[0], before(loop)
+    first, step = (constant_value(loop.operands[number]) for number in (0, 2))
+    assert first is not None and step is not None
+    for number in range(static_trip_count(loop) or 0):
+        value = constant(first + number * step, counter.type, ip, loop.location)
+        mapping: dict[Any, Any] = {counter: value}
+        for op in operations(block)[:-1]:
+            clone(op, mapping, ip)
+    loop.erase()
+
+
+# Loops whose copies go through registers -------------------------------------------------------
+
+# The widest load into registers, of all chips.
+_LOAD_BYTES = 16
+
+
+def takes_registers(loop: Operation, session: Session) -> bool:
+    """Whether a loop with `num_stages` loads into registers: it asks for that, or the chip issues its
+    copies in more instructions than loads."""
+    through = read_loop(loop).stage_through
+    if through == "auto":
+        return not_issued(copies_of(read_body(loop)), session) is not None
+    return through == "registers"
+
+
+def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
+    """Why the chip cannot issue one of the copies, or only as more instructions than a load into
+    registers takes, and the op that it is about; None if it can."""
+    chip = None if session.target is None else session.target.chip
+    if chip is None or not copies.pairs:
+        return None
+    if not chip.copy_bytes:
+        return f"{chip.name} has no asynchronous copy to workgroup memory", copies.pairs[0][0]
+    arithmetic = Arithmetic()
+    for load, store in copies.pairs:
+        found = loaded_value(store)
+        if isinstance(found, NotLoaded):
+            return found.reason, found.at
+        (source,), (target,) = accesses(load), accesses(store)
+        width = copy_width(source, target, chip, arithmetic)
+        if isinstance(width, str):
+            return width, load
+        bytes_, widest = width.elements * width.element_bytes, max(chip.copy_bytes)
+        if widest < min(bytes_, _LOAD_BYTES):
+            return (
+                f"{chip.name} copies {widest} bytes at once, so a copy of {bytes_} bytes takes "
+                f"{bytes_ // widest} instructions, and a load {-(-bytes_ // _LOAD_BYTES)}",
+                load,
+            )
+    return None
+
+
+@dataclass(frozen=True)
+class GuardedLoadsOptions:
+    """Options of `async-pipe-normalise-loads`: `chip` is where the module is going."""
+
+    chip: str = ""
+
+
+@register(
+    "async-pipe-normalise-loads",
+    "take loads out of conditions, so that they can run ahead of them",
+    GuardedLoadsOptions,
+)
+def run(module: Any, options: GuardedLoadsOptions, session: Session) -> None:
+    session = with_target(options, session)
+    for loop in counted_loops(module):
+        if not loads_itself(loop):
+            take_loads_out(loop)
+        if takes_registers(loop, session):
+            take_apart_copies(loop)

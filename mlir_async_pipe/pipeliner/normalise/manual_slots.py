@@ -1,0 +1,337 @@
+"""Buffers whose slots a loop counts itself: recognised, and reduced to one slot.
+
+    %s = arith.remui %i, %c2                       (gone)
+    copy %A[%i] -> %b[%s, %t]                      copy %A[%i] -> %b[%t]
+    wait, barrier                          -->     wait, barrier
+    use %b[%s, %u]                                 use %b[%u]
+                                                   barrier
+
+What all accesses of an iteration have as their leading subscript is a slot if it moves with the
+iteration and is the same in all threads, however it is computed. If every iteration overwrites
+what it reads, nothing depends on which slot that is, and one is enough; the pipeliner gives it
+as many versions as its schedule needs. The barrier at the end is what a second slot had made
+unnecessary: without it the copy of the next iteration would overwrite what is still being read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
+    Operation,
+    Value,
+    again,
+    ancestors,
+    before,
+    create,
+    defining_op,
+    is_block_argument,
+    operations,
+    users,
+    walk,
+)
+from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.facts.loops.annotations import in_latency_form, in_op_form, read_loop
+from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.statements import Body, read_body
+from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.loops.write_annotations import carried_attributes, retyped
+from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.memory_roots import Root, root_of
+from mlir_async_pipe.facts.values.sums import ZERO
+from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
+from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
+from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.free_slots import moves
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
+from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+
+
+@dataclass(frozen=True)
+class ManualSlotsOptions:
+    """Options of `async-pipe-normalise-slots`, which are those of the schedule that follows: a loop of
+    fewer iterations than that keeps in flight stays as it is."""
+
+    num_stages: int = 0
+    max_stages: int = 8
+    chip: str = ""
+
+
+@register(
+    "async-pipe-normalise-slots",
+    "take the slots off buffers whose slots a loop counts itself",
+    ManualSlotsOptions,
+)
+def run(module: Any, options: ManualSlotsOptions, session: Session) -> None:
+    """Recognise all before the first rewrite."""
+    target = target_for(options, session)
+    around = Surroundings(None if target is None else target.chip)
+    with unchanged():
+        bodies = [read_body(loop) for loop in find_loops(module) if _is_to_run(loop, options)]
+        found = [s for body in bodies if _may_have_slots(body) for s in _recognise(body, around)]
+    for slots in found:
+        _reduce_to_one(slots, session)
+
+
+def _is_to_run(loop: Operation, options: ManualSlotsOptions) -> bool:
+    """Whether a loop has as many iterations as its schedule, at most, keeps in flight."""
+    found = read_loop(loop)
+    if found.num_stages is not None:
+        last = (options.num_stages or found.num_stages) - 1
+        if last == 0:
+            return False
+    elif found.in_loop_form:
+        last = max(found.stage or (), default=0)
+    elif in_latency_form(loop) and not in_op_form(loop):
+        last = options.max_stages - 1
+    else:
+        return False
+    trips = static_trip_count(loop)
+    return trips is None or trips >= last
+
+
+@dataclass(frozen=True)
+class ManualSlots:
+    """A buffer of a loop with `slots` slots of the author's."""
+
+    loop: Operation
+    root: Root
+    slots: int
+
+
+# Tiles have more rows than pipelines have slots: most loops need no closer look.
+MOST_SLOTS = 16
+
+
+def _may_have_slots(body: Body) -> bool:
+    """Whether some buffer of the loop has a leading dimension that may be one of slots."""
+    written = {
+        access.memory
+        for statement in body.statements
+        for op in walk(statement.op)
+        if _may_write(op)
+        for access in accesses(op)
+        if access.writes
+    }
+    return any(_shape_has_slots(root) for root in map(root_of, written) if _is_ours(root))
+
+
+def _may_write(op: Operation) -> bool:
+    row = row_of(op)
+    return row is not None and any(rule.kind != "read" for rule in row.accesses)
+
+
+def _is_ours(root: Root) -> bool:
+    return root.is_buffer and root.kind in ("allocation", "attribution") and root.space != "global"
+
+
+def _recognise(body: Body, around: Surroundings) -> list[ManualSlots]:
+    loop = body.loop
+    arithmetic = Arithmetic(around.launch_size(loop))
+    index = LoopIndex(loop, arithmetic)
+    tops = list(dict.fromkeys(statement.op for statement in body.statements))
+    regions = regions_of(tops, arithmetic, around.lanes(loop))
+    if any(region.opaque for region in regions):
+        return []
+    by_root: dict[Any, list[Region]] = {}
+    for region in regions:
+        if region.root is not None and _is_ours(region.root):
+            by_root.setdefault(region.root.identity, []).append(region)
+    found = []
+    for own in by_root.values():
+        root = own[0].root
+        assert root is not None
+        if (
+            _shape_has_slots(root)
+            and _rotate_together(own, index)
+            and not any(side for side in around.touches_outside(loop, root.identity))
+            and _can_lose_slot(root.value, loop)
+            and _overwrites(own, root, arithmetic)
+        ):
+            found.append(ManualSlots(loop, root, ir.MemRefType(root.value.type).shape[0]))
+    return found
+
+
+def _shape_has_slots(root: Root) -> bool:
+    kind = ir.MemRefType(root.value.type)
+    return bool(kind.has_static_shape and kind.rank >= 2 and 2 <= kind.shape[0] <= MOST_SLOTS)
+
+
+def _rotate_together(own: list[Region], index: LoopIndex) -> bool:
+    """Whether all have one leading subscript, which moves with the iteration only."""
+    if not any(region.writes for region in own):
+        return False
+    first: Linear | None = None
+    for region in own:
+        if region.subscripts is None or region.extent is None or region.extent[0] != 1:
+            return False
+        if region.root is None or region.base != region.root.value:
+            return False
+        leading = region.subscripts[0]
+        if first is not None and leading != first:
+            return False
+        first = leading
+    assert first is not None
+    uniformity = Uniformity()
+    rotates = any(moves(symbol, index) for symbol in first.symbols)
+    return rotates and all(uniformity.difference(symbol) is None for symbol in first.symbols)
+
+
+def _overwrites(own: list[Region], root: Root, arithmetic: Arithmetic) -> bool:
+    """Whether an iteration writes what it reads; inside of its slot, wherever that is."""
+    inside = []
+    for region in own:
+        assert region.subscripts is not None
+        inside.append(replace(region, subscripts=(ZERO, *region.subscripts[1:])))
+    missing = unproven_read(root, inside, arithmetic.block_size, written_elsewhere=False)
+    return missing is None
+
+
+def _reduce_to_one(found: ManualSlots, session: Session) -> None:
+    """Take the slots away. Handles to accesses of the buffer are dead afterwards."""
+    loop = found.loop
+    session.diagnostics.remark(
+        f"the loop counts {found.slots} slots of a buffer itself; they go, the pipeline makes as "
+        "many as it needs",
+        code="hand-made-slots",
+        at=loop,
+        notes=(("the buffer", found.root.value),),
+    )
+    _lose_slot(found.root.value, loop)
+    *body, end = operations(loop.regions[0].blocks[0])
+    barriers = [op for op in body if is_barrier(op)]
+    if barriers and barriers[-1] != body[-1]:
+        write_fence([found.root.space], before(end), loop.location)
+
+
+# The buffer without its leading dimension ----------------------------------------------------
+
+_SUBVIEW = "memref.subview"
+
+
+def _can_lose_slot(buffer: Value, loop: Operation) -> bool:
+    """Whether every user of a buffer can do without its leading subscript: accesses and
+    subviews of one slot in the loop, and deallocs."""
+    kind = ir.MemRefType(buffer.type)
+    strides, offset = kind.get_strides_and_offset()
+    dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
+    if list(strides) != dense or offset != 0:
+        return False
+    return all(
+        user.name in DEALLOCATION_OPS or _can_do_without(user, buffer, loop)
+        for user in users(buffer)
+    )
+
+
+def _can_do_without(user: Operation, buffer: Value, loop: Operation) -> bool:
+    if loop not in list(ancestors(user)):
+        return False
+    if user.name == _SUBVIEW:
+        sizes = list(ir.DenseI64ArrayAttr(user.attributes["static_sizes"]))
+        strides = list(ir.DenseI64ArrayAttr(user.attributes["static_strides"]))
+        shape = list(ir.MemRefType(user.results[0].type).shape)
+        return sizes[0] == 1 and strides[0] == 1 and shape == sizes[1:]
+    own = [access for access in accesses(user) if access.memory == buffer]
+    return bool(own) and all(a.takes_slot_index and len(a.index_operands) > 1 for a in own)
+
+
+def _lose_slot(buffer: Value, loop: Operation) -> None:
+    """Rewrite the buffer and all its users. Their handles are dead afterwards."""
+    kind = ir.MemRefType(buffer.type)
+    reduced = ir.MemRefType.get(
+        list(kind.shape)[1:], kind.element_type, memory_space=kind.memory_space, loc=loop.location
+    )
+    if is_block_argument(buffer):
+        for user in users(buffer):
+            _rewrite(user, buffer, buffer)
+        buffer.set_type(reduced)
+        return
+    old = defining_op(buffer)
+    assert old is not None
+    made = retyped(old, reduced)
+    for user in users(buffer):
+        _rewrite(user, buffer, made)
+    old.erase()
+
+
+def _rewrite(user: Operation, buffer: Value, new: Value) -> None:
+    if user.name in DEALLOCATION_OPS:
+        user.operands[len(user.operands) - 1] = new
+    elif user.name == _SUBVIEW:
+        _rewrite_subview(user, new)
+    else:
+        _rewrite_access(user, buffer, new)
+
+
+def _rewrite_access(op: Operation, buffer: Value, new: Value) -> None:
+    row = row_of(op)
+    assert row is not None
+    own = [access for access in accesses(op) if access.memory == buffer]
+    operands: list[Any] = list(op.operands)
+    for access in own:
+        operands[access.memory_operand] = new
+    gone = {access.index_operands.start for access in own}
+    attributes = carried_attributes(op)
+    if "operandSegmentSizes" in attributes:
+        sizes = [len(group) - len(gone.intersection(group)) for group in groups_of(op).values()]
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    kept = [operand for number, operand in enumerate(operands) if number not in gone]
+    again(op, kept, attributes=attributes)
+
+
+def _rewrite_subview(op: Operation, new: Value) -> None:
+    attributes = carried_attributes(op)
+    offsets = list(ir.DenseI64ArrayAttr(attributes["static_offsets"]))
+    operands = [new, *list(op.operands)[1:]]
+    if offsets[0] == DYNAMIC:
+        del operands[1]
+        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
+        sizes[1] -= 1
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    for name in ("static_offsets", "static_sizes", "static_strides"):
+        rest = list(ir.DenseI64ArrayAttr(attributes[name]))[1:]
+        attributes[name] = ir.DenseI64ArrayAttr.get(rest, op.context)
+    old = op.results[0].type
+    made = create(
+        _SUBVIEW,
+        operands,
+        [_view_type(op, offsets[1:])],
+        attributes,
+        ip=before(op),
+        loc=op.location,
+    )
+    value = made.results[0]
+    if value.type != old:
+        value = create("memref.cast", [value], [old], ip=before(op), loc=op.location).results[0]
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _view_type(op: Operation, offsets: list[int]) -> Any:
+    """What a subview without the leading dimension infers as its type."""
+    old = ir.MemRefType(op.results[0].type)
+    source = list(ir.MemRefType(op.operands[0].type).shape)[1:]
+    strides, _ = old.get_strides_and_offset()
+    start: int | str = "?"
+    if DYNAMIC not in offsets:
+        start = sum(o * product(source[n + 1 :]) for n, o in enumerate(offsets))
+    layout = ir.Attribute.parse(
+        f"strided<[{', '.join(map(str, strides))}], offset: {start}>", op.context
+    )
+    return ir.MemRefType.get(
+        list(old.shape),
+        old.element_type,
+        layout=layout,
+        memory_space=old.memory_space,
+        loc=op.location,
+    )

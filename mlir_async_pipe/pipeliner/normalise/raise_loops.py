@@ -1,0 +1,334 @@
+"""The pass `async-pipe-raise-loops`: loops between blocks become `scf.for`, or stay as they are.
+
+    iterator in memory, branches --promote--> block arguments --read, count, write--> scf.for
+
+Front ends keep loop variables and iterators in small private arrays; MLIR's `sroa` and `mem2reg`
+make values of them first. Each loop is read whole before anything of it is written: one that
+branches in a way that `scf` has no form for, or whose iterations nobody counts, stays with a remark
+that says why, and so do the loops around it; those inside it are tried by themselves. A function
+without a raised loop stays as it was.
+
+Writes a loop that was read from blocks as `scf.for`, with `scf.if` inside.
+
+    ^h(%n, %i, %sum):                       %r = scf.for %k = 0 to %n step 1 iter_args(%sum) {
+      cf.cond_br (%n > 0), ^a, ^out(%sum)     %i = %start + %k * %s
+    ^a: …                             -->     …
+      cf.br ^h(%n - 1, %i + %s, %sum1)        scf.yield %sum1 }
+                                            cf.br ^out(%r)
+
+Everything is written anew, then the blocks go. What the header computes stands in the body, where
+its condition holds, and after the loop, where it does not, as far as it is needed there. A sum that
+is needed after the loop is carried through it; all others are computed from `%k`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    Value,
+    clone,
+    constant,
+    create,
+    erase,
+    functions,
+    operations,
+    symbol_name,
+    terminator,
+    users,
+)
+from mlir_async_pipe.bindings.run_on_copy import become
+from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.pipeliner.normalise.loop_shapes import (
+    BlockGraph,
+    CountDown,
+    Counted,
+    If,
+    Loop,
+    Straight,
+    Way,
+    count,
+    read_loop,
+)
+from mlir_async_pipe.session.diagnostics import PipelineError, Place
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
+
+_PROMOTE = "canonicalize,sroa,mem2reg,canonicalize,cse"
+_CLEAN_UP = "canonicalize,cse"
+
+
+@dataclass(frozen=True)
+class RaisedLoop:
+    """A loop of blocks that became an `scf.for`, by the place of its test."""
+
+    function: str
+    place: Place
+
+
+@register("async-pipe-raise-loops", "make scf.for of loops between blocks", NoOptions)
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    """Raise the loops of every function that has some."""
+    root = module.operation
+    if not any(_has_loops(function) for function in functions(root)):
+        return
+    copy = root.clone(ip=False).operation
+    _run_passes(copy, _PROMOTE)
+    # By number: the passes drop no function with a body.
+    pairs = list(zip(functions(root), functions(copy), strict=True))
+    changed = [_raise_all(promoted, session) for _, promoted in pairs]
+    if not any(changed):
+        return
+    _run_passes(copy, _CLEAN_UP)
+    for (old, _), new, raised in zip(pairs, functions(copy), changed, strict=True):
+        if raised:
+            become(old, new)
+
+
+def _has_loops(function: Operation) -> bool:
+    region = function.regions[0]
+    return len(list(region.blocks)) > 1 and bool(BlockGraph(region).loops)
+
+
+def _run_passes(root: Operation, names: str) -> None:
+    with root.context:
+        passmanager.PassManager.parse(f"any({names})").run(root)
+
+
+def _raise_all(function: Operation, session: Session) -> bool:
+    """Raise what can be raised, outer loops with all that is in them first."""
+    tried: set[Block] = set()
+    said: set[Any] = set()
+    raised = False
+    while True:
+        graph = BlockGraph(function.regions[0])
+        header = next((block for block in graph.loops if block not in tried), None)
+        if header is None:
+            return raised
+        tried.add(header)
+        try:
+            loop = read_loop(graph, header, tuple(header.arguments))
+            counts = {inner.header: count(inner) for inner in _loops(loop)}
+        except PipelineError as error:
+            if error.diagnostic not in said:
+                _tell(error, session)
+            said.add(error.diagnostic)
+            continue
+        name, place = symbol_name(function), Place.of(loop.test)
+        replace_loop(loop, counts)
+        session.record("raised", RaisedLoop(name, place))
+        raised = True
+
+
+def _loops(loop: Loop) -> list[Loop]:
+    """A loop and those inside it."""
+    return [loop, *_loops_of(loop.body)]
+
+
+def _loops_of(way: Way) -> list[Loop]:
+    found: list[Loop] = []
+    for item in way.items:
+        if isinstance(item, Loop):
+            found += _loops(item)
+        elif isinstance(item, If):
+            found += [loop for arm in item.ways for loop in _loops_of(arm)]
+    return found
+
+
+def _tell(error: PipelineError, session: Session) -> None:
+    found = error.diagnostic
+    session.diagnostics.remark(found.message, code=found.code, at=found.place)
+
+
+# The written loop ----------------------------------------------------------------------------
+
+Values = dict[Value, Value]
+
+
+def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
+    """Write the loop in its first block and erase the others; `counts` by the loops' headers.
+
+    Returns the `scf.for`. Nothing here fails."""
+    header, old = loop.header, operations(loop.header)
+    made: Values = {argument: argument for argument in header.arguments}
+    for_op = _write_loop(loop, counts, made, ir.InsertionPoint(old[0]))
+    for value in (*header.arguments, *(result for op in old for result in op.results)):
+        for user in set(users(value)):
+            if _block_of(user, header.owner.operation) not in loop.members:
+                _put(user, value, made[value])
+    create(
+        "cf.br",
+        [made.get(value, value) for value in loop.leave.operands],
+        successors=[loop.leave.target],
+        ip=ir.InsertionPoint(old[-1]),
+        loc=old[-1].location,
+    )
+    _drop_blocks([block for block in loop.members if block != header], old)
+    return for_op
+
+
+def _write_way(way: Way, counts: dict[Block, Counted], made: Values, ip: Any) -> list[Value]:
+    """Write what runs on a way at `ip`; the values that its end is handed."""
+    for item in way.items:
+        if isinstance(item, Straight):
+            _hand(item.block, item.handed, made)
+            for op in operations(item.block)[:-1]:
+                clone(op, made, ip)
+        elif isinstance(item, If):
+            _write_if(item, counts, made, ip)
+        else:
+            _hand(item.header, item.entry, made)
+            _write_loop(item, counts, made, ip)
+    return [made.get(value, value) for value in way.end]
+
+
+def _hand(block: Block, handed: tuple[Value, ...], made: Values) -> None:
+    given = [made.get(value, value) for value in handed]
+    made.update(zip(block.arguments, given, strict=True))
+
+
+def _write_if(item: If, counts: dict[Block, Counted], made: Values, ip: Any) -> None:
+    test = terminator(item.block)
+    condition = test.operands[0]
+    types = [argument.type for argument in item.join.arguments]
+    branch = create(
+        "scf.if", [made.get(condition, condition)], types, regions=2, ip=ip, loc=test.location
+    )
+    for region, way in zip(branch.regions, item.ways, strict=True):
+        if not types and not way.items and region == branch.regions[1]:
+            continue
+        inside = ir.InsertionPoint(region.blocks.append())
+        end = _write_way(way, counts, dict(made), inside)
+        create("scf.yield", end, ip=inside, loc=test.location)
+    made.update(zip(item.join.arguments, branch.results, strict=True))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """`scf.for %iv = lower to upper step step`; `sums` are those computed from `%iv`."""
+
+    lower: Value
+    upper: Value
+    step: Value
+    sums: frozenset[int]
+
+
+def _write_loop(loop: Loop, counts: dict[Block, Counted], made: Values, ip: Any) -> Operation:
+    """Write a loop at `ip`; afterwards `made` has what its header's values are after it."""
+    header, counted, loc = loop.header, counts[loop.header], loop.test.location
+    starts = [made[argument] for argument in header.arguments]
+    form = _form(loop, counted, starts, made, ip)
+    needed, ops = _needed_after(loop)
+    carried = [
+        number
+        for number, argument in enumerate(header.arguments)
+        if number not in form.sums or argument in needed
+    ]
+    initial = [starts[number] for number in carried]
+    for_op = write_for([form.lower, form.upper, form.step], initial, ip, loc)
+    body = for_op.regions[0].blocks[0]
+    inside = ir.InsertionPoint(body)
+    index, *others = body.arguments
+    inner = dict(made)
+    for number, value in zip(carried, others, strict=True):
+        inner[header.arguments[number]] = value
+    for number in form.sums:
+        value = _in_iteration(counted, number, starts, index, inner, inside, loc)
+        inner[header.arguments[number]] = value
+    _write_header(loop, operations(header)[:-1], loop.on == 0, inner, inside)
+    end = _write_way(loop.body, counts, inner, inside)
+    create("scf.yield", [end[number] for number in carried], ip=inside, loc=loc)
+    for number, value in zip(carried, for_op.results, strict=True):
+        made[header.arguments[number]] = value
+    _write_header(loop, ops, loop.on == 1, made, ip)
+    return for_op
+
+
+def _write_header(loop: Loop, ops: list[Operation], holds: bool, made: Values, ip: Any) -> None:
+    """Write ops of the header where it is known whether the condition holds."""
+    condition = loop.test.operands[0]
+    for op in ops:
+        clone(op, made, ip)
+        if len(op.results) and op.results[0] == condition:
+            made[condition] = constant(holds, condition.type, ip, op.location)
+
+
+def _form(loop: Loop, counted: Counted, starts: list[Value], made: Values, ip: Any) -> _Form:
+    loc = loop.test.location
+    if not isinstance(counted.by, CountDown):
+        number = counted.by.index
+        kind = starts[number].type
+        end = made.get(counted.by.end, counted.by.end)
+        step = constant(counted.by.step, kind, ip, loc)
+        return _Form(starts[number], end, step, frozenset({number}))
+    left = starts[counted.by.left]
+    same = {n for n in counted.sums if starts[n].type == left.type} | {counted.by.left}
+    zero, one = (constant(number, left.type, ip, loc) for number in (0, 1))
+    return _Form(zero, left, one, frozenset(same))
+
+
+def _in_iteration(
+    counted: Counted,
+    number: int,
+    starts: list[Value],
+    index: Value,
+    made: Values,
+    ip: Any,
+    loc: Any,
+) -> Value:
+    """The value of a sum in the iteration that `index` numbers."""
+    if not isinstance(counted.by, CountDown):
+        return index
+
+    write, start = IntegerWriter(ip, loc), starts[number]
+    if number == counted.by.left:
+        return write.subtract(start, index)
+    step = counted.sums[number]
+    return write.add(start, write.multiply(index, made.get(step, step)))
+
+
+def _needed_after(loop: Loop) -> tuple[set[Value], list[Operation]]:
+    """What of the header is used after the loop: its values, and its ops that make them."""
+    header = loop.header
+    function = header.owner.operation
+    needed = set(loop.leave.operands)
+    ops = operations(header)[:-1]
+    for value in (*header.arguments, *(result for op in ops for result in op.results)):
+        if any(_block_of(user, function) not in loop.members for user in users(value)):
+            needed.add(value)
+    making = []
+    for op in reversed(ops):
+        if any(result in needed for result in op.results):
+            making.append(op)
+            needed.update(op.operands)
+    return needed, making[::-1]
+
+
+def _block_of(op: Operation, function: Operation) -> Block:
+    """The block of the function's own region that holds an op."""
+    while op.parent.operation != function:
+        op = op.parent.operation
+    return op.block
+
+
+def _put(user: Operation, old: Value, new: Value) -> None:
+    for number, operand in enumerate(user.operands):
+        if operand == old:
+            user.operands[number] = new
+
+
+def _drop_blocks(blocks: list[Block], header_ops: list[Operation]) -> None:
+    """Erase ops of a header, and whole blocks."""
+    last = header_ops[-1]
+    grave = create("scf.execute_region", regions=1, ip=ir.InsertionPoint(last), loc=last.location)
+    last.erase()
+    for block in blocks:
+        block.append_to(grave.regions[0])
+    # What is erased with an op may use each other in any order.
+    grave.erase()
+    erase(header_ops[:-1])

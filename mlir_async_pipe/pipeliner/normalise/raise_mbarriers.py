@@ -1,0 +1,261 @@
+"""Takes the nvvm form of mbarriers that a loop waits at for that of nvgpu, which the plans read.
+
+    nvvm.mbarrier.init %p, %c1                      nvgpu.mbarrier.init %group[%c0], %c1
+    nvvm.mbarrier.arrive.expect_tx %p, %bytes       nvgpu.mbarrier.arrive.expect_tx %group[%c0], %bytes
+    scf.while { not test.wait %p, %phase }    -->   nvgpu.mbarrier.try_wait.parity %group[%c0], %phase
+    nvvm.cp.async.bulk… on %p                       nvvm.cp.async.bulk… on (nvgpu.mbarrier.get %group[%c0])
+    … into shared::cta memory                       … into the same as shared::cluster memory
+
+A pointer names mbarrier n of a group if it leads to byte 8 n of a buffer that nothing but mbarrier
+ops use. Where anything else uses it, or the byte is not known, the form stays, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    before,
+    create,
+    defining_op,
+    enclosing,
+    operations,
+    outermost,
+    parent,
+    terminator,
+    users,
+    walk,
+)
+from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.transactions import (
+    has_transactions,
+    mbarrier_pointer,
+    operand,
+    operand_number,
+)
+from mlir_async_pipe.facts.values.integer_ops import integer_constant
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import Root, root_of
+from mlir_async_pipe.facts.values.pointers import constant_bytes, is_pointer
+from mlir_async_pipe.facts.values.root_bytes import static_bytes
+from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import is_pure, use_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
+from mlir_async_pipe.vocabulary.memory_names import names_memory
+from mlir_async_pipe.vocabulary.operator_table import is_operator
+
+# Nanoseconds that a test in a loop may sleep: the wait asks again after them.
+TICKS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Use:
+    """An mbarrier op on a pointer, and the number of the mbarrier. `asks`: the loop around a test."""
+
+    op: Operation
+    number: int
+    asks: Operation | None = None
+
+
+def raise_mbarriers(loops: Iterable[Operation]) -> None:
+    """Rewrite the mbarriers of all loops of tensor copies that are in nvvm's form."""
+    loops_of: dict[Operation, list[Operation]] = {}
+    for loop in loops:
+        function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
+        if function is not None:
+            loops_of.setdefault(function, []).append(loop)
+    for function, inside in loops_of.items():
+        name_numbers(function)
+        ops = [op for loop in inside for op in walk(loop)]
+        named = dict.fromkeys(root_of(p).identity for op in ops for p in _pointer_of(op))
+        for root, uses in _uses(function, named) if named else ():
+            _rewrite(function, root, uses)
+        for op in [op for loop in inside for op in walk(loop)]:
+            if "isCTAOnly" in op.attributes and ir.BoolAttr(op.attributes["isCTAOnly"]).value:
+                _into_cluster(op)
+
+
+def name_numbers(function: Operation) -> None:
+    """Casts between index and i64 that a conversion left are those of numbers."""
+    for op in list(walk(function)):
+        if op.name == "builtin.unrealized_conversion_cast" and len(op.operands) == 1:
+            kinds = {str(op.operands[0].type), str(op.results[0].type)}
+            if kinds == {"index", "i64"}:
+                write, kind = IntegerWriter(before(op), op.location), op.results[0].type
+                known = integer_constant(op.operands[0])
+                number = (
+                    write.cast("arith.index_cast", op.operands[0], kind)
+                    if known is None
+                    else write.constant(known, kind)
+                )
+                op.results[0].replace_all_uses_with(number)
+                op.erase()
+
+
+def _into_cluster(op: Operation) -> None:
+    """Address the own block's memory as part of the cluster's, whose copies take a predicate."""
+    at = operand_number(op, "destination")
+    write = IntegerWriter(before(op), op.location)
+    kind = ir.Type.parse("!llvm.ptr<7>", op.context)
+    op.operands[at] = write.cast("llvm.addrspacecast", op.operands[at], kind)
+    op.attributes["isCTAOnly"] = ir.BoolAttr.get(False, op.context)
+
+
+def _pointer_of(op: Operation) -> Iterator[Value]:
+    """The mbarrier of an op that names it by a pointer."""
+    barrier = None if use_of(op) is None else operand(op, "barrier")
+    if barrier is not None and is_pointer(barrier):
+        yield barrier
+
+
+# Who uses the memory -----------------------------------------------------------------------
+
+
+def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[Use]]]:
+    """All uses of those of the memories `named` in which there are mbarriers and nothing else."""
+    arithmetic, found = Arithmetic(), dict[Any, tuple[Root, list[Use]]]()
+    refused = {
+        root_of(op.results[0]).identity
+        for op in walk(outermost(function))
+        if names_memory(op) and enclosing(op, FUNCTION_OPS) != function
+    }
+    for op in walk(function):
+        for number, value in enumerate(op.operands):
+            root = root_of(value) if _is_memory(value) else None
+            if root is None or root.identity not in named or _leads_on(op):
+                continue
+            use = _use(op, number, value, arithmetic)
+            if use is None or not root.owned or not static_bytes(root):
+                refused.add(root.identity)
+            else:
+                found.setdefault(root.identity, (root, []))[1].append(use)
+    return [found[name] for name in named if name in found and name not in refused]
+
+
+def _is_memory(value: Value) -> bool:
+    return is_pointer(value) or str(value.type).startswith("memref<")
+
+
+def _leads_on(op: Operation) -> bool:
+    """Whether an op makes another name of the memory."""
+    return bool(len(op.results)) and is_pure(op) and not len(op.regions)
+
+
+def _use(op: Operation, number: int, pointer: Value, arithmetic: Arithmetic) -> Use | None:
+    use = use_of(op)
+    if use not in ("init", "expect", "wait", "test", "copy"):
+        return None
+    if number != operand_number(op, "barrier") or any(
+        users(r) for r in op.results if use != "test"
+    ):
+        return None
+    at = constant_bytes(pointer, arithmetic)
+    asks = _asking_loop(op) if use == "test" else None
+    if at is None or at % MBARRIER_BYTES or at < 0 or (use == "test" and asks is None):
+        return None
+    return Use(op, at // MBARRIER_BYTES, asks)
+
+
+def _asking_loop(test: Operation) -> Operation | None:
+    """The loop that does nothing but ask until a phase is over: scf.while { not test }."""
+    loop, phase = parent(test), operand(test, "phase")
+    if loop is None or loop.name != "scf.while" or len(loop.operands) or len(loop.results):
+        return None
+    block = test.block
+    rest = [op for op in operations(block) if op != test and op != terminator(block)]
+    other = loop.regions[1].blocks[0]
+    if block == other or len(operations(other)) != 1 or not all(map(is_pure, rest)):
+        return None
+    if phase is None or str(phase.type) != "i32" or _inside(phase, loop):
+        return None
+    again = defining_op(terminator(block).operands[0])
+    if again is None or not is_operator(again.name, "xor"):
+        return None
+    numbers = {integer_constant(value) for value in again.operands}
+    return loop if test.results[0] in again.operands and numbers & {1, -1} else None
+
+
+def _inside(value: Value, loop: Operation) -> bool:
+    made = defining_op(value)
+    return made is not None and loop in ancestors(made)
+
+
+# The other form ----------------------------------------------------------------------------
+
+
+def _rewrite(function: Operation, root: Root, uses: list[Use]) -> None:
+    count = max(static_bytes(root) // MBARRIER_BYTES, *(use.number + 1 for use in uses))
+    made = defining_op(root.value)
+    block = function.regions[0].blocks[0]
+    start = made if made is not None and root.kind == "allocation" else operations(block)[0]
+    kind = ir.Type.parse(
+        "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, "
+        f"num_barriers = {count}>",
+        function.context,
+    )
+    group = create(
+        "nvgpu.mbarrier.create", (), [kind], ip=before(start), loc=start.location
+    ).results[0]
+    for use in uses:
+        _write_use(use, group)
+
+
+def _write_use(use: Use, group: Value) -> None:
+    op, replaced = use.op, use.asks or use.op
+    write = IntegerWriter(before(replaced), op.location)
+    number = write.constant(use.number)
+
+    def as_index(name: str) -> Value:
+        given = operand(op, name)
+        assert given is not None
+        form = Arithmetic().linear(given)
+        if form.is_constant:
+            return write.constant(form.constant)
+        return write.cast("arith.index_cast", given, write.index)
+
+    match use_of(op):
+        case "copy":
+            at = operand_number(op, "barrier")
+            op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
+            return
+        case "init":
+            name, operands = "nvgpu.mbarrier.init", [group, as_index("arrivals"), number]
+        case "expect":
+            name, operands = "nvgpu.mbarrier.arrive.expect_tx", [group, as_index("bytes"), number]
+        case _:
+            name = "nvgpu.mbarrier.try_wait.parity"
+            ticks = as_index("ticks") if operand(op, "ticks") is not None else write.constant(TICKS)
+            operands = [group, _parity(op, write), ticks, number]
+    predicate = operand(op, "predicate")
+    create(
+        name,
+        [*operands, *([] if predicate is None else [predicate])],
+        ip=before(replaced),
+        loc=op.location,
+    )
+    replaced.erase()
+
+
+def _parity(op: Operation, write: IntegerWriter) -> Value:
+    """The parity of a wait as an i1."""
+    phase = operand(op, "phase")
+    assert phase is not None
+    made = defining_op(phase)
+    widened = made is not None and is_operator(made.name, "cast")
+    if made is not None and widened and str(made.operands[0].type) == "i1":
+        return made.operands[0]
+    return write.cast("arith.trunci", phase, ir.IntegerType.get_signless(1, op.context))
+
+
+@register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
+def run(module: Any, options: NoOptions, session: Session) -> None:
+    raise_mbarriers(find_loops(module))

@@ -1,0 +1,220 @@
+"""Which pairs of accesses need a thread barrier between them.
+
+The input's barriers say what its author orders between threads. A pair (x, w) needs one in
+the result if both touch shared memory, may touch the same element from different threads,
+and the input has a barrier between them at that iteration distance. A conflict without a
+barrier in the input is the input's own affair. So does a pair of any access and an op that orders
+memory for other threads: what all threads stored is over before thread 0 releases a flag. A buffer of which each thread touches elements of
+its own has no such pair, whatever barriers the input has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.ways import successors
+from mlir_async_pipe.facts.loops.statements import barriers_of
+from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
+from mlir_async_pipe.pipeliner.dependence.between_threads import belongs_to_single_threads
+from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered, first_distance
+from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.analysis import Analysis
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.plan.version_rules import Use, turns
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
+
+
+@dataclass(frozen=True)
+class BarrierPair:
+    """`first` of step t - lag must be seen by all threads before `second` of step t runs.
+
+    If `first` is async, its completion counts, not its issue.
+    """
+
+    first: Unit
+    second: Unit
+    lag: int
+    spaces: frozenset[Space]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The memory spaces that one barrier before the prologue and one after the epilogue have to
+    fence, for accesses outside the loop; none: no barrier."""
+
+    before: frozenset[Space] = frozenset()
+    behind: frozenset[Space] = frozenset()
+
+
+def barrier_pairs(
+    analysis: Analysis, units: Units, buffers: tuple[BufferPlan, ...], noalias_arguments: bool
+) -> tuple[tuple[BarrierPair, ...], Boundary]:
+    """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
+    index, private = analysis.index, analysis.privatisation.private
+    textual = {op: number for number, op in enumerate(units.body.ops)}
+    barriers = [textual[op] for op in barriers_of(units.body)]
+    if not barriers:
+        return (), Boundary()
+    visible = [r for r in analysis.regions if r.root is None or r.root.spaces != OWN]
+    shared = _without_owned(visible, analysis)
+    versions = {b.root.identity: b.versions for b in buffers}
+    pairs: dict[BarrierPair, None] = {}
+    for a in shared:
+        for b in shared:
+            ordered = are_ordered(a, b)
+            touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
+            touch = touch and _threads_may_meet(a, b)
+            if not (touch or ordered):
+                continue
+            distances = (
+                _following(EVERY, first_distance(a, b))
+                if ordered
+                else _conflicts(a, b, units, index, private, versions)
+            )
+            for distance in distances:
+                if _separated(textual[a.top], textual[b.top], distance, barriers):
+                    pair = _pair(a, b, distance, units)
+                    if pair is not None:
+                        pairs[pair] = None
+    boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
+    return tuple(pairs), boundary
+
+
+def _threads_may_meet(a: Region, b: Region) -> bool:
+    return a.root is None or b.root is None or threads_may_meet(a.root, b.root)
+
+
+def threads_share_tiles(analysis: Analysis) -> bool:
+    """Whether different threads may touch one element of workgroup memory, or of memory that is
+    not known: else no barrier of the input is needed for that."""
+    shared = _without_owned(analysis.regions, analysis)
+    return any(r.opaque or (r.root and r.root.space == "workgroup") for r in shared)
+
+
+def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
+    """Those regions of which different threads may touch one element."""
+    block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private
+    if block is None or any(region.opaque for region in regions):
+        return regions
+    of_root: dict[Any, list[Region]] = {}
+    for region in regions:
+        if region.root is not None and region.root.identity in private:
+            of_root.setdefault(region.root.identity, []).append(region)
+    owned = {
+        key
+        for key, found in of_root.items()
+        if belongs_to_single_threads(found, analysis.index.induction, block)
+    }
+    return [r for r in regions if r.root is None or r.root.identity not in owned]
+
+
+def _conflicts(
+    a: Region,
+    b: Region,
+    units: Units,
+    index: LoopIndex,
+    private: frozenset[Any],
+    versions: dict[Any, int],
+) -> list[int]:
+    """Iteration distances at which `b` may meet what `a` touched, from different threads."""
+    distances = index.distances(a, b, same_thread=False)
+    if distances is None:
+        return []
+    first = first_distance(a, b)
+    if a.root is not None and a.root.identity in private:
+        # Inside one version only the same iteration meets; then the next ones that have the slot.
+        same = [0] if first == 0 and distances.smallest(0) == 0 else []
+        first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
+        turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
+        return [*same, *(d for d in turn if d)]
+    return _following(distances, first)
+
+
+def _following(distances: Distances, first: int) -> list[int]:
+    """The first distances from `first` on. Three in a row are enough: from two iterations on, a body
+    with a barrier has one between."""
+    found: list[int] = []
+    following = distances.smallest(first)
+    while following is not None and len(found) < 3:
+        found.append(following)
+        following = distances.smallest(following + 1)
+    return found
+
+
+def _use(unit: Unit) -> Use:
+    return Use(unit.stage, unit.position, writes=True)
+
+
+def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
+    """Whether the input has a barrier between place `first` and, `distance` iterations on,
+    place `second`; below 0 the input runs `second` first. One that a statement holds may stand
+    on either side of its accesses."""
+    if distance < 0:
+        return _separated(second, first, -distance, barriers)
+    if distance == 0:
+        return any(first <= place <= second for place in barriers)
+    if distance == 1:
+        return any(place >= first or place <= second for place in barriers)
+    return True
+
+
+def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | None:
+    first, second = units.unit_of(a.top), units.unit_of(b.top)
+    lag = second.stage + distance - first.stage
+    if lag < 0 or (first == second and distance == 0):
+        return None
+    spaces: set[Space] = {"global", "workgroup"}
+    if a.root and b.root:
+        spaces = {a.root.space, b.root.space}
+    return BarrierPair(first, second, lag, frozenset(spaces))
+
+
+def _boundary(
+    units: Units,
+    shared: list[Region],
+    textual: dict[Operation, int],
+    barriers: list[int],
+    around: Surroundings,
+    noalias_arguments: bool,
+) -> Boundary:
+    """The accesses outside the loop that a barrier of the body ordered against its own."""
+    loop = units.body.loop
+    before: set[Space] = set()
+    behind: set[Space] = set()
+    repeated = _runs_again(loop) or any(
+        above.name in LOOP_OPS or _runs_again(above) for above in ancestors(loop)
+    )
+    ordered_before, ordered_after = around.orders_outside(loop)
+    for region in shared:
+        place = textual[region.top]
+        leading, trailing = min(barriers) <= place, place <= max(barriers)
+        own: set[Space] = {"global", "workgroup"} if region.root is None else {region.root.space}
+        if region.order.orders:
+            earlier, later = around.spaces_outside(loop)
+        elif region.root is None:
+            continue
+        else:
+            earlier, later = around.conflicts_outside(
+                loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
+            )
+        if leading and (earlier or ordered_before):
+            before |= earlier | own
+        if trailing and (later or ordered_after):
+            behind |= later | own
+        if repeated and (region.writes or region.order.orders) and (leading or trailing):
+            behind |= own
+    return Boundary(frozenset(before - {"private"}), frozenset(behind - {"private"}))
+
+
+def _runs_again(op: Operation) -> bool:
+    """Whether control comes back to the block of an op along its branches."""
+    row = REGION_ROWS.get(op.name)
+    if row is not None and row.flow == "isolated":
+        return False
+    return op.block in reached(successors(op.block), successors)

@@ -1,0 +1,169 @@
+"""What is decided about one buffer of a loop, and whether its memory can hold versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, defining_op
+from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.memory_roots import Root
+from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.pipeliner.dependence.privatise import find_global
+from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.plan.movable_views import can_move
+from mlir_async_pipe.pipeliner.plan.slot_contents import Pairs, remaining_writes
+from mlir_async_pipe.pipeliner.plan.version_rules import Contents
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, is_dense
+from mlir_async_pipe.vocabulary.memory_names import has_initial_values
+
+# Bytes of the widest access there is.
+WIDEST = 16
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """One privatised buffer of a loop.
+
+    `versions` is V, `slot_bytes` the distance of two slots; `extra_wait` is set where fewer
+    versions than the loosest waits want were taken, so that a wait stands before the write.
+    `meeting` holds the pairs of `regions` (by index) that may touch a common element of a
+    slot, one of them writing, `seen` those of a read and a write that it may see in its own
+    iteration. `ends_in_slot_zero`: the last iteration's version has to lie in slot 0, because
+    somebody outside of the loop reads it.
+    """
+
+    root: Root
+    regions: tuple[Region, ...]
+    versions: int
+    slot_bytes: int
+    extra_wait: bool
+    meeting: frozenset[tuple[int, int]]
+    seen: Pairs
+    ends_in_slot_zero: bool = False
+
+    @property
+    def contents(self) -> Contents:
+        """What is known of the values in a slot."""
+        remaining = remaining_writes(self.regions) if self.ends_in_slot_zero else frozenset()
+        return Contents(
+            meets=lambda x, y: (x.access, y.access) in self.meeting,
+            sees=lambda r, w: (r.access, w.access) in self.seen,
+            remains=lambda w: w.access in remaining,
+        )
+
+
+def buffer_value(regions: tuple[Region, ...]) -> Any:
+    """The memref that the accesses name: the root, or the view of dynamic shared memory."""
+    root = regions[0].root
+    assert root is not None
+    return root.value if root.offset is None else regions[0].base
+
+
+def buffer_type(regions: tuple[Region, ...]) -> Any:
+    return ir.MemRefType(buffer_value(regions).type)
+
+
+def slot_bytes(regions: tuple[Region, ...]) -> int:
+    """The bytes of one slot, 0 for a buffer of dynamic size, which cannot have several.
+
+    Raises PipelineError (element-layout).
+    """
+    value = buffer_value(regions)
+    if is_pointer(value):
+        # What a slot begins with is aligned to what any copy or vector needs.
+        return -(-(bytes_of_global(value) or 0) // WIDEST) * WIDEST
+    kind = buffer_type(regions)
+    if not kind.has_static_shape:
+        return 0
+    try:
+        return product(slot_shape(regions)) * element_bytes(kind)
+    except UnknownLayoutError as error:
+        raise PipelineError(
+            f"cannot pipeline: {error}", code="element-layout", at=regions[0].op
+        ) from error
+
+
+def slot_shape(regions: tuple[Region, ...]) -> list[int]:
+    """The shape of a slot: the buffer's, its outermost dimension grown until the next slot
+    begins at a multiple of the widest access, and of the period of the layout.
+
+    memref<3x5xf16>, accesses of 4  -->  [4, 5]: 3 * 5 is no multiple of 4, 4 * 5 is
+    """
+    shape = [int(size) for size in buffer_type(regions).shape]
+    widest = max(max(r.elements_at_once, r.period) for r in regions)
+    while shape and product(shape) % widest:
+        shape[0] += 1
+    return shape
+
+
+def check_versionable(plan: BufferPlan, loop: Operation) -> None:
+    """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
+    declared = find_global(plan.root) if plan.root.kind == "global" else None
+    if declared is not None and has_initial_values(declared):
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and begins with values "
+            "that one of them alone would have",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+            notes=(("its declaration", declared),),
+            advice="declare it uninitialized, and store the values before the loop",
+        )
+    if is_pointer(buffer_value(plan.regions)) or (
+        plan.root.kind == "dynamic" and plan.root.size is None
+    ):
+        _check_pointers(plan)
+        return
+    kind = buffer_type(plan.regions)
+    if not kind.has_static_shape or not is_dense(kind):
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, but its type "
+            f"{kind} is not a dense array of static shape",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+        )
+    for region in plan.regions:
+        if region.access is None or not _reaches_directly(region, plan.root, loop):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
+                f"'{region.op.name}' reaches it through a view that cannot take a slot",
+                code="escapes",
+                at=region.op,
+            )
+
+
+def _check_pointers(plan: BufferPlan) -> None:
+    if plan.root.kind != "global" or not plan.slot_bytes:
+        raise PipelineError(
+            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and how many bytes it "
+            "has is not known",
+            code="buffer-not-versionable",
+            at=plan.regions[0].op,
+            advice="declare a global of its size, or a memref.view of gpu.dynamic_shared_memory, or "
+            'load into registers (async_pipe.stage_through = "registers")',
+        )
+    for region in plan.regions:
+        if region.access is None or not is_pointer(region.access.memory):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
+                f"'{region.op.name}' reaches it by more than a pointer",
+                code="escapes",
+                at=region.op,
+            )
+
+
+def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
+    """Whether the access uses the buffer itself, or views made inside the loop only."""
+    assert region.access is not None
+    memory = region.access.memory
+    while True:
+        op = defining_op(memory)
+        if op is not None and op.name == "memref.view":
+            return root.kind == "dynamic" and loop not in list(ancestors(op))
+        if op is None or op.name == "memref.get_global" or memory == root.value:
+            return True
+        if not can_move(op) or loop not in list(ancestors(op)):
+            return False
+        memory = op.operands[0]

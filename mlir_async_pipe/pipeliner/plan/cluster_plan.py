@@ -1,0 +1,276 @@
+"""Which blocks of a cluster copy tiles into which, and where all of them meet.
+
+    multicast_mask = 3, in 2 blocks      each copies into both: its slots go back when the readers of
+                                         both have arrived
+    … predicate = %first_block           only block 0 does: block 1 waits for its own readers alone
+    cluster.arrive, .wait in the loop    dropped: they kept the input's single slot
+
+Masks and predicates must be decided by a block's place in its cluster, so that all of this is numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import numpy as np
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    is_function,
+    operations,
+    parent,
+    walk,
+)
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.transactions import Transaction, bytes_of, named, operand
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.numbers import evaluate
+from mlir_async_pipe.facts.values.thread_conditions import conjunction
+from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
+from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import accesses, meets_cluster, order_of
+from mlir_async_pipe.vocabulary.launch_ids import MAPA, launch_id
+from mlir_async_pipe.vocabulary.launch_size import Size, cluster_size, constant_sizes
+
+# More blocks than any chip has in a cluster.
+MOST_BLOCKS = 16
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """`targets` are for each block those that it copies into, and itself, as bits. `met` is the wait
+    of the input after which all blocks see the mbarriers; `dropped` are meetings of the input in the
+    loop and at the end of the kernel."""
+
+    targets: tuple[int, ...]
+    met: Operation | None
+    dropped: tuple[Operation, ...]
+
+    @property
+    def ops(self) -> tuple[Operation, ...]:
+        """The parts of meetings that there may be."""
+        if self.met is None:
+            return self.dropped
+        order = operations(self.met.block)
+        before = order[: order.index(self.met) + 1]
+        return (*self.dropped, *(op for op in before if meets_cluster(op)))
+
+    def sources(self, rank: int) -> int:
+        """The blocks that copy into one, as bits."""
+        return sum(1 << r for r, targets in enumerate(self.targets) if targets >> rank & 1)
+
+
+@dataclass(frozen=True)
+class Together:
+    """How slots go back where all `warps` of each block copy and compute; `kernel` is what they run.
+    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all."""
+
+    cluster: ClusterPlan
+    kernel: Operation
+    warps: int
+    meets_lanes: bool
+
+
+def is_multicast(copy: Operation) -> bool:
+    """Whether a tensor copy has a mask of blocks."""
+    return "multicast" in named(copy)
+
+
+def plan_cluster(
+    body: Body,
+    transactions: tuple[Transaction, ...],
+    setups: tuple[MbarrierSetup, ...],
+    issue: IssueSlice,
+) -> tuple[ClusterPlan, tuple[MbarrierSetup, ...]]:
+    """Of a loop with multicasts, and the setups, whose
+    mbarriers are ready where all blocks have met. Raises PipelineError (cluster-unsupported,
+    transaction-bytes)."""
+    kernel = parent(setups[0].create)
+    assert kernel is not None
+    size = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
+    count = 0 if size is None else int(np.prod(size))
+    if size is None or not 0 < count <= MOST_BLOCKS:
+        refuse(
+            f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}",
+            kernel,
+            body.loop,
+            "give the kernel a known_cluster_size",
+        )
+    targets = [1 << rank for rank in range(count)]
+    for transaction in transactions:
+        for rank, reached in enumerate(_reached(transaction, size, issue, body.loop)):
+            targets[rank] |= reached
+    met, dropped = _meetings(body, transactions, setups, kernel)
+    ready = tuple(replace(setup, meeting=_later(setup.meeting, met)) for setup in setups)
+    return ClusterPlan(tuple(targets), met, dropped), ready
+
+
+# -- copies ------------------------------------------------------------------------------------
+
+
+def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Operation) -> list[int]:
+    """The blocks that the copies of each block reach; all bytes that come to one must be announced."""
+    count = int(np.prod(size))
+    everywhere = np.ones(count, np.int64)
+    if not _numbers_of_predicate(transaction.expect, size, issue, loop).all():
+        refuse(
+            "a block announces no bytes", transaction.expect, loop, "announce them in all blocks"
+        )
+    found = [0] * count
+    sizes: list[int | None] = [0] * count
+    for copy in transaction.copies:
+        issued = _numbers_of_predicate(copy, size, issue, loop)
+        mask = operand(copy, "multicast")
+        masks = (1 << np.arange(count)) if mask is None else _numbers(mask, size, copy, loop)
+        for rank, (does, bits) in enumerate(zip(issued, masks * everywhere, strict=True)):
+            reached = int(bits) & 0xFFFF if does else 0
+            if reached >> count:
+                refuse(
+                    f"the mask {reached} names blocks beyond a cluster of {count}",
+                    copy,
+                    loop,
+                    "let bit n of the mask stand for the block of rank n",
+                )
+            found[rank] |= reached
+            for other in range(count):
+                if reached >> other & 1:
+                    sizes[other] = _sum(sizes[other], bytes_of(copy))
+    _check_bytes(transaction, sizes)
+    return found
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _check_bytes(transaction: Transaction, sizes: list[int | None]) -> None:
+    announced = operand(transaction.expect, "bytes")
+    given = None if announced is None else constant_value(announced)
+    for rank, size in enumerate(sizes):
+        if given is not None and size is not None and given != size:
+            raise PipelineError(
+                f"cannot pipeline: {given} bytes are announced, and the copies of all blocks bring "
+                f"{size} to block {rank} of the cluster",
+                code="transaction-bytes",
+                at=transaction.expect,
+                notes=tuple(("a copy of the phase", copy) for copy in transaction.copies),
+                advice="announce the bytes of all shares that come to a block, of whichever block",
+            )
+
+
+def _numbers_of_predicate(
+    op: Operation, size: Size, issue: IssueSlice, loop: Operation
+) -> np.ndarray:
+    """In which blocks an op is issued, by the conditions beside that of thread 0."""
+    predicate = operand(op, "predicate")
+    assert predicate is not None
+    found = np.ones(int(np.prod(size)), np.int64)
+    for part in conjunction(predicate):
+        if issue.leader is None or part != issue.leader:
+            found = found * (_numbers(part, size, op, loop) & 1)
+    return found
+
+
+def _numbers(value: Value, size: Size, op: Operation, loop: Operation) -> np.ndarray:
+    """An integer in each block of a cluster, x fastest."""
+    x, y, z = size
+    ranks = np.arange(x * y * z)
+    places = (ranks % x, ranks // x % y, ranks // (x * y))
+
+    def leaf(of: Value) -> np.ndarray | None:
+        known = launch_id(of)
+        if known is None:
+            return None
+        if known.kind == "cluster_block":
+            return places[known.axis]
+        fixed = {"cluster_size": size[known.axis], "cluster_blocks": len(ranks)}
+        if known.kind in fixed:
+            return np.asarray(fixed[known.kind])
+        return ranks if known.kind == "cluster_rank" else None
+
+    found = evaluate(value, {}, leaf)
+    if found is None:
+        refuse(
+            f"which blocks '{op.name}' reaches is decided by more than their place in the cluster",
+            op,
+            loop,
+            "make masks, and conditions beside that of thread 0, of constants and of "
+            "gpu.cluster_block_id or nvvm.read.ptx.sreg.cluster.ctarank",
+        )
+    return found * np.ones(len(ranks), np.int64)
+
+
+# -- meetings ----------------------------------------------------------------------------------
+
+
+def _meetings(
+    body: Body,
+    transactions: tuple[Transaction, ...],
+    setups: tuple[MbarrierSetup, ...],
+    kernel: Operation,
+) -> tuple[Operation | None, tuple[Operation, ...]]:
+    """The wait that follows the mbarriers' initialisation, and the meetings that are replaced."""
+    order = operations(kernel.regions[0].blocks[0])
+    places = {op: place for place, op in enumerate(order)}
+    ready = max(places.get(setup.last_init, 0) for setup in setups)
+    last = len(order) - 1
+    while last and meets_cluster(order[last - 1]):
+        last -= 1
+    start = next(n for n, op in enumerate(order) if op == body.loop or _holds(op, body.loop))
+    copies = {copy for transaction in transactions for copy in transaction.copies}
+    writer = next((op for op in walk(body.loop) if op not in copies and _writes(op)), None)
+    met: Operation | None = None
+    dropped: list[Operation] = []
+    for op in (op for op in walk(kernel) if op.name == MAPA or meets_cluster(op)):
+        place = places.get(op)
+        if (op.name != MAPA and op.block == body.block and writer is None) or (
+            place is not None and place >= last
+        ):
+            dropped.append(op)
+        elif place is None or op.name == MAPA or not ready < place < start:
+            why = "it reaches other blocks" if op.name == MAPA else "what meets here is not known"
+            refuse(
+                f"'{op.name}' stands where blocks of the cluster do more than copy tiles: {why}",
+                op,
+                body.loop,
+                "let all blocks meet after the mbarriers are initialised, at the end of an iteration "
+                "that writes no memory, and at the end of the kernel",
+            )
+        elif order_of(op).acquire:
+            met = op
+    return met, tuple(dropped)
+
+
+def _later(one: Operation | None, other: Operation | None) -> Operation | None:
+    if one is None or other is None:
+        return other if one is None else one
+    order = operations(one.block)
+    return max(one, other, key=order.index)
+
+
+def _holds(op: Operation, loop: Operation) -> bool:
+    return any(inner == loop for inner in walk(op))
+
+
+def _writes(op: Operation) -> bool:
+    return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))
+
+
+def refuse(
+    why: str,
+    at: Operation,
+    loop: Operation,
+    advice: str = "let each block copy for itself",
+) -> NoReturn:
+    """Raise PipelineError (cluster-unsupported): `why` about the op `at`."""
+    raise PipelineError(
+        f"cannot let the blocks of a cluster copy for each other: {why}",
+        code="cluster-unsupported",
+        at=at,
+        notes=(("the loop", loop),) if at != loop else (),
+        advice=advice,
+    )

@@ -1,0 +1,190 @@
+"""Whether a schedule keeps the order of everything that depends on each other.
+
+    T(j, k) < T(j', k + d)   for every dependence of statement j' on statement j at distance d,
+
+where T(j, k) = (k + stage_j, order_j). A violation is a located refusal that names both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir_async_pipe.facts.values.memory_roots import GIVEN, Root
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
+from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.plan.privatisation import Obstacle
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import opaque_of
+from mlir_async_pipe.vocabulary.memory_order import EVERYTHING
+
+
+def check_values(units: Units) -> None:
+    """Every value is made before it is used: (stage, place) of both ends, and distance."""
+    table = units.body.table
+    for unit in units.units:
+        for op in unit.numbers:
+            for value in table.used[op]:
+                found = table.chain(value)
+                if found is not None and found[0] not in unit.numbers:
+                    _check_value(*found, op, unit, units)
+
+
+def _check_value(made: int, distance: int, op: int, unit: Unit, units: Units) -> None:
+    """`distance` is that between the iterations of op `op` and of its value's maker."""
+    producer = units.maker(made, unit.stage)
+    if producer is None:
+        return
+    lag = unit.stage + distance - producer.stage
+    if lag < 0 or (lag == 0 and producer.position >= unit.position):
+        ops = units.body.table.ops
+        later = f"{distance} iterations later " if distance else ""
+        raise PipelineError(
+            f"cannot pipeline: '{ops[op].name}' in stage {unit.stage} {later}uses a value that is "
+            f"made later in the pipeline, in stage {producer.stage}",
+            code="dependence-violated",
+            at=ops[op],
+            notes=(("the value is made here", ops[made]),),
+        )
+
+
+def check_memory(
+    dependences: list[Dependence], unproven: dict[Any, Obstacle], units: Units
+) -> None:
+    """T(source, k) < T(target, k + distance) for every dependence."""
+    for dependence in dependences:
+        source = units.unit_of(dependence.source.top)
+        target = units.unit_of(dependence.target.top)
+        lag = target.stage + dependence.distance - source.stage
+        if lag > 0 or (lag == 0 and source.position < target.position):
+            continue
+        if source.position == target.position and dependence.distance == 0:
+            continue
+        if dependence.kind == "order":
+            raise _order_error(dependence, source, target)
+        raise _memory_error(dependence, source, target, unproven)
+
+
+APART = (
+    "give arguments `llvm.noalias`, or the option assume-noalias-arguments for arguments and "
+    "bindings, if they are never the same memory"
+)
+_VERB = {"flow": ("reads", "writes"), "anti": ("writes", "reads"), "output": ("writes", "writes")}
+
+
+def _order_error(dependence: Dependence, source: Unit, target: Unit) -> PipelineError:
+    first, second = dependence.source, dependence.target
+    ordering, other = (first, second) if first.order.orders else (second, first)
+    notes: list[tuple[str, Any]] = [
+        (f"'{ordering.op.name}' {_order_of(ordering)} for other threads", ordering.op)
+    ]
+    if ordering is first and first.order.acquire and other.root is not None:
+        notes.append((ORDER_ADVICE, other.root.value))
+    return PipelineError(
+        f"cannot pipeline: '{second.op.name}' in stage {target.stage} would run before "
+        f"'{first.op.name}' in stage {source.stage}, {_when(dependence)}, and other threads may rely "
+        "on their order",
+        code="memory-order",
+        at=second.op,
+        notes=tuple(notes),
+    )
+
+
+ORDER_ADVICE = (
+    "mark this memory `async_pipe.independent` (as an argument, also `llvm.noalias` with "
+    "`llvm.readonly`) if no other thread writes it while the kernel runs"
+)
+
+
+def _order_of(region: Region) -> str:
+    order = region.order
+    if region.access is None and order == EVERYTHING:
+        return "may order any memory"
+    if order.acquire and order.release:
+        return "orders what is before it and what is after it"
+    if order.orders:
+        return "acquires: what is after it stays" if order.acquire else "releases what is before it"
+    return "is volatile or atomic, and keeps its place among such accesses"
+
+
+def _when(dependence: Dependence) -> str:
+    distance = dependence.distance
+    many = "iteration" if distance == 1 else "iterations"
+    return "in the same iteration" if distance == 0 else f"{distance} {many} before"
+
+
+def _memory_error(
+    dependence: Dependence, source: Unit, target: Unit, unproven: dict[Any, Obstacle]
+) -> PipelineError:
+    does, did = _VERB[dependence.kind]
+    when = _when(dependence)
+    root = dependence.source.root
+    obstacle = None if root is None else unproven.get(root.identity)
+    if obstacle is not None and root is not None:
+        return _version_error(obstacle, dependence, did, root)
+    may = "" if dependence.proven else "may "
+    code = "dependence-violated" if dependence.proven else "unproven-independence"
+    notes: list[tuple[str, Any]] = [
+        (
+            f"the '{dependence.source.op.name}' that {may}{did[:-1] if may else did} it",
+            dependence.source.op,
+        )
+    ]
+    for region in (dependence.source, dependence.target):
+        opaque = opaque_of(region.op) if region.opaque else None
+        if opaque is not None:
+            notes.append((f"'{region.op.name}' may touch any memory: {opaque.why}", region.op))
+    roots = [region.root for region in (dependence.source, dependence.target)]
+    given = {found.identity for found in roots if found is not None and found.kind in GIVEN}
+    if not dependence.proven and len(given) == 2:
+        notes.append((APART, dependence.target.op))
+    if not dependence.proven and dependence.distance > 0:
+        notes.append(
+            (
+                "assert `async_pipe.independent` on this loop if they never overlap",
+                source.ops[0].parent,
+            )
+        )
+    return PipelineError(
+        f"cannot pipeline: '{dependence.target.op.name}' in stage {target.stage} "
+        f"{may}{does[:-1] if may else does} what '{dependence.source.op.name}' in stage "
+        f"{source.stage} {did} {when}, and would run before it",
+        code=code,
+        at=dependence.target.op,
+        notes=tuple(notes),
+    )
+
+
+def _version_error(
+    obstacle: Obstacle, dependence: Dependence, did: str, root: Root
+) -> PipelineError:
+    source = dependence.source.op
+    if obstacle.outside:
+        return PipelineError(
+            "cannot pipeline: the buffer needs a version an iteration, but it is read outside of "
+            "the loop too, where only one version can be seen",
+            code="escapes",
+            at=obstacle.op,
+            notes=(
+                (f"this '{source.name}' {did} it", source),
+                ("give the loop a buffer of its own", root.value),
+            ),
+        )
+    size_note = (
+        ("the size of the block is not known: `known_block_size` on the kernel", obstacle.op),
+    )
+    return PipelineError(
+        f"cannot pipeline: the buffer needs a version an iteration, but '{obstacle.op.name}' may "
+        "read what its iteration did not write",
+        code="not-privatisable",
+        at=obstacle.op,
+        notes=(
+            (f"this '{source.name}' {did} it", source),
+            *(size_note if obstacle.open_block else ()),
+            (
+                "if every iteration overwrites what it reads, say so with "
+                "`async_pipe.private` on the allocation",
+                root.value,
+            ),
+        ),
+    )

@@ -1,0 +1,210 @@
+"""Everything that is decided about a loop before the first edit.
+
+`make_plan` either returns a complete plan or raises a located PipelineError; nothing after
+it can fail. The steps, in order: what holds whatever the schedule (`analysis`), units, legality,
+groups, wait needs, versions, barrier pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.chips.target import Chip
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.statements import barriers_of, read_body
+from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.analysis import Analysis, analyse
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, barrier_pairs
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, check_versionable
+from mlir_async_pipe.pipeliner.plan.choose_versions import plan_buffers
+from mlir_async_pipe.pipeliner.plan.divergence import check_uniform
+from mlir_async_pipe.pipeliner.plan.form_groups import form_groups
+from mlir_async_pipe.pipeliner.plan.free_slots import check_free_slots
+from mlir_async_pipe.pipeliner.plan.guardable import check_guardable
+from mlir_async_pipe.pipeliner.plan.input_races import remark_input_races
+from mlir_async_pipe.pipeliner.plan.kept_barriers import kept_barriers
+from mlir_async_pipe.pipeliner.plan.kernel_counts import kernel_counts
+from mlir_async_pipe.pipeliner.plan.legality import check_memory, check_values
+from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into
+from mlir_async_pipe.pipeliner.plan.needs import needs_of, reuse_needs, uses_of
+from mlir_async_pipe.pipeliner.plan.one_barrier import with_one_barrier
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.statement_places import in_op_form
+from mlir_async_pipe.pipeliner.plan.sync_state import Synchronisation
+from mlir_async_pipe.pipeliner.plan.synchronise import synchronised
+from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+
+# No chip has memory for the versions of more: 1024 of 256 bytes are 256 KiB.
+MOST_STAGES = 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the user and the chip allow: bytes of workgroup memory (None: no limit), and the chip
+    (None: not decided)."""
+
+    workgroup_bytes: int | None = None
+    noalias_arguments: bool = False
+    chip: Chip | None = None
+
+
+def make_plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
+    """Decide everything; None (with a remark) if the loop is better left alone.
+
+    Raises PipelineError with the code of what cannot be done or proven.
+    """
+    with unchanged():
+        return _plan(loop, limits, diagnostics, around)
+
+
+def _plan(
+    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
+) -> Plan | None:
+    annotations = names.read_loop(loop)
+    _check_inner_loops(loop)
+    body = read_body(loop)
+    units = Units(body, in_op_form(body))
+    trips = static_trip_count(loop)
+    if trips is not None and trips < units.last_stage and annotations.short_trip != "predicate":
+        diagnostics.warning(
+            f"the loop runs {trips} times, fewer than the {units.last_stage} iterations that "
+            "the pipeline keeps in flight; it stays as it is",
+            code="short-trip",
+            at=loop,
+        )
+        return None
+    if units.last_stage >= MOST_STAGES:
+        raise PipelineError(
+            f"cannot pipeline: the loop has {units.last_stage + 1} stages, at most {MOST_STAGES} "
+            "are possible",
+            code="too-many-stages",
+            at=loop,
+            advice="take fewer: each stage but one is an iteration that is written out before the loop",
+        )
+    check_values(units)
+    if "predicate" in (annotations.epilogue, annotations.short_trip):
+        check_guardable(units)
+    analysis = analyse(body, annotations.independent, limits.noalias_arguments, around)
+    check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
+    remark_input_races(body, analysis.regions, analysis.index, diagnostics)
+    plan = plan_schedule(
+        analysis,
+        units,
+        annotations.wait_at or "consumer",
+        annotations,
+        limits,
+        diagnostics,
+    )
+    _remark_idle_barriers(plan, diagnostics)
+    return plan
+
+
+def _remark_idle_barriers(plan: Plan, diagnostics: Diagnostics) -> None:
+    """Say it where no barrier of the input's is needed in the loop or around it."""
+    given = barriers_of(plan.units.body)
+    boundary = plan.boundary
+    if given and not (plan.barriers or plan.kept_barriers or boundary.before or boundary.behind):
+        diagnostics.remark(
+            "no two threads touch what these barriers stand between; the pipeline has none",
+            code="barriers-dropped",
+            at=given[0],
+            notes=tuple(("another one", op) for op in given[1:]),
+        )
+
+
+def plan_schedule(
+    analysis: Analysis,
+    units: Units,
+    wait_at: Literal["consumer", "iteration"],
+    annotations: names.LoopAnnotations,
+    limits: Limits,
+    diagnostics: Diagnostics,
+) -> Plan:
+    """Groups, versions, waits and barriers of a legal schedule; raises PipelineError."""
+    loop = analysis.body.loop
+    kept = kept_barriers(units, analysis.regions)
+    groups = form_groups(units, analysis.dependences, diagnostics)
+    group_of = {member.position: group for group in groups for member in group.members}
+    needs = needs_of(analysis.dependences, units, group_of)
+    plan = Plan(
+        loop,
+        units,
+        groups,
+        plan_buffers(analysis, units, group_of, needs, wait_at),
+        (),
+        (),
+        kept,
+        Synchronisation(),
+        wait_at,
+        # Without a guarantee of S-1 iterations an epilogue could not be peeled.
+        "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
+        annotations.short_trip,
+        static_trip_count(loop),
+        units.last_stage,
+        Boundary(),
+    )
+
+    def with_waits(
+        buffers: tuple[BufferPlan, ...],
+        barriers: tuple[BarrierPair, ...] = (),
+        boundary: Boundary = plan.boundary,
+    ) -> Plan:
+        found = tuple(dict.fromkeys(needs + reuse_needs(buffers, units, group_of)))
+        asked = replace(plan, buffers=buffers, needs=found, barriers=barriers, boundary=boundary)
+        return synchronised(asked)
+
+    def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
+        return kernel_counts(with_waits(buffers).synchronisation.kernel, groups)
+
+    buffers, limit = plan.buffers, limits.workgroup_bytes
+    planned = {buffer.root.identity for buffer in buffers}
+    beside = analysis.around.workgroup_bytes_beside(loop, planned)
+    if limit is not None:
+        uses = [uses_of(buffer.regions, units, group_of) for buffer in buffers]
+        buffers = fit_into(limit, beside, loop, buffers, uses, counts, diagnostics)
+    for buffer in buffers:
+        if buffer.versions > 1:
+            check_versionable(buffer, loop)
+
+    def complete(buffers: tuple[BufferPlan, ...]) -> Plan:
+        pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
+        return with_waits(buffers, pairs, boundary)
+
+    found = complete(buffers)
+    if wait_at == "iteration":
+        found = with_one_barrier(found, complete, None if limit is None else limit - beside)
+    if found.epilogue == "predicate":
+        check_free_slots(units, analysis.regions, found.buffers, analysis.index)
+    if found.barriers or kept or found.boundary.before or found.boundary.behind:
+        check_uniform(loop)
+    return found
+
+
+def _check_inner_loops(loop: Operation) -> None:
+    if any(op.name == "scf.for" and names.is_requested(op) for op in walk(loop) if op != loop):
+        raise PipelineError(
+            "cannot pipeline: a loop inside still waits to be pipelined itself",
+            code="inner-loop-first",
+            at=loop,
+        )
+
+
+def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
+    """Leave out the barrier before a loop where the one after the loop in front does for both.
+
+    After a loop that may be too short for its pipeline stands no barrier on every path."""
+    behind = {plan.loop: plan.boundary.behind for plan in plans if not plan.may_be_short}
+    shared = []
+    for plan in plans:
+        in_front = around.loop_in_front(plan.loop) if plan.boundary.before else None
+        if in_front is not None and plan.boundary.before <= behind.get(in_front, frozenset()):
+            plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
+        shared.append(plan)
+    return shared

@@ -1,0 +1,104 @@
+"""Fits the versions of a loop into a limit of workgroup memory: fewer versions, tighter waits.
+
+    tile A: 3 or 2 versions, tile B: 3 or 2 versions, 8 KiB each, limit 40 KiB
+        A 3, B 2: a wait before B's copy leaves fewer groups in flight
+        A 2, B 3: … before A's
+        A 2, B 2: both
+
+Of the choices that fit, the one is taken whose strictest wait leaves the most groups in flight,
+summed over the queues; then the one whose waits leave the most in all; then the smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.pipeliner.plan.version_rules import Use, fits, taken_distances
+from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+
+# Steps of the pipelines that are tried: each way to share workgroup memory is one. 8 buffers with
+# two choices each are 256 ways, of 4 steps where a loop has 4 stages.
+LARGEST_SEARCH = 16384
+
+Counts = dict[str, list[int]]
+"""The counts of the kernel's waits, by queue."""
+
+
+def fit_into(
+    limit: int,
+    beside: int,
+    loop: Operation,
+    plans: tuple[BufferPlan, ...],
+    uses: list[list[Use]],
+    counts: Callable[[tuple[BufferPlan, ...]], Counts],
+    diagnostics: Diagnostics,
+) -> tuple[BufferPlan, ...]:
+    """The plans with as many versions as fit `limit` bytes of workgroup memory, of which other
+    buffers of the function take `beside`.
+
+    `uses` are the accesses of each buffer, `counts` says what the waits of a choice are.
+    Raises PipelineError (smem-limit).
+    """
+    free = limit - beside
+    if workgroup_bytes(plans) <= free:
+        return plans
+    choices = [_choices(plan, own) for plan, own in zip(plans, uses, strict=True)]
+    tight = tuple(of_plan[0] for of_plan in choices)
+    if workgroup_bytes(tight) > free:
+        raise too_large(limit, beside, loop, tight)
+    chosen = tight
+    steps = 1 + max(use.stage for own in uses for use in own)
+    if prod(len(of_plan) for of_plan in choices) * steps <= LARGEST_SEARCH:
+        ways = (way for way in product(*choices) if workgroup_bytes(way) <= free)
+        chosen = max(ways, key=lambda way: (*_looseness(counts(way)), -workgroup_bytes(way)))
+    for before, now in zip(plans, chosen, strict=True):
+        if now.versions < before.versions:
+            diagnostics.remark(
+                f"{before.root} gets {now.versions} versions instead of {before.versions} to "
+                f"fit {limit} bytes of workgroup memory; a wait stands before its reuse",
+                code="waits-tightened",
+                at=loop,
+            )
+    return chosen
+
+
+def workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
+    """The bytes of all versions of all buffers in workgroup memory."""
+    return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
+
+
+def _choices(plan: BufferPlan, uses: list[Use]) -> list[BufferPlan]:
+    """The plan with every number of versions that is right with an extra wait, fewest first."""
+    if plan.root.space != "workgroup":
+        return [plan]
+    taken = taken_distances(uses, plan.contents)
+    fewer = [v for v in range(1, plan.versions) if fits(v, taken)]
+    return [*(replace(plan, versions=v, extra_wait=True) for v in fewer), plan]
+
+
+def _looseness(counts: Counts) -> tuple[int, int]:
+    """Groups left in flight by the strictest wait of each queue, and by all waits."""
+    return sum(map(min, counts.values())), sum(map(sum, counts.values()))
+
+
+def too_large(
+    limit: int, beside: int, loop: Operation, tight: tuple[BufferPlan, ...]
+) -> PipelineError:
+    """The error for versions, as few as are possible, that do not fit the limit."""
+    one_version = sum(p.slot_bytes for p in tight if p.root.space == "workgroup")
+    most = max(0, limit - beside) // one_version if one_version else 0
+    others = f", of which other buffers take {beside}" if beside else ""
+    return PipelineError(
+        f"cannot pipeline: the versions need {workgroup_bytes(tight)} bytes of workgroup memory, "
+        f"the limit is {limit}{others}",
+        code="smem-limit",
+        at=loop,
+        advice=f"{most} versions of every buffer would fit"
+        if most
+        else "not even one version of every buffer fits",
+    )

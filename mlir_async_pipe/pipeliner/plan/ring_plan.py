@@ -1,0 +1,182 @@
+"""Everything that is decided about a loop of tensor copies before the first edit.
+
+V slots hold the tiles, and as many mbarriers their phases; the loop copies d tiles ahead, and the
+products of p iterations stay in flight. How large V is, which memory and other loops on the same
+mbarriers decide too, `ring_sharing` says. Nothing after that can fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import Roles
+from mlir_async_pipe.facts.loops.products_in_flight import Products, in_flight, products_of
+from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.facts.loops.transactions import Transaction, transactions_of
+from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
+from mlir_async_pipe.pipeliner.plan.cluster_plan import (
+    ClusterPlan,
+    Together,
+    is_multicast,
+    plan_cluster,
+)
+from mlir_async_pipe.pipeliner.plan.copied_memory import check_independent
+from mlir_async_pipe.pipeliner.plan.divergence import check_uniform
+from mlir_async_pipe.pipeliner.plan.input_phases import undecided_phases
+from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
+from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
+from mlir_async_pipe.pipeliner.plan.ring_memory import (
+    barriers_to_drop,
+    ends_after_barrier,
+    ring_buffers,
+)
+from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
+from mlir_async_pipe.session.diagnostics import PipelineError
+
+
+@dataclass(frozen=True)
+class RingPlan:
+    """The ring of one loop: `versions` V, `ahead` d, `in_flight` p.
+
+    `copies_first`: they are issued before the products of an iteration, after a barrier of their
+    own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
+    `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between
+    the mbarriers and the loop, outermost first, through which slot and phase are carried. `roles`:
+    how the block is parted where warps of their own copy (`part_kernels`).
+    """
+
+    loop: Operation
+    body: Body
+    transactions: tuple[Transaction, ...]
+    setups: tuple[MbarrierSetup, ...]
+    outer: tuple[Operation, ...]
+    issue: IssueSlice
+    buffers: tuple[BufferPlan, ...]
+    products: Products
+    versions: int
+    ahead: int
+    in_flight: int
+    copies_first: bool
+    after_barrier: bool
+    dropped: tuple[Operation, ...]
+    trip_count: int | None
+    # Waits of which nobody knows whether they asked for the right phases.
+    undecided: tuple[Operation, ...]
+    # The tiles that were to be copied ahead, where memory has no room for as many.
+    asked_ahead: int
+    # Which roles are asked for, and, where blocks copy for each other, which for which.
+    asked: Roles
+    cluster: ClusterPlan | None
+    roles: RolePlan | None = None
+    # How slots go back where blocks copy for each other and no warps of their own do.
+    together: Together | None = None
+
+    @property
+    def beside(self) -> tuple[BufferPlan, ...]:
+        """Memory that gets versions, too, but is no tile of the ring."""
+        turns = self.roles.turns if self.roles is not None else None
+        return turns.tiles if turns is not None else ()
+
+    @property
+    def memory(self) -> tuple[BufferPlan, ...]:
+        """All that gets versions."""
+        return (*self.buffers, *self.beside)
+
+    @property
+    def behind(self) -> int:
+        """The tiles of this loop that may still be read at the last barrier before other copies,
+        beyond which V slots hold those that are copied ahead."""
+        return self.in_flight + self.copies_first
+
+
+def plan_ring(
+    loop: Operation,
+    noalias_arguments: bool,
+    around: Surroundings,
+    roles: Roles = "auto",
+    beside: tuple[Operation, ...] = (),
+) -> RingPlan:
+    """Decide everything but roles, and how many slots there are, which `share_rings` does; `beside` are
+    the other loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
+    annotations = names.read_loop(loop)
+    body = read_body(loop)
+    transactions = transactions_of(loop)
+    ahead, copies_first = _places(body, transactions)
+    products = products_of(loop)
+    left = in_flight(products, annotations.in_flight, loop)
+    asked = annotations.roles if roles == "auto" else roles
+    apart = asked in names.APART
+    setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
+    sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
+    undecided = undecided_phases(loop, transactions, products.completions, outer, sharing)
+    issue = issue_slice(body, transactions, around)
+    cluster = None
+    multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)
+    if multicast is not None:
+        cluster, setups = plan_cluster(body, transactions, setups, issue)
+    meetings = cluster.dropped if cluster is not None else ()
+    by_others = "warps of their own" if apart else "blocks of a cluster" if cluster else ""
+    ready = tuple(setup.meeting or setup.last_init for setup in setups)
+    check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, by_others)
+    buffers = ring_buffers(body, transactions, 1, sharing)
+    check_uniform(loop)
+    dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
+    return RingPlan(
+        loop,
+        body,
+        transactions,
+        setups,
+        outer,
+        issue,
+        buffers,
+        products,
+        1,
+        ahead,
+        left,
+        copies_first,
+        # Products that complete on mbarriers are waited for where the ring says so.
+        copies_first
+        and not (left or products.completions)
+        and ends_after_barrier(body, buffers, dropped),
+        dropped,
+        static_trip_count(loop),
+        undecided,
+        ahead,
+        asked,
+        cluster,
+    )
+
+
+def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:
+    """d, and whether the copies come first: all in one stage, all else in one later stage.
+
+    Raises PipelineError (transaction-stages)."""
+    copies = {copy for transaction in transactions for copy in transaction.copies}
+    issued = [s.op for s in body.statements if s.op in copies]
+    others = [s.op for s in body.statements if s.op not in copies]
+    early, late = ({names.stage_of(op) or 0 for op in ops} for ops in (issued, others))
+    if not late or len(early) > 1 or len(late) > 1 or min(late) <= min(early):
+        raise _bad_stages("the copies need one stage, and all else one later stage", body)
+    numbers = {s.op: s.number for s in body.statements}
+    own = names.order_of
+    places = {op: numbers[op] if own(op) is None else own(op) for op in issued + others}
+    first, last = ([places[op] or 0 for op in ops] for ops in (issued, others))
+    if max(first) < min(last):
+        return min(late) - min(early), True
+    if min(first) > max(last):
+        return min(late) - min(early), False
+    raise _bad_stages("the copies need orders before all else, or after it", body)
+
+
+def _bad_stages(why: str, body: Body) -> PipelineError:
+    return PipelineError(
+        f"cannot pipeline: of a loop of tensor copies {why}",
+        code="transaction-stages",
+        at=body.loop,
+        notes=numbering(body),
+        advice=f"'{names.NUM_STAGES}' makes such stages and orders",
+    )

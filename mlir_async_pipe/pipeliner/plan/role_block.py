@@ -1,0 +1,189 @@
+"""How a block grows by the threads of a producer, and what in the kernel and its launches says so.
+
+known_block_size = 128                       256: threads 128 … 255 are the producer's
+                                             384 with two groups: 128 … 255 are like the first
+gpu.launch_func … threads in (%c128, …)      %c256
+gpu.barrier                         -->      nvvm.barrier id = 1 number_of_threads = 128
+gpu.block_dim x                              128
+                                             nvvm.setmaxregister decrease 40, increase 232
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    is_function,
+    outermost,
+    walk,
+)
+from mlir_async_pipe.facts.loops.products_in_flight import Products
+from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_registers import Registers, registers_of_roles
+from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.launch_ids import OF_THE_BLOCK, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.launch_size import (
+    REGISTER_LIMITS,
+    constant_sizes,
+    kernel_name,
+    launches_below,
+    name_at_launch,
+)
+
+WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
+NAMED_BARRIERS = 16
+
+
+@dataclass(frozen=True)
+class RoleBlock:
+    """`groups` of as many `threads` as the input has, and `copying` ones. `barriers` are those of
+    the block that the threads of a group meet at, which become the one of number `barrier` + the
+    group's; `sizes` are values that are the number of threads; `launches` start the kernel."""
+
+    kernel: Operation
+    threads: int
+    groups: int
+    copying: int
+    registers: Registers | None
+    barriers: tuple[Operation, ...]
+    barrier: int
+    sizes: tuple[tuple[Value, LaunchId], ...]
+    launches: tuple[Operation, ...]
+
+    @property
+    def warps(self) -> int:
+        """Those that give a slot back, by one arrival each."""
+        return self.threads // WARP
+
+    @property
+    def order(self) -> int:
+        """The number of the barrier at which the first of two groups waits for its turn."""
+        return self.barrier + self.groups
+
+    @property
+    def computing(self) -> int:
+        """The threads of all groups: those that copy come after them."""
+        return self.threads * self.groups
+
+    @property
+    def grown(self) -> int:
+        """The threads of the block that is made."""
+        return self.computing + self.copying
+
+
+def role_block(
+    kernel: Operation,
+    moved: tuple[Operation, ...],
+    dropped: tuple[Operation, ...],
+    products: Products,
+    size: tuple[int, int, int] | None,
+    groups: int,
+    loop: Operation,
+) -> RoleBlock:
+    """Raises PipelineError (roles-block)."""
+    unit = WARPGROUP if products.groups else WARP
+    # One warp copies; of products in tensor memory another one issues them.
+    copying = 2 * WARP if products.completions else unit
+    most = (MOST_THREADS - copying) // groups // unit * unit
+    if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] > most:
+        more = f"{copying} threads" if groups == 1 else f"as many threads and {copying}"
+        refuse(
+            f"a block of {'unknown size' if size is None else ' x '.join(map(str, size))} cannot "
+            f"get {more} more",
+            kernel,
+            loop,
+            code="roles-block",
+            advice=f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
+            f"{most}",
+        )
+    threads = size[0]
+    for op in walk(kernel):
+        counts = op.name in OF_THE_BLOCK or meets_cluster(op)
+        if op.name in CALL_OPS or (counts and op not in dropped):
+            refuse(
+                f"'{op.name}' may be about all threads of the block, which become more",
+                op,
+                loop,
+                code="roles-block",
+            )
+    inside = [op for top in moved for op in walk(top)]
+    barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
+    number = _free_number(inside, barriers, groups, loop)
+    # A gpu.launch hands no attributes on to the kernel that it becomes.
+    said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
+    registers = registers_of_roles(threads * groups, unit) if products.groups and not said else None
+    return RoleBlock(
+        kernel,
+        threads,
+        groups,
+        copying,
+        registers,
+        barriers,
+        number,
+        tuple(_sizes(kernel)),
+        tuple(_launches(kernel, threads, loop)),
+    )
+
+
+def _free_number(
+    inside: list[Operation], barriers: tuple[Operation, ...], groups: int, loop: Operation
+) -> int:
+    """That of a named barrier which nobody uses."""
+    taken = set[int]()
+    for op in inside:
+        if op in barriers and len(op.results):
+            refuse(
+                "this barrier reduces over all threads of the block", op, loop, code="roles-block"
+            )
+        if op.name in ROWS and ROWS[op.name].whole is not None:
+            if groups > 1 and ROWS[op.name].operands and len(op.operands):
+                refuse(
+                    "threads of another group would meet at this barrier too",
+                    op,
+                    loop,
+                    code="roles-block",
+                    advice="a barrier without a number becomes one of each group",
+                )
+            numbers = [constant_value(value) for value in op.operands]
+            if None in numbers and op not in barriers:
+                refuse("which barrier this is is not known", op, loop, code="roles-block")
+            taken |= {number for number in numbers if number is not None}
+    free = set(range(1, NAMED_BARRIERS)) - taken
+    if barriers and not free:
+        refuse("no named barrier is left", barriers[0], loop, code="roles-block")
+    return min(free, default=1)
+
+
+def _sizes(kernel: Operation) -> list[tuple[Value, LaunchId]]:
+    """The values that say how many threads there are."""
+    found: list[tuple[Value, LaunchId]] = []
+    values = [result for op in walk(kernel) for result in op.results]
+    if not is_function(kernel):
+        values += list(kernel.regions[0].blocks[0].arguments)
+    for value in values:
+        known = launch_id(value)
+        if known is not None and known.kind == "block_size":
+            found.append((value, known))
+    return found
+
+
+def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operation]:
+    """What launches the kernel in this module, with that many threads."""
+    if not is_function(kernel):
+        return [kernel]
+    name = name_at_launch(kernel)
+    found = [op for op in launches_below(outermost(kernel)) if kernel_name(op) == name]
+    for launch in found:
+        if constant_sizes(launch, "block") != (threads, 1, 1):
+            refuse(
+                f"this launch is not known to have {threads} threads",
+                launch,
+                loop,
+                code="roles-block",
+                advice="launch the kernel with constants for its block size",
+            )
+    return found

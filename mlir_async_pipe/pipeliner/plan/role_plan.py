@@ -1,0 +1,290 @@
+"""Whether the threads of a block may be parted into those that copy and those that compute.
+
+    … mbarriers, fence, barrier            kept: all threads run it
+    %at = …                         -->    kept: pure
+    scf.for %tile { loop; store }          moved: the threads of the input run it, and the producer
+    …                                      has a nest of its own with the copies of the loop
+
+The block gets more threads after those of the input, whose numbers stay (docs/hopper.md). Loops one
+after the other are run in that order by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NoReturn
+
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    is_function,
+    operations,
+    parent,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.products_in_flight import Products
+from mlir_async_pipe.facts.loops.transactions import Transaction, operand
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.thread_conditions import conjunction
+from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
+from mlir_async_pipe.pipeliner.plan.product_role import plan_products
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.role_block import role_block
+from mlir_async_pipe.pipeliner.plan.role_nest import Nested, producer_nest
+from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
+from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, is_free, plan_turns
+from mlir_async_pipe.pipeliner.plan.sum_versions import address_loads, takes_columns
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.vocabulary import (
+    accesses,
+    is_barrier,
+    meets_cluster,
+    row_of,
+    shows_writes,
+    use_of,
+)
+from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.pure_ops import is_harmless
+from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.vendor_memory import HINTS
+
+
+def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
+    """The plans, with their roles where warps of their own copy: those of one kernel for all its loops.
+
+    Raises PipelineError (roles-unsupported, roles-values, roles-block)."""
+    kernels: dict[Operation, list[RingPlan]] = {}
+    for plan in plans:
+        if plan.asked in names.APART:
+            kernel = parent(plan.setups[0].create)
+            assert kernel is not None
+            kernels.setdefault(kernel, []).append(plan)
+    parted: dict[Operation, RingPlan] = {}
+    for kernel, together in kernels.items():
+        try:
+            made = _parted(kernel, together, around.launch_size(together[0].loop))
+        except AsyncPipeError as error:
+            error.loop = together[0].loop
+            raise
+        parted.update((plan.loop, plan) for plan in made)
+    return [parted.get(plan.loop, plan) for plan in plans]
+
+
+def _parted(
+    kernel: Operation, plans: list[RingPlan], size: tuple[int, int, int] | None
+) -> list[RingPlan]:
+    """Decide how a block is parted."""
+    first, loops = plans[0], tuple(plan.loop for plan in plans)
+    check_kernel(kernel, loops, partial(refuse, code="roles-unsupported"))
+    _check_together(plans)
+    for plan in plans:
+        _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
+    cluster, products, in_turn = first.cluster, first.products, first.asked == "ping-pong"
+    meetings = cluster.ops if cluster is not None else ()
+    found = _moved(kernel, plans, size[0] if size else 0)
+    moved = tuple(op for op in found if op not in meetings)
+    if products.completions and (cluster is not None or in_turn):
+        refuse(
+            "the commits of products give slots back to one block, and one group of loads",
+            products.completions[0].commit,
+            first.loop,
+            code="roles-unsupported",
+        )
+    turns = None
+    if in_turn:
+        if cluster is not None:
+            refuse(
+                "two groups that take tiles in turn do not copy for other blocks of a cluster",
+                first.transactions[0].copies[0],
+                first.loop,
+                code="roles-unsupported",
+            )
+        ring = frozenset(buffer.root.identity for buffer in first.buffers)
+        turns = plan_turns(
+            first.body, first.transactions, first.outer, first.issue, moved, ring, size
+        )
+    issuer = None
+    if products.completions:
+        issuer = plan_products(
+            first.body,
+            first.transactions,
+            first.outer,
+            first.issue,
+            products,
+            first.dropped,
+            moved,
+            kernel,
+        )
+    block = role_block(
+        kernel,
+        moved,
+        (*(op for plan in plans for op in plan.dropped), *meetings),
+        max((plan.products for plan in plans), key=lambda each: each.groups),
+        size,
+        GROUPS if in_turn else 1,
+        first.loop,
+    )
+    nest = producer_nest([Nested(p.loop, p.outer, p.issue) for p in plans], moved)
+    return [
+        replace(
+            plan,
+            roles=RolePlan(
+                loops,
+                block,
+                moved,
+                nest,
+                lanes_read(plan.loop, plan.products),
+                cluster,
+                turns,
+                issuer,
+            ),
+        )
+        for plan in plans
+    ]
+
+
+def _check_together(plans: list[RingPlan]) -> None:
+    """Of several loops, each slot is given back by the same warps of one block."""
+    for number, plan in enumerate(plans if len(plans) > 1 else ()):
+        why = (
+            "this one copies for other blocks of a cluster"
+            if plan.cluster is not None
+            else "two groups take the tiles of this one in turn"
+            if plan.asked == "ping-pong"
+            else "commits give the slots of this one back"
+            if plan.products.completions
+            else ""
+        )
+        if why:
+            refuse(
+                f"the kernel has another loop to be pipelined, and {why}",
+                plans[number - 1].loop,
+                plan.loop,
+                code="roles-unsupported",
+            )
+
+
+def check_kernel(
+    kernel: Operation, loops: tuple[Operation, ...], refuse: Callable[..., NoReturn]
+) -> None:
+    """What makes the mbarriers is a kernel of one block, in which no others than `loops` are to be
+    pipelined; `refuse` tells where not."""
+    loop = loops[0]
+    if not (is_function(kernel) or kernel.name == "gpu.launch"):
+        refuse(
+            f"their mbarriers are made inside of this '{kernel.name}'",
+            kernel,
+            loop,
+            advice="make and initialise them in the kernel's own block",
+        )
+    blocks = list(kernel.regions[0].blocks)
+    if len(blocks) > 1 or len(terminator(blocks[0]).operands):
+        refuse(
+            "the kernel branches between blocks, or returns something",
+            kernel,
+            loop,
+        )
+    theirs = set(loops)
+    for op in walk(kernel):
+        if op not in theirs and op.name == "scf.for" and names.is_requested(op):
+            refuse(
+                "the kernel has another loop to be pipelined, whose copies are not theirs",
+                op,
+                loop,
+            )
+
+
+def _check_issuer(
+    issue: IssueSlice, transactions: tuple[Transaction, ...], loops: tuple[Operation, ...]
+) -> None:
+    """Any thread may issue: what it issues, and how often, is the same in all."""
+    loop = loops[-1]
+    if issue.leader is None:
+        refuse(
+            "the copies are not issued by thread 0 of a block along x",
+            transactions[0].expect,
+            loop,
+            code="roles-unsupported",
+            advice="give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the "
+            "kernel a known_block_size",
+        )
+    decisive = [(op, value) for op in loops for value in conditions(op)]
+    for op in (op for t in transactions for op in (t.expect, *t.copies)):
+        predicate = operand(op, "predicate")
+        assert predicate is not None
+        parts = [part for part in conjunction(predicate) if part != issue.leader]
+        others = [value for value in op.operands if value != predicate]
+        decisive += [(op, value) for value in (*parts, *others)]
+    uniform = Uniformity()
+    for op, value in decisive:
+        if uniform.differs_by_thread(value):
+            refuse(
+                f"what is copied depends on the thread, by '{op.name}'",
+                op,
+                loop,
+                code="roles-values",
+                advice="let coordinates, bytes and conditions be the same in all threads",
+            )
+
+
+def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Operation, ...]:
+    """The ops of the kernel's block from the last mbarriers' barrier on that only the threads of
+    the input run: all but what is pure, and needs nothing of these."""
+    order = operations(kernel.regions[0].blocks[0])
+    starts = dict.fromkeys((*plan.outer, plan.loop)[0] for plan in plans)
+    setups = [setup for plan in plans for setup in plan.setups]
+    ready = max(order.index(setup.meeting or setup.last_init) for setup in setups)
+    for op in order[: ready + 1]:
+        for inner in walk(op):
+            if not (_any_thread_may(inner) or takes_columns(inner, threads)):
+                refuse(
+                    f"'{inner.name}' comes before the barrier that follows the mbarriers' "
+                    "initialisation, and threads that are added would run it too",
+                    inner,
+                    next(iter(starts)),
+                    code="roles-unsupported",
+                    advice="initialise the mbarriers before it",
+                )
+    addresses = address_loads(kernel)
+    moved: list[Operation] = []
+    made: set[Value] = set()
+    for op in order[ready + 1 : -1]:
+        free = (is_free(op) or op in addresses) and not made.intersection(op.operands)
+        if op not in starts and free:
+            continue
+        moved.append(op)
+        made.update(op.results)
+    return tuple(moved)
+
+
+def _any_thread_may(op: Operation) -> bool:
+    """Whether it changes nothing that more threads do it too."""
+    use = use_of(op)
+    if use is not None:
+        return use in ("handle", "init")
+    if is_barrier(op):
+        return not len(op.operands)
+    if meets_cluster(op) or op.name in REGION_ROWS or op.name in EXIT_OPS or op.name in HINTS:
+        return True
+    return is_free(op) or shows_writes(op) or is_harmless(op.name)
+
+
+def lanes_read(loop: Operation, products: Products) -> bool:
+    """Whether anything but a product reads workgroup memory in the loop."""
+    if not products.groups:
+        return True
+    for op in walk(loop):
+        row = row_of(op)
+        if row is not None and row.queue == WGMMA:
+            continue
+        for access in accesses(op):
+            if not access.writes and root_of(access.memory).space != "global":
+                return True
+    return False

@@ -1,0 +1,87 @@
+"""Where the statements of a loop run: their stages and orders, and which complete later.
+
+Read off the op form, or made up by a scheduler that tries schedules without editing the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.vocabulary import row_of
+
+SCOPE = "async_pipe.scope"
+
+
+class Place(NamedTuple):
+    """Stage and order of an op; smaller runs earlier in the pipeline."""
+
+    stage: int
+    order: int
+
+
+@dataclass(frozen=True)
+class StatementPlaces:
+    """A schedule: where each statement runs, and which statements complete later than they are
+    issued. Ops are keys, so no attribute of them may change while it is in use."""
+
+    places: dict[Operation, Place]
+    asynchronous: frozenset[Operation]
+
+
+def in_op_form(body: Body) -> StatementPlaces:
+    """The schedule that stands on the ops of a loop."""
+    return StatementPlaces(
+        {s.op: statement_place(s.op, s.number) for s in body.statements},
+        frozenset(s.op for s in body.statements if is_async(s.op)),
+    )
+
+
+def statement_place(op: Operation, number: int) -> Place:
+    """Where the annotations put a statement; `number` is its order if it has none."""
+    stage = names.stage_of(op)
+    assert stage is not None
+    order = names.order_of(op)
+    return Place(stage, number if order is None else order)
+
+
+def is_async(op: Operation) -> bool:
+    """Whether a statement completes later than it is issued."""
+    return names.ASYNC in op.attributes or op.name == SCOPE or is_physical(op)
+
+
+def is_physical(op: Operation) -> bool:
+    """Whether the op is asynchronous by itself, without a scope around it."""
+    return physical_copy(op) is not None
+
+
+def physical_copy(op: Operation) -> Operation | None:
+    """The first async copy that an op is, or leaves in flight after its regions.
+
+    A guarded copy (`scf.if` around it) is committed after the region, whether or not the
+    guard let it happen, so that every iteration has its group. What waits inside its own
+    regions, like the kernel of an inner pipeline, leaves nothing to be committed.
+    """
+    asked = names.ASYNC in op.attributes
+    if len(op.regions) == 0:
+        return op if _is_copy_in_flight(op, asked) else None
+    found = None
+    for inner in walk(op):
+        row = row_of(inner)
+        if row is None:
+            continue
+        if row.wait is not None or (row.asynchronous(inner) and len(inner.regions)):
+            return None
+        if found is None and _is_copy_in_flight(inner, asked):
+            found = inner
+    return found
+
+
+def _is_copy_in_flight(op: Operation, asked: bool) -> bool:
+    """Whether an op completes later by itself, or will when it is `asked` to: copies to LDS
+    without their `async` get it."""
+    row = row_of(op)
+    return row is not None and (row.asynchronous(op) or (asked and bool(row.async_attribute)))

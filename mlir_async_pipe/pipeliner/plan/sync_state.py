@@ -1,0 +1,184 @@
+"""What a step of a pipeline waits for, and what is known to be over before it.
+
+Times count steps relative to the current one (0), so the state of the previous step is the
+same state shifted by -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from mlir_async_pipe.pipeliner.plan.form_groups import Group
+
+Moment = tuple[float, float]
+"""(step relative to now, place in kernel order); compares like time."""
+
+END = float("inf")
+
+History = tuple[tuple[Moment, str, Moment], ...]
+"""(when, queue, youngest commit that was over then), in the order of time."""
+
+
+class Wait(NamedTuple):
+    """Wait for the group that was committed `distance` iterations before the unit's own."""
+
+    group: Group
+    distance: int
+    stage: int
+
+    @property
+    def lag(self) -> int:
+        """Kernel steps between the group's commit and the wait."""
+        return self.stage + self.distance - self.group.stage
+
+    @property
+    def commit(self) -> Moment:
+        """When the group was committed, seen from the step of the wait."""
+        return (-self.lag, self.group.position)
+
+
+class Before(NamedTuple):
+    """What stands before one unit: waits, then a barrier."""
+
+    waits: tuple[Wait, ...] = ()
+    barrier: bool = False
+
+    def joined(self, other: Before) -> Before:
+        """Both: one wait a queue, for the younger group."""
+        youngest: dict[str, Wait] = {}
+        for wait in (*self.waits, *other.waits):
+            known = youngest.get(wait.group.queue)
+            if known is None or wait.commit > known.commit:
+                youngest[wait.group.queue] = wait
+        return Before(tuple(youngest.values()), self.barrier or other.barrier)
+
+
+class State(NamedTuple):
+    """What is known before a step.
+
+    `retired` is the youngest commit of each queue that is known to be over, `barrier` the
+    last barrier, `histories` when which commit was retired: one for each way to get here.
+    """
+
+    retired: dict[str, Moment]
+    barrier: Moment
+    histories: tuple[History, ...] = ((),)
+
+    def shifted(self) -> State:
+        """The same knowledge seen one step later."""
+        return State(
+            {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
+            (self.barrier[0] - 1, self.barrier[1]),
+            tuple(
+                tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in history)
+                for history in self.histories
+            ),
+        )
+
+    def knows(self, other: State) -> bool:
+        """Whether at least as much is over and ordered as in `other`."""
+        return self.barrier >= other.barrier and all(
+            self.retired[q] >= other.retired[q] for q in other.retired
+        )
+
+    def weaker(self, other: State) -> State:
+        """What is known if either state may hold."""
+        return State(
+            {q: min(self.retired[q], other.retired[q]) for q in self.retired},
+            min(self.barrier, other.barrier),
+            tuple(dict.fromkeys(self.histories + other.histories)),
+        )
+
+
+class Phase(Protocol):
+    """Which part of the pipeline a step belongs to."""
+
+    def active(self, stage: int) -> bool:
+        """Whether units of this stage run in the step."""
+
+    def existed(self, stage: int, lag: int) -> bool:
+        """Whether a unit of this stage ran `lag` steps ago."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Prologue step t = 0, 1, …: the pipeline is filled up to stage t."""
+
+    t: int
+
+    def active(self, stage: int) -> bool:
+        """Up to stage t."""
+        return stage <= self.t
+
+    def existed(self, stage: int, lag: int) -> bool:
+        """The stage's first unit ran in step `stage`."""
+        return self.t - lag >= stage
+
+
+@dataclass(frozen=True)
+class Draining:
+    """Epilogue step e = 1, 2, …: stages below e have nothing left to do. The kernel is the
+    step 0, in which every stage runs."""
+
+    e: int
+
+    def active(self, stage: int) -> bool:
+        """From stage e on."""
+        return stage >= self.e
+
+    def existed(self, stage: int, lag: int) -> bool:
+        """Of a step of the epilogue itself only the stages that were not done yet."""
+        return stage >= self.e - lag
+
+
+@dataclass
+class Step:
+    """The synchronisation of one step: what stands before each unit (by position), and the groups
+    without copies that it commits at its end."""
+
+    before: dict[int, Before] = field(default_factory=dict)
+    empty: tuple[Group, ...] = ()
+
+    @property
+    def waits(self) -> list[Wait]:
+        return [wait for before in self.before.values() for wait in before.waits]
+
+    def joined(self, other: Step) -> Step:
+        """What stands in either of them."""
+        places = dict.fromkeys([*self.before, *other.before])
+        nothing = Before()
+        return Step(
+            {
+                place: self.before.get(place, nothing).joined(other.before.get(place, nothing))
+                for place in places
+            }
+        )
+
+    def waits_for_nothing(self, phase: Phase) -> bool:
+        """Whether it waits for a group that does not exist in this part of the pipeline."""
+        return any(not phase.existed(wait.group.stage, wait.lag) for wait in self.waits)
+
+
+@dataclass(frozen=True)
+class Synchronisation:
+    """The synchronisation of the whole loop.
+
+    `drains` are the waits after it, as those of a step after the last one. `over`: the groups that
+    a wait looks back at where neither they nor an empty one of theirs ever were; an empty group of
+    their queue is committed before the kernel.
+    """
+
+    prologue: tuple[Step, ...] = ()
+    kernel: Step = field(default_factory=Step)
+    epilogue: tuple[Step, ...] = ()
+    drains: tuple[Wait, ...] = ()
+    over: tuple[Group, ...] = ()
+
+    def after_prologue(self) -> Iterator[tuple[Wait, int]]:
+        """Each wait of the kernel and of what follows it, and how many steps after the kernel's end
+        it stands: part of what it looks back at is the epilogue itself."""
+        yield from ((wait, 0) for wait in self.kernel.waits)
+        yield from ((wait, e) for e, step in enumerate(self.epilogue) for wait in step.waits)
+        yield from ((wait, len(self.epilogue)) for wait in self.drains)

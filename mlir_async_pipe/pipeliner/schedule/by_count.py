@@ -1,0 +1,441 @@
+"""The schedule that a number of stages stands for.
+
+    scf.for … { load A; store tile; load tile; … } {num_stages = S}
+
+    copies from global to workgroup memory, and what they need     stage 0, async, `issue_order`
+    copies whose addresses are loaded (`levels`)                   the next stages
+    everything else                                                stage S - 1
+
+with one wait and one barrier at the top of the iteration. A loop without such copies takes its
+loads from global memory ahead instead, into registers (global -> register -> whatever the loop
+makes of it: values travel S - 1 iterations, or S - 2 and then through a buffer, `early_stores`),
+and one without these its loads of fragments from workgroup memory. `async_pipe.stage_through` asks
+for one of the forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
+from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
+from mlir_async_pipe.facts.loops.copy_statements import Copies, copies_of, only_reads
+from mlir_async_pipe.facts.loops.needed_statements import value_producers, with_producers
+from mlir_async_pipe.facts.loops.products_in_flight import in_flight, products_of
+from mlir_async_pipe.facts.loops.statements import Body, Statement, numbering, read_body
+from mlir_async_pipe.facts.loops.transactions import has_transactions, transactions_of
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
+from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered
+from mlir_async_pipe.pipeliner.dependence.regions import regions_of
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.normalise.guarded_loads import not_issued
+from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
+from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits
+from mlir_async_pipe.pipeliner.schedule.decision import Decision, Slot
+from mlir_async_pipe.pipeliner.schedule.early_stores import with_early_stores
+from mlir_async_pipe.pipeliner.schedule.issue_order import (
+    DEFAULT,
+    IssueOptions,
+    arrange,
+    with_products,
+)
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
+from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
+from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """The statements that run ahead. `why` says why they are no asynchronous copies, "" if
+    they are; `at` is the op that it is about, `space` the memory that they load from. `pairs` are loads and stores that make one copy."""
+
+    statements: list[Statement]
+    why: str = ""
+    at: Operation | None = None
+    space: str = "global"
+    pairs: tuple[tuple[Operation, Operation], ...] = ()
+
+
+def decide_by_count(
+    body: Body,
+    stages: int,
+    found: LoopAnnotations,
+    session: Session,
+    options: IssueOptions = DEFAULT,
+    around: Surroundings | None = None,
+    limits: Limits = NO_LIMITS,
+) -> Decision | None:
+    """The schedule of a loop that carries `num_stages`; None leaves it as it is.
+
+    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies, no-consumers; of
+    tensor copies what `decide_transactions` raises.
+    """
+    names.check_num_stages(stages, body.loop)
+    if found.order is not None or found.async_stages is not None:
+        raise InputError(
+            f"'{names.NUM_STAGES}' makes its own order and async stages",
+            code="conflicting-annotations",
+            at=body.loop,
+        )
+    tensors = has_transactions(body.loop)
+    ahead = Ahead([]) if tensors else _ahead(body, found.stage_through, session)
+    if stages == 1:
+        session.diagnostics.remark(
+            "one stage needs no pipelining; the loop stays as it is", code="one-stage", at=body.loop
+        )
+        return None
+    if tensors:
+        return decide_transactions(body, stages, found)
+    if ahead.why:
+        body, ahead = _with_users(body, ahead)
+        stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
+    else:
+        body, ahead = _among(ahead, with_products(body))
+    needed = with_producers(body, _numbers(ahead))
+    first = _with_what_orders(body, needed)
+    if len(first) == len(body.statements) > len(needed):
+        raise _all_ordered(body, needed)
+    if len(first) == len(body.statements):
+        raise InputError(
+            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
+            "is left to overlap with them",
+            code="no-consumers",
+            at=body.loop,
+            notes=numbering(body),
+        )
+    if ahead.why:
+        stay = _stores_that_stay(body) if found.stage_through == "auto" else []
+        if only_reads(ahead.statements[0], "workgroup"):
+            stay += _loads_that_stay(body)
+        remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay, ahead.space)
+    level = levels(body, first, ahead.pairs)
+    copies = set() if ahead.why else _numbers(ahead)
+    arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
+    slots = tuple(
+        # The consumers come at least one stage after the last level.
+        Slot(min(level[s.number], stages - 2), arranged.order[s.number], s.number in copies)
+        if s.number in level
+        else Slot(arranged.stage[s.number], arranged.order[s.number], False)
+        for s in body.statements
+    )
+    decision = Decision(body, slots, found.wait_at or "iteration")
+    if not ahead.why:
+        return replace(decision, else_registers=stages if found.stage_through == "auto" else None)
+    if around is None:
+        return decision
+    return with_early_stores(decision, first, found, around, limits)
+
+
+def through_registers(
+    loop: Operation,
+    asked: LoopAnnotations,
+    session: Session,
+    around: Surroundings,
+    limits: Limits,
+) -> Decision | None:
+    """The schedule that stages through registers, for a loop that was to copy asynchronously;
+    None if it has no loads from global memory that could run ahead on their own."""
+    body = read_body(loop)
+    if not _loads(body, "global") or asked.num_stages is None:
+        return None
+    quiet = Session(target=session.target)
+    try:
+        decision = decide_by_count(body, asked.num_stages, asked, quiet, DEFAULT, around, limits)
+    except InputError:
+        return None
+    told = quiet.diagnostics.items
+    session.diagnostics.items += [entry for entry in told if entry.code == "stages-reduced"]
+    return decision
+
+
+def remark_registers(
+    loop: Operation,
+    stages: int,
+    why: str,
+    at: Any,
+    session: Session,
+    stay: list[tuple[str, Operation]] | None = None,
+    space: str = "global",
+) -> None:
+    """Tell which form was taken instead of asynchronous copies, and why; `stay` are ops that do
+    not run ahead, each with what hinders it."""
+    loads = "the loads of this loop" + (" from workgroup memory" if space == "workgroup" else "")
+    session.diagnostics.remark(
+        f"{loads} run {stages - 1} iterations ahead, into registers: {why}",
+        code="through-registers",
+        at=loop,
+        notes=(("because of this", at), *(stay or ())),
+    )
+
+
+def _ahead(body: Body, through: str, session: Session) -> Ahead:
+    """What runs ahead; raises InputError (no-copies) if the loop has nothing of what is asked."""
+    copies = copies_of(body) if through != "registers" else Copies([], ())
+    hindered = not_issued(copies, session) if through == "auto" else None
+    if copies.statements and hindered is None:
+        return Ahead(copies.statements, pairs=copies.pairs)
+    if hindered is not None:
+        why, at = hindered
+    elif through == "registers":
+        why, at = f"'{names.STAGE_THROUGH}' asks for it", None
+    else:
+        why, at = "nothing that it loads goes to workgroup memory unchanged", None
+    for space in ("global", "workgroup") if through != "async" else ():
+        loads = _loads(body, space)
+        if space == "workgroup" and through == "registers" and _loads_that_stay(body):
+            # What fills the tiles that these loads read would run ahead in one piece with its stores.
+            break
+        if loads:
+            return Ahead(loads, why, at if at is not None else loads[0].op, space)
+    if copies.statements:
+        # They run in place, which the lowering says where it finds it.
+        return Ahead(copies.statements, pairs=copies.pairs)
+    nothing = {
+        "async": "copies nothing from global to workgroup memory",
+        "registers": "has no statement that only loads"
+        + (" from global memory" if _loads_that_stay(body) else ""),
+        "auto": "copies nothing from global to workgroup memory, and has no statement that only "
+        "loads",
+    }
+    raise InputError(
+        f"cannot pipeline: the loop {nothing[through]}",
+        code="no-copies",
+        at=body.loop,
+        notes=(*_loads_that_stay(body), *numbering(body)),
+        advice=f"take '{names.NUM_STAGES}' off this loop: what it loads, a loop inside loads, which "
+        "has its own"
+        if any(s.op.name == "scf.for" and names.is_requested(s.op) for s in body.statements)
+        else f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+    )
+
+
+def _loads(body: Body, space: str) -> list[Statement]:
+    """The statements that only load from a space, of those from global memory the ones that the
+    loop does not write: what it reads back stays where it is."""
+    loads = [s for s in body.statements if only_reads(s, space)]
+    if space != "global":
+        return loads
+    written = [root_of(a.memory) for op in walk(body.loop) for a in accesses(op) if a.writes]
+    fixed = [
+        s
+        for s in loads
+        if not any(
+            may_alias(root_of(a.memory), root)
+            for op in walk(s.op)
+            for a in accesses(op)
+            for root in written
+        )
+    ]
+    return fixed or loads
+
+
+def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
+    """What is computed from the loads becomes statements too: it must not follow the loads to
+    where they are issued, and a sum that the loop carries has no statement to go with."""
+    first = with_producers(body, {s.number for s in ahead.statements})
+    addresses: set[Value] = set()
+    for number in first:
+        value_producers(body.statements[number].op, {}, addresses)
+    loaded = {result for s in ahead.statements for result in s.op.results}
+    waiting: list[Operation] = []
+    for op in body.pure:
+        if not loaded.isdisjoint(captured(op)):
+            loaded.update(op.results)
+            if not addresses.intersection(op.results):
+                waiting.append(op)
+    return _among(ahead, read_body(body.loop, waiting))
+
+
+def _among(ahead: Ahead, body: Body) -> tuple[Body, Ahead]:
+    """The same statements by their numbers in a body that has more of them."""
+    ops = {s.op for s in ahead.statements}
+    return body, replace(ahead, statements=[s for s in body.statements if s.op in ops])
+
+
+def _with_what_orders(body: Body, first: set[int]) -> set[int]:
+    """`first`, and the statements that must not come later than these for other threads: a spin on
+    a flag runs as far ahead as the copies after it."""
+    if all(flag_order(op) == UNORDERED for s in body.statements for op in walk(s.op)):
+        return first
+    number = {s.op: s.number for s in body.statements}
+    regions = regions_of(list(dict.fromkeys(s.op for s in body.statements)), Arithmetic())
+    return reached(
+        first,
+        lambda own: with_producers(
+            body,
+            {
+                number[a.top]
+                for a in regions
+                for b in regions
+                if number[b.top] == own and a.op != b.op and are_ordered(a, b)
+            },
+        ),
+    )
+
+
+def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
+    """Every statement has to come before the copies of later iterations."""
+    # It may stand in the copies' own statement: those are looked at last.
+    ordering = next(
+        op
+        for s in sorted(body.statements, key=lambda s: s.number in needed)
+        for op in walk(s.op)
+        if flag_order(op) != UNORDERED
+    )
+    opaque = opaque_of(ordering)
+    why = f"'{ordering.name}' may order any memory: {opaque.why}" if opaque else ""
+    notes = [(why, ordering)] if why else []
+    return PipelineError(
+        f"cannot pipeline: '{ordering.name}' orders memory for other threads, so that the copies of "
+        "the next iteration cannot be issued before this one is over",
+        code="memory-order",
+        at=ordering,
+        notes=(
+            *notes,
+            (f"nothing moves above an acquire or below a release: {ORDER_ADVICE}", body.loop),
+        ),
+    )
+
+
+def _numbers(ahead: Ahead) -> set[int]:
+    return {s.number for s in ahead.statements}
+
+
+def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
+    """Loads from global memory in statements that do more than load."""
+    return [
+        (f"this loads from global memory, but its statement '{s.op.name}' does more than that", op)
+        for s in body.statements
+        for op in walk(s.op)
+        if op != s.op
+        and any(not a.writes and root_of(a.memory).space == "global" for a in accesses(op))
+    ]
+
+
+def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
+    """The first store that fills workgroup memory, with what makes it no copy."""
+    for op in walk(body.loop):
+        if not is_store(op):
+            continue
+        (access,) = accesses(op)
+        found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None
+        if isinstance(found, NotLoaded):
+            return [(f"this store fills workgroup memory, but {found.reason}", op)]
+    return []
+
+
+# Loops of tensor copies ----------------------------------------------------------------------
+#
+# The schedule that a number of stages stands for in a loop of tensor copies.
+#
+#     expect, copy, wait, use            {num_stages = S}        copies: stage 0, all else: S - 1
+#
+# S slots hold what S - 1 iterations copy ahead in either order. Where the products of p iterations
+# stay in flight, the copies come last: the barrier before them follows the wait that leaves p, and
+# d + p slots do. Without such products that would copy when all is computed, so they come first,
+# and d + p + 1 slots do (docs/phases.md).
+
+
+def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Decision:
+    """Copies in stage 0, everything else in the last one.
+
+    Raises PipelineError (what `transactions_of` raises), InputError (no-consumers,
+    products-in-use)."""
+    copies = {copy for transaction in transactions_of(body.loop) for copy in transaction.copies}
+    last = found.issue == "last" or (
+        found.issue == "auto" and in_flight(products_of(body.loop), found.in_flight, body.loop) > 0
+    )
+    issued = [s.number for s in body.statements if s.op in copies]
+    others = [s.number for s in body.statements if s.op not in copies]
+    if not others:
+        raise InputError(
+            "cannot pipeline: nothing in the loop uses what it copies",
+            code="no-consumers",
+            at=body.loop,
+            notes=numbering(body),
+        )
+    order = others + issued if last else issued + others
+    return Decision(
+        body,
+        tuple(
+            Slot(
+                0 if s.op in copies else stages - 1,
+                order.index(s.number),
+                asynchronous=s.op in copies,
+            )
+            for s in body.statements
+        ),
+        found.wait_at or "iteration",
+    )
+
+
+# Loads whose address is loaded ---------------------------------------------------------------
+
+
+def levels(
+    body: Body, ahead: set[int], pairs: tuple[tuple[Operation, Operation], ...]
+) -> dict[int, int]:
+    """The level of each statement that runs ahead; the halves of a copy (`pairs`: load and store)
+    are of one level."""
+    by_op = {s.op: s.number for s in body.statements}
+    holder = {inner: s.number for s in body.statements for inner in walk(s.op)}
+    halves = {(holder[load], holder[store]) for load, store in pairs}
+    found: dict[int, int] = {}
+    for number in sorted(ahead):
+        level = 0
+        for producer in value_producers(body.statements[number].op, by_op, set()) & found.keys():
+            indirect = (producer, number) not in halves and _reads_memory(
+                body.statements[producer].op
+            )
+            level = max(level, found[producer] + indirect)
+        found[number] = level
+    # A guard may hold the stores of several loads: all go where the latest of them does.
+    for load, store in halves:
+        found[load] = found[store]
+    return found
+
+
+def _reads_memory(op: Operation) -> bool:
+    """Whether values of a statement come from memory."""
+    return any(not access.writes for inner in walk(op) for access in accesses(inner))
+
+
+# What fits into registers --------------------------------------------------------------------
+
+FEWEST = 2
+
+
+def stages_in_budget(
+    loop: Operation, loads: Iterable[Operation], stages: int, session: Session
+) -> int:
+    """The most stages up to `stages`, 2 at least, whose loaded values fit; a remark where they are
+    fewer. Without a chip all are taken to fit."""
+    chip = None if session.target is None else session.target.chip
+    if chip is None or stages <= FEWEST:
+        return stages
+    block = enclosing_launch_size(loop)
+    budget = chip.registers_of_thread(None if block is None else prod(block))
+    each = registers_of((value.type for op in loads for value in op.results), ())
+    carried = registers_of((value.type for value in loop.results), ())
+    fitting = stages if not each else min(stages, (budget - carried) // each + 1)
+    taken = max(fitting, FEWEST)
+    if taken < stages:
+        session.diagnostics.remark(
+            f"{taken} stages instead of {stages}: each iteration ahead takes {each} registers of a "
+            f"thread, the loop carries {carried}, and {chip.name} has {budget}",
+            code="stages-reduced",
+            at=loop,
+        )
+    return taken

@@ -1,0 +1,274 @@
+"""Reads a loop into a modulo scheduling problem.
+
+Nodes are statements; the load and the store of one asynchronous copy are one node, and so are
+the parts of an inner loop that is pipelined itself. Pure ops cost with the statement that they
+would go with in textual order. Edges are the dependences that `legality` checks: through values,
+also over iterations, and through memory; what is privatised has none between iterations.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    captured,
+    defining_op,
+)
+from mlir_async_pipe.facts.loops.copy_statements import copies_of
+from mlir_async_pipe.facts.loops.statements import Body, barriers_of
+from mlir_async_pipe.pipeliner.plan.analysis import Analysis
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
+from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
+from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
+from mlir_async_pipe.pipeliner.plan.scope_members import joined_by_values
+from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces, is_async
+from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+    Buffer,
+    Edge,
+    Node,
+    Problem,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.unit_costs import UnitCosts
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A problem, and what its nodes are in the loop.
+
+    `asynchronous` are the ops of the statements that complete later; `node_of` gives the node of
+    each statement's op.
+    """
+
+    problem: Problem
+    body: Body
+    analysis: Analysis
+    asynchronous: frozenset[Operation]
+    node_of: dict[Operation, int]
+
+    def op_of(self, node: int) -> Operation:
+        """The last op of a node: that of its statement, or the store of a copy."""
+        return self.body.statements[self.problem.nodes[node].statements[-1]].op
+
+
+def read(
+    analysis: Analysis,
+    costs: UnitCosts,
+    barrier_cycles: float,
+    largest_stages: int,
+    wait_at: Literal["consumer", "iteration"] | None,
+) -> Reading:
+    """The problem of a loop; `wait_at` is where its author wants the waits, if he says so."""
+    body = analysis.body
+    asynchronous = asynchronous_statements(body)
+    members = _members(body, asynchronous)
+    node_of = {
+        body.statements[number].op: node
+        for node, statements in enumerate(members)
+        for number in statements
+    }
+    places = {s.op: Place(0, s.number) for s in body.statements}
+    units = Units(body, StatementPlaces(places, asynchronous))
+    held = _held(units, asynchronous, costs, node_of)
+    group_of = _groups(units, node_of)
+    nodes = tuple(
+        _node(body, statements, held[node], group_of.get(node, -1), asynchronous, costs)
+        for node, statements in enumerate(members)
+    )
+    has_barriers = bool(barriers_of(body))
+    problem = Problem(
+        nodes,
+        _edges(body, analysis, node_of, nodes),
+        _buffers(analysis, node_of),
+        barrier_cycles if has_barriers and threads_share_tiles(analysis) else 0,
+        has_barriers,
+        _modes(wait_at, has_barriers),
+        largest_stages,
+    )
+    return Reading(problem, body, analysis, asynchronous, node_of)
+
+
+def _modes(
+    wait_at: Literal["consumer", "iteration"] | None, has_barriers: bool
+) -> tuple[bool, ...]:
+    """Without barriers a wait before its consumer is never worse."""
+    if wait_at is not None:
+        return (wait_at == "iteration",)
+    return (True, False) if has_barriers else (False,)
+
+
+def asynchronous_statements(body: Body) -> frozenset[Operation]:
+    """Copies from global to workgroup memory, and what the input marks as asynchronous."""
+    found = [s.op for s in copies_of(body).statements]
+    found += [s.op for s in body.statements if is_async(s.op)]
+    return frozenset(found)
+
+
+def _members(body: Body, asynchronous: frozenset[Operation]) -> list[tuple[int, ...]]:
+    """The statements of each node, in textual order of their first ones."""
+    by_op: dict[Operation, list[int]] = defaultdict(list)
+    for statement in body.statements:
+        by_op[statement.op].append(statement.number)
+    scopes = joined_by_values(body, [op for op in by_op if op in asynchronous])
+    joined = {op: number for number, ops in enumerate(scopes) for op in ops}
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for op, numbers in by_op.items():
+        groups[joined.get(op, op)] += numbers
+    return sorted(tuple(sorted(numbers)) for numbers in groups.values())
+
+
+def _groups(units: Units, node_of: dict[Operation, int]) -> dict[int, int]:
+    """The commit group of the input of each node that is in one."""
+    given = groups_of_input(units)
+    return {
+        node: given[unit.position]
+        for op, node in node_of.items()
+        if (unit := units.unit_of(op)).position in given
+    }
+
+
+def _held(
+    units: Units,
+    asynchronous: frozenset[Operation],
+    costs: UnitCosts,
+    node_of: dict[Operation, int],
+) -> dict[int, float]:
+    """Cycles of the thread by node, with the pure ops that go with it in textual order."""
+    numbers = {place.order: node_of[op] for op, place in units.statement_places.items()}
+    held: dict[int, float] = defaultdict(float)
+    for op, node in node_of.items():
+        held[node] += 0 if op in asynchronous else costs.held_by(op)
+    for number, pure_places in units.pure_places.items():
+        for place in pure_places:
+            held[numbers.get(place.order, 0)] += costs.held_by(units.body.table.ops[number])
+    return held
+
+
+def _node(
+    body: Body,
+    statements: tuple[int, ...],
+    held: float,
+    group: int,
+    asynchronous: frozenset[Operation],
+    costs: UnitCosts,
+) -> Node:
+    ops = tuple(dict.fromkeys(body.statements[number].op for number in statements))
+    if ops[0] not in asynchronous:
+        return Node(statements, held)
+    # A scope goes to the queue of its stage, which is not known yet: here it has its own.
+    copies = costs.copies_of(ops, f"queue {statements[0]}")
+    return Node(
+        statements,
+        held + sum(copy.held for copy in copies),
+        copies[0].queue,
+        sum(copy.occupancy for copy in copies),
+        max(copy.latency for copy in copies),
+        group,
+    )
+
+
+def _edges(
+    body: Body, analysis: Analysis, node_of: dict[Operation, int], nodes: tuple[Node, ...]
+) -> tuple[Edge, ...]:
+    nearest: dict[tuple[int, int], int] = {}
+
+    def add(source: int, target: int, distance: int) -> None:
+        known = nearest.get((source, target))
+        if (source != target or distance > 0) and (known is None or distance < known):
+            nearest[(source, target)] = distance
+
+    for op, node in node_of.items():
+        for producer, distance in _producers(op, body, node_of):
+            add(producer, node, distance)
+    for source, target, distance in _carried(body, node_of):
+        add(source, target, distance)
+    for dependence in analysis.dependences:
+        add(node_of[dependence.source.top], node_of[dependence.target.top], dependence.distance)
+    return tuple(Edge(i, j, distance) for (i, j), distance in sorted(nearest.items()))
+
+
+def _producers(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:
+    """The nodes whose values reach `op`, directly, through pure ops and through iter_args, with
+    the number of iterations between."""
+    yielded = list(body.terminator.operands)
+    found: list[tuple[int, int]] = []
+    pending: list[tuple[Value, int]] = [(value, 0) for value in captured(op)]
+    seen: set[tuple[Value, int]] = set()
+    while pending:
+        value, distance = pending.pop()
+        if (value, distance) in seen or distance > len(yielded):
+            continue
+        seen.add((value, distance))
+        if isinstance(value.owner, ir.Block):
+            if value.owner == body.block and ir.BlockArgument(value).arg_number > 0:
+                number = ir.BlockArgument(value).arg_number - 1
+                pending.append((yielded[number], distance + 1))
+            continue
+        producer = defining_op(value)
+        if producer in node_of:
+            found.append((node_of[producer], distance))
+        elif producer is not None and producer.block == body.block:
+            pending += [(operand, distance) for operand in captured(producer)]
+    return found
+
+
+def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, int]]:
+    """A pure value that only the yield uses goes with the one statement that uses its iter_arg:
+    then that statement needs what the value is made of, in the same iteration."""
+    found = []
+    for number, value in enumerate(body.terminator.operands):
+        op = defining_op(value)
+        if op is None or op in node_of or op.block != body.block:
+            continue
+        if any(use.owner.operation != body.terminator for use in value.uses):
+            continue
+        argument = list(body.block.arguments)[number + 1]
+        takers = {
+            node_of[use.owner.operation] for use in argument.uses if use.owner.operation in node_of
+        }
+        if len(takers) == 1:
+            (taker,) = takers
+            made_of = [
+                producer
+                for operand in captured(op)
+                if (producer := defining_op(operand)) is not None and producer in node_of
+            ]
+            found += [(node_of[producer], taker, 0) for producer in made_of]
+    return found
+
+
+def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[Buffer, ...]:
+    """The buffers whose iterations may have versions."""
+    found = []
+    for key in dict.fromkeys(r.root.identity for r in analysis.regions if r.root is not None):
+        if key not in analysis.privatisation.private:
+            continue
+        regions = tuple(
+            r for r in analysis.regions if r.root is not None and r.root.identity == key
+        )
+        root = regions[0].root
+        assert root is not None
+        node = [node_of[r.top] for r in regions]
+        meeting = meeting_pairs(regions, analysis.index)
+        found.append(
+            Buffer(
+                slot_bytes(regions),
+                root.space == "workgroup",
+                tuple(
+                    sorted(
+                        {
+                            (node[x], node[w])
+                            for x, w in meeting
+                            if regions[w].writes and node[x] != node[w]
+                        }
+                    )
+                ),
+                frozenset(node) - {node[n] for n, r in enumerate(regions) if r.writes},
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,221 @@
+"""Tries a schedule: plans it as the expander would, and runs its kernel with a clock.
+
+Nothing is edited. So groups, waits, barriers and versions are those that the loop will get, and
+the interval is that of the timeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.pipeliner.plan.legality import check_memory, check_values
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_schedule
+from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.sync_state import Before
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
+from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading
+from mlir_async_pipe.pipeliner.schedule.modulo.unit_costs import UnitCosts
+from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+
+Key = tuple[float, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a schedule gives: cycles between iterations in the steady state, bytes of all
+    versions in workgroup memory and elsewhere, the number of versions, barriers a step."""
+
+    schedule: Schedule
+    interval: float
+    shared_bytes: int
+    private_bytes: int
+    versions: int
+    barriers: int
+    inversions: int
+
+    @property
+    def key(self) -> Key:
+        """What is compared: the interval, the stages, the bytes of the versions, the barriers,
+        and how far the order is from the textual one."""
+        return (
+            round(self.interval, 6),
+            self.schedule.stage_count,
+            self.shared_bytes + self.private_bytes,
+            self.barriers,
+            self.inversions,
+        )
+
+
+class Trials:
+    """Tries schedules of one loop. `refusal` is why the one with the fewest stages was refused,
+    None if none was."""
+
+    def __init__(
+        self, reading: Reading, costs: UnitCosts, model: CostModel, limits: Limits
+    ) -> None:
+        self._reading = reading
+        self._costs = costs
+        self._model = model
+        self._limits = limits
+        self._annotations = names.read_loop(reading.body.loop)
+        self._known: dict[Schedule, Outcome | None] = {}
+        self.refusal: PipelineError | None = None
+        self._refused_stages = 0
+
+    def outcome(self, schedule: Schedule) -> Outcome | None:
+        """What a schedule gives, None if the expander would refuse it."""
+        if schedule not in self._known:
+            try:
+                self._known[schedule] = self._try(schedule)
+            except PipelineError as refusal:
+                if self.refusal is None or schedule.stage_count < self._refused_stages:
+                    self.refusal, self._refused_stages = refusal, schedule.stage_count
+                self._known[schedule] = None
+        return self._known[schedule]
+
+    def _try(self, schedule: Schedule) -> Outcome:
+        plan = self.plan(schedule)
+        steady = steady_state(plan, self._costs, self._model)
+        shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
+        everything = sum(b.versions * b.slot_bytes for b in plan.buffers)
+        order = schedule.order
+        return Outcome(
+            schedule,
+            steady.interval,
+            shared,
+            everything - shared,
+            sum(b.versions for b in plan.buffers),
+            steady.barriers,
+            sum(a > b for n, a in enumerate(order) for b in order[n + 1 :]),
+        )
+
+    def plan(self, schedule: Schedule) -> Plan:
+        """The plan of a schedule; raises PipelineError where the expander would refuse it."""
+        reading = self._reading
+        orders = statement_orders(reading, schedule)
+        places = {
+            s.op: Place(schedule.stages[reading.node_of[s.op]], orders[s.number])
+            for s in reading.body.statements
+        }
+        units = Units(reading.body, StatementPlaces(places, reading.asynchronous))
+        check_values(units)
+        analysis = reading.analysis
+        check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
+        plan = plan_schedule(
+            analysis,
+            units,
+            "iteration" if schedule.wait_at_top else "consumer",
+            self._annotations,
+            self._limits,
+            Diagnostics(),
+        )
+        # The steady state is the same for every number of trips.
+        return replace(plan, trip_count=None)
+
+
+def statement_orders(reading: Reading, schedule: Schedule) -> list[int]:
+    """The order of each statement: the nodes in kernel order, their statements in textual."""
+    ranked = [
+        number for node in schedule.order for number in reading.problem.nodes[node].statements
+    ]
+    orders = [0] * len(ranked)
+    for place, number in enumerate(ranked):
+        orders[number] = place
+    return orders
+
+
+# The steady state ----------------------------------------------------------------------------
+#
+# The interval of a planned kernel: its waits, barriers and groups in the cycles of the machine.
+#
+# The step is run again and again with the clocks of the timeline until the clocks stand to each
+# other as they did some steps before: the system is max-plus linear, so from then on it repeats.
+
+LARGEST_STEPS = 600
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Cycles a step in the steady state, and the barriers of a step."""
+
+    interval: float
+    barriers: int
+
+
+class _Run:
+    """Runs steps of the kernel with a clock."""
+
+    def __init__(self, plan: Plan, costs: UnitCosts, model: CostModel) -> None:
+        self._plan = plan
+        self._before = plan.synchronisation.kernel.before
+        self._costs = costs
+        self._model = model
+        self._commits = {group.members[-1].position: group for group in plan.groups}
+        # Of each group the arrivals, the youngest last; only what a wait can name is kept.
+        self._arrivals: dict[int, list[float]] = {group.number: [] for group in plan.groups}
+        self._clocks: dict[str, QueueClock] = {}
+        self._input_barriers = {kept.unit.position for kept in plan.kept_barriers}
+        self._kept = 1 + max((need.lag for need in plan.needs), default=0)
+        self.now = 0.0
+        self.barriers = 0
+
+    def step(self) -> None:
+        """One iteration of the kernel."""
+        self.barriers = 0
+        self._synchronise(-1, -1)
+        for unit in self._plan.units.units:
+            self._synchronise(unit.position, unit.position)
+            self._run(unit)
+            group = self._commits.get(unit.position)
+            if group is not None:
+                queue = self._costs.queue(group.queue)
+                clock = self._clocks.get(queue, QueueClock())
+                arrival = clock.arrivals[-1] if clock.arrivals else 0.0
+                found = self._arrivals[group.number]
+                self._arrivals[group.number] = [*found, arrival][-self._kept :]
+
+    def _synchronise(self, position: int, at: int) -> None:
+        before = self._before.get(position, Before())
+        for wait in before.waits:
+            found = self._arrivals[wait.group.number]
+            # After its commit of the same step a wait means the last arrival, before it
+            # the last one is that of the step before.
+            committed = 0 <= wait.group.position < at
+            back = wait.lag if committed else wait.lag - 1
+            if back < len(found):
+                self.now = max(self.now, found[len(found) - 1 - back])
+        barriers = before.barrier + (position in self._input_barriers)
+        self.barriers += barriers
+        self.now += barriers * self._model.barrier
+
+    def _run(self, unit: Unit) -> None:
+        for copy in self._costs.copies(unit):
+            clock = self._clocks.setdefault(copy.queue, QueueClock())
+            clock.issue(self.now, copy.occupancy, copy.latency)
+            del clock.arrivals[:-1]
+            self.now += copy.held
+        self.now += self._costs.held(unit)
+
+    def state(self) -> tuple[float, ...]:
+        """The clocks relative to now; what is over counts as over now."""
+        clocks = [clock.free for clock in self._clocks.values()]
+        clocks += [clock.arrivals[-1] for clock in self._clocks.values()]
+        clocks += [moment for found in self._arrivals.values() for moment in found]
+        return tuple(round(max(0.0, moment - self.now), 6) for moment in clocks)
+
+
+def steady_state(plan: Plan, costs: UnitCosts, model: CostModel) -> Steady:
+    """Run the kernel until it repeats; the mean over a period is the interval."""
+    run = _Run(plan, costs, model)
+    seen: dict[tuple[float, ...], tuple[int, float]] = {}
+    for number in range(LARGEST_STEPS):
+        run.step()
+        state = run.state()
+        if state in seen:
+            step, moment = seen[state]
+            return Steady((run.now - moment) / (number - step), run.barriers)
+        seen[state] = (number, run.now)
+    return Steady(run.now / LARGEST_STEPS, run.barriers)

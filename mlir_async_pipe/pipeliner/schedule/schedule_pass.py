@@ -1,0 +1,315 @@
+"""Turns the annotations of a loop into the op form that every later pass reads.
+
+    scf.for … {                                      scf.for … {
+      memref.load …                                    memref.load … {stage = 0, order = 0, async}
+      memref.store …                          -->      memref.store … {stage = 0, order = 1, async}
+      memref.load …                                    memref.load … {stage = 1, order = 2}
+    } {stage = [0, 0, 1], async_stages = [0]}        } {wait_at = "consumer"}
+
+The arrays count statements, which clean-ups may change; attributes on the ops survive them.
+`num_stages` stands for the schedule that `by_count` makes; `latency` on the ops lets the package
+`modulo` find one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    integer_attribute,
+    operations,
+    set_integer,
+    walk,
+    walk_named,
+)
+from mlir_async_pipe.chips.target import Target, target_for, with_target
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import INDEPENDENT, LoopAnnotations, read_loop
+from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.facts.loops.transactions import has_transactions
+from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits
+from mlir_async_pipe.pipeliner.schedule.by_count import decide_by_count
+from mlir_async_pipe.pipeliner.schedule.decision import Decision, Slot, write
+from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses, use_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.memory_names import is_set
+
+# Loops that are no scf.for; an annotation on one must not be silently ignored.
+OTHER_LOOPS = frozenset(
+    row.op
+    for row in REGION_ROWS.values()
+    if row.flow in ("for", "while", "parallel") and row.op != "scf.for"
+)
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """Options of `async-pipe-schedule`.
+
+    `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
+    `issue` says where their copies are issued; "auto" leaves that to the loop. `overlap_outer`
+    says that loops around them are to be joined with them.
+    For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
+    bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
+    `--cost` ("": the chip's table), `chip` is where the module is going.
+    """
+
+    num_stages: int = 0
+    issue: Asked = field(default="auto", metadata={"choices": names.CHOICES[names.ISSUE]})
+    max_stages: int = 8
+    chip: str = ""
+    smem_limit: int = 0
+    cost: str = ""
+    overlap_outer: bool = False
+
+
+def decide(
+    loop: Operation, options: ScheduleOptions, session: Session, around: Surroundings
+) -> Decision | None:
+    """The schedule that the annotations of a loop ask for; None leaves the loop as it is.
+
+    Raises InputError with the code of what is wrong.
+    """
+    found = read_loop(loop)
+    body = read_body(loop)
+    if found.in_flight is not None and not has_transactions(loop):
+        raise InputError(
+            f"'{names.IN_FLIGHT}' stands on a loop without tensor copies",
+            code="bad-annotation",
+            at=loop,
+            advice="it says how many iterations' products run beside tensor copies; take it away",
+        )
+    if not found.in_loop_form and names.in_op_form(loop):
+        _check_op_form(body)
+        return None
+    for statement in body.statements:
+        if statement.op.name == names.GROUPING_OP and "no_inline" not in statement.op.attributes:
+            session.diagnostics.remark(
+                f"statement {statement.number} is an '{names.GROUPING_OP}' that clean-ups will "
+                "dissolve, which changes the numbering; give it `no_inline`",
+                code="grouping-may-dissolve",
+                at=statement.op,
+            )
+    if names.in_op_form(loop):
+        raise InputError(
+            "the loop and its ops both carry stages",
+            code="conflicting-annotations",
+            at=loop,
+            notes=tuple(
+                (f"'{names.STAGE}' here", s.op)
+                for s in body.statements
+                if names.STAGE in s.op.attributes
+            )[:1],
+        )
+    if not found.in_loop_form:
+        return _decide_by_latency(body, options, session, around)
+    if found.num_stages is not None:
+        asked = IssueOptions(
+            options.issue, options.cost, target_for(options, session), options.overlap_outer
+        )
+        stages = options.num_stages or found.num_stages
+        limits = limits_of(options, asked.target)
+        return decide_by_count(body, stages, found, session, asked, around, limits)
+    return _decide_by_arrays(loop, body, found)
+
+
+def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> Decision:
+    if found.stage is None:
+        raise InputError(
+            f"the loop has '{names.ORDER}' or '{names.ASYNC_STAGES}' but no '{names.STAGE}'",
+            code="stage-missing",
+            at=loop,
+        )
+    count = len(body.statements)
+    _check_length(names.STAGE, found.stage, body)
+    order = found.order if found.order is not None else tuple(range(count))
+    _check_length(names.ORDER, order, body)
+    for number, stage in enumerate(found.stage):
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' of statement {number} is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=loop,
+                notes=((f"statement {number}", body.statements[number].op),),
+            )
+    if sorted(order) != list(range(count)):
+        raise InputError(
+            f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}",
+            code="order-not-permutation",
+            at=loop,
+        )
+    asynchronous = _check_async_stages(loop, found)
+    slots = tuple(
+        Slot(stage, place, stage in asynchronous)
+        for stage, place in zip(found.stage, order, strict=True)
+    )
+    return Decision(body, slots, found.wait_at or "consumer")
+
+
+def _check_length(name: str, values: tuple[int, ...], body: Body) -> None:
+    if len(values) != len(body.statements):
+        raise InputError(
+            f"'{name}' has {len(values)} entries, but the loop has "
+            f"{len(body.statements)} statements",
+            code="annotation-length",
+            at=body.loop,
+            notes=numbering(body),
+        )
+
+
+def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[int]:
+    listed = found.async_stages or ()
+    for stage in listed:
+        if listed.count(stage) > 1:
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage} more than once",
+                code="async-stage-repeated",
+                at=loop,
+            )
+        if stage not in (found.stage or ()):
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
+                code="async-stage-unknown",
+                at=loop,
+                advice=f"the stages are {sorted(set(found.stage or ()))}",
+            )
+    return frozenset(listed)
+
+
+def _check_op_form(body: Body) -> None:
+    """Every statement has a stage of 0 or more; raises InputError."""
+    for statement in body.statements:
+        if statement.part and names.parts_of(statement.op):
+            continue
+        stage = names.stage_of(statement.op)
+        names.order_of(statement.op)
+        if stage is None:
+            given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
+            raise InputError(
+                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
+                code="stage-missing",
+                at=statement.op,
+                notes=(("another statement of the loop has one", given),),
+            )
+        if stage < 0:
+            raise InputError(
+                f"'{names.STAGE}' is {stage}, expected 0 or more",
+                code="negative-stage",
+                at=statement.op,
+            )
+
+
+def limits_of(options: ScheduleOptions, target: Target | None) -> Limits:
+    """What the buffers of a loop may take."""
+    chip = None if target is None else target.chip
+    return Limits(options.smem_limit or (chip.workgroup_bytes if chip else None), chip=chip)
+
+
+def _decide_by_latency(
+    body: Body, options: ScheduleOptions, session: Session, around: Surroundings
+) -> Decision | None:
+    # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
+    from mlir_async_pipe.facts.costs.cost_model import CostModel
+    from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import (
+        LatencyOptions,
+        schedule_by_latency,
+    )
+
+    target = target_for(options, session)
+    if options.max_stages < 1:
+        raise UsageError(
+            f"option 'max-stages' is {options.max_stages}, expected 1 or more",
+            code="bad-option-value",
+        )
+    limit = limits_of(options, target).workgroup_bytes
+    asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
+    found = schedule_by_latency(body, asked, session, around)
+    if found is None:
+        return None
+    slots = tuple(
+        Slot(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
+    )
+    return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
+
+
+@register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)
+def run(module: Any, options: ScheduleOptions, session: Session) -> None:
+    """Decide every annotated loop, then write all decisions, inner loops first."""
+    session = with_target(options, session)
+    found = walk_named(module, lambda name: name == "scf.for" or name in OTHER_LOOPS)
+    for op in found:
+        if op.name == "scf.for":
+            # A loop whose only annotation is misspelt is not among those that ask.
+            names.check_names(op, names.KNOWN_NAMES)
+        elif names.is_requested(op):
+            raise InputError(
+                f"only 'scf.for' can be pipelined, this is '{op.name}'",
+                code="not-a-loop",
+                at=op,
+                advice="turn it into 'scf.for' first (--lower-affine, --scf-parallel-for-to-nested-fors, "
+                "--scf-forall-to-for), and annotate that",
+            )
+    loops = [op for op in found if op.name == "scf.for" and names.is_requested(op)]
+    target = target_for(options, session)
+    around = Surroundings(None if target is None else target.chip)
+    decisions = []
+    single = []
+    with unchanged():
+        for loop in loops:
+            try:
+                decision = decide(loop, options, session, around)
+            except AsyncPipeError as error:
+                raise refusal(error, loop, around) from error
+            if decision is not None:
+                decisions.append(decision)
+            elif not names.in_op_form(loop):
+                single.append(loop)
+    for decision in reversed(decisions):
+        write(decision)
+    for loop in single:
+        names.remove(loop, names.LOOP_NAMES)
+        for op in operations(loop.regions[0].blocks[0]):
+            names.keep_cycles(op)
+    mark_independent(loops, module)
+
+
+# Independent accesses ------------------------------------------------------------------------
+#
+# Carries the author's `async_pipe.independent` from a loop to its accesses.
+#
+#     scf.for { memref.load; memref.store } {async_pipe.independent}
+#       -->  … memref.load {async_pipe.independent = 1 : i64} …     (one number a loop)
+#
+# The loop goes when it is expanded, its accesses stand in prologue, kernel and epilogue; the loop
+# around is written once for each role. The
+# number on them is what the checker goes by: where it cannot tell whether two accesses of one
+# loop conflict, the author has said that they do not. A proven conflict stays one.
+
+
+def mark_independent(loops: list[Operation], module: Any) -> None:
+    """Number the accesses of each loop of which it is asserted, outer loops before inner ones in
+    `loops`, and of those around, which are written once more where warps have roles."""
+    around = (above for loop in loops for above in (*reversed(list(ancestors(loop))), loop))
+    loops = [above for above in dict.fromkeys(around) if _is_asserted(above)]
+    if not loops:
+        return
+    taken = max(integer_attribute(op, INDEPENDENT) or 0 for op in walk(module))
+    # Inner loops first: what an outer loop asserts holds for all that stands in it.
+    for number, loop in enumerate(reversed(loops), taken + 1):
+        for op in list(walk(loop)):
+            if op != loop and (accesses(op) or use_of(op) == "copy"):
+                set_integer(op, INDEPENDENT, number, 64)
+
+
+def _is_asserted(op: Operation) -> bool:
+    return op.name == "scf.for" and is_set(op.attributes, INDEPENDENT)
