@@ -113,7 +113,7 @@ MUTATIONS: dict[str, tuple[Callable[[str], str], set[str]]] = {
 TILE_MUTATIONS: dict[str, tuple[Callable[[str], str], set[str]]] = {
     "no wait for the loads": (
         lambda text: re.sub(r"\n[^\n]*tcgen05\.wait <load>", "", text),
-        {"source-overwritten"},
+        {"read-in-flight"},
     ),
     "loads are told to nobody": (_drop(r"tcgen05\.fence <before>"), {"missing-tensor-fence"}),
     "nobody hears of the loads": (

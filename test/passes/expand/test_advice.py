@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 WG = "#gpu.address_space<workgroup>"
-ROOMS = ("expand", "plan", "schedule", "loops")
+ROOMS = ("pipeliner/expand", "pipeliner/plan", "pipeliner/schedule", "facts/loops")
 # Checked where they are written: what is misspelt is listed, and another kind of loop becomes an
 # scf.for by MLIR's own passes, which raise no code of ours. Of tensor copies and their products:
 # test_tensor_copies, test_tensor_commits, test_input_phases and test_warp_roles, whose wrong loops are
