@@ -44,7 +44,7 @@ def test_tiles_read_by_ldmatrix_are_pipelined_proven_and_right(name: str, roles:
 WRONG = {
     "no wait": (r"nvgpu.mbarrier.try_wait.parity .*", "", {"read-in-flight"}),
     "the phase stays": (
-        r"(%\d+) = arith.xori (%arg\d+), (%\d+) : i1",
+        r"(%\d+) = arith.xori (%arg\d+), (%\w+) : i1",
         r"\1 = arith.ori \2, \2 : i1",
         {"phase-not-flipped"},
     ),
