@@ -47,13 +47,26 @@ def two_groups(given: int) -> ir.Module:
     return ir.Module.parse(TWO_GROUPS.replace("GIVEN", str(given)))
 
 
-@pytest.mark.parametrize("given", [0, 1, 5])
+@pytest.mark.parametrize("given", [1, 5])
 def test_waits_get_the_count_of_younger_groups(given):
     module = two_groups(given)
     report = api.count_waits(module)
     assert "{numGroups = 1 : i32}" in str(module)
     (wait,) = report.of("waits")
-    assert (wait.count, wait.given) == (1, given)
+    assert (wait.count, wait.given, wait.exact) == (1, given, 1)
+
+
+def test_a_given_count_that_may_be_for_a_group_that_no_wait_names_stays():
+    module = two_groups(0)
+    (wait,) = api.count_waits(module).of("waits")
+    assert "{numGroups = 0 : i32}" in str(module)
+    assert (wait.count, wait.given, wait.exact) == (0, 0, 1)
+
+
+def test_a_given_count_is_raised_where_a_wait_names_the_younger_group():
+    end = "nvgpu.device_async_wait %group1 {numGroups = 0 : i32}\n    gpu.return"
+    module = ir.Module.parse(TWO_GROUPS.replace("GIVEN", "0").replace("gpu.return", end))
+    assert [wait.count for wait in api.count_waits(module).of("waits")] == [1, 0]
 
 
 def test_options_of_the_pass_are_options_of_the_call():
@@ -97,12 +110,12 @@ def test_an_unknown_target_is_refused_before_anything_happens():
 
 
 def test_a_report_is_json():
-    report = api.count_waits(two_groups(0))
+    report = api.count_waits(two_groups(5))
     assert json.loads(json.dumps(report.to_json()))["waits"][0]["count"] == 1
 
 
 def test_a_module_op_serves_as_well_as_a_module():
-    module = two_groups(0)
+    module = two_groups(5)
     api.count_waits(module.operation)
     assert "numGroups = 1" in str(module)
 
