@@ -84,7 +84,13 @@ def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
             if root.space == "global" or root.identity not in read:
                 continue
             before, _ = around.touches_outside(loop, root.identity)
-            ahead = (t for t in before if _is_copy_ahead(t) and _may_precede(t.op, loop))
+            ahead = (
+                touch
+                for touch in before
+                if _is_copy_ahead(touch)
+                and _may_precede(touch.op, loop)
+                and not _is_read_in_its_loop(touch, before, loop)
+            )
             prologue = next(ahead, None)
             if prologue is not None:
                 return OwnPipeline(prologue.op, op)
@@ -104,6 +110,14 @@ def _roots(memory: Value, loop: Operation) -> list[Root]:
 def _is_copy_ahead(touch: Touch) -> bool:
     asynchronous = any(access.asynchronous for access in accesses(touch.op))
     return touch.writes and _in_flight(touch.op, asynchronous)
+
+
+def _is_read_in_its_loop(copy: Touch, before: list[Touch], loop: Operation) -> bool:
+    """Whether another loop copies and reads: what it copies is its own, and no prologue of this one, for
+    which a loop of copies alone may stand."""
+    around = [loop, *ancestors(loop)]
+    others = [each for each in ancestors(copy.op) if each.name == loop.name and each not in around]
+    return any(t.reads and others[-1] in ancestors(t.op) for t in before) if others else False
 
 
 def _may_precede(op: Operation, loop: Operation) -> bool:

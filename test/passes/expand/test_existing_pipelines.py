@@ -319,6 +319,13 @@ COPY = """
     %first = nvgpu.device_async_copy %A[%c0, %t], %rows[%c0, %t], 1 : memref<17x64xf32> to memref<2x64xf32, 3>
     nvvm.cp.async.commit.group
 """
+READ = """
+    nvvm.cp.async.wait.group 0
+    gpu.barrier
+    %seen = memref.load %rows[%c0, %mirror] : memref<2x64xf32, 3>
+    memref.store %seen, %C[%c0, %t] : memref<16x64xf32>
+    gpu.barrier
+"""
 LOOP = """
     scf.for %i = %c0 to %c16 step %c1 {
       nvvm.cp.async.wait.group 0
@@ -335,11 +342,13 @@ LOOP = """
 GOES_ON = {
     "guarded": f"scf.if %p {{ {COPY} }} {LOOP}",
     "blocks": f"cf.cond_br %p, ^a, ^b\n^a: {COPY} cf.br ^b\n^b: {LOOP}",
+    "loop of copies": f"scf.for %s = %c0 to %c1 step %c1 {{ {COPY} }} {LOOP}",
     "condition of a while": f"scf.while : () -> () {{ {COPY} scf.condition(%p) }} do {{ {LOOP} scf.yield }}",
 }
 ELSEWHERE = {
     "other branch": f"scf.if %p {{ {COPY} }} else {{ {LOOP} }}",
     "other case": f"scf.index_switch %t case 0 {{ {COPY} scf.yield }} default {{ {LOOP} }}",
+    "loop that reads it": f"scf.for %s = %c0 to %c2 step %c1 {{ {COPY} {READ} }} {LOOP}",
     "other block": f"cf.cond_br %p, ^a, ^b\n^a: {COPY} cf.br ^c\n^b: {LOOP} cf.br ^c\n^c:",
 }
 
