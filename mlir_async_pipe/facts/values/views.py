@@ -19,6 +19,7 @@ a `memref.reinterpret_cast` counts, may lie before that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
@@ -539,7 +540,26 @@ def region_of(
         None if row is None else _piece(start, row, view.unit)
         for start, row in zip(starts, steps, strict=True)
     )
-    return Region(view.root, view.frame, pieces, certain, lanes)
+    region = Region(view.root, view.frame, pieces, certain, lanes)
+    if not overlaps(view.frame.shape, view.frame.strides):
+        return region
+    return as_bytes(region) or whole_root(view.root)
+
+
+@cache
+def overlaps(shape: tuple[int | None, ...], strides: tuple[int | None, ...]) -> bool:
+    """Whether static strides give two subscripts one element, so that dimensions may not be compared one by
+    one: [64, 2] with strides [1, 1] has element 1 at [1, 0] and at [0, 1]. What is not static is taken
+    to be apart, as a memref of dynamic strides is."""
+    known = zip(strides, shape, strict=True)
+    reach = 0
+    for stride, size in sorted(
+        (t, n) for t, n in known if t is not None and n is not None and n > 1
+    ):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
 
 
 def _piece(start: Form[S], steps: list[tuple[int, int]], length: int) -> Piece[S]:

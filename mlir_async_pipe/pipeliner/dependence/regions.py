@@ -33,7 +33,14 @@ from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.facts.values.sums import ZERO
-from mlir_async_pipe.facts.values.views import BYTES, View, region_of, root_view, viewed
+from mlir_async_pipe.facts.values.views import (
+    BYTES,
+    View,
+    overlaps,
+    region_of,
+    root_view,
+    viewed,
+)
 from mlir_async_pipe.pipeliner.dependence.known_callees import touched_by_call
 from mlir_async_pipe.vocabulary import (
     ALLOCATION_OPS,
@@ -226,7 +233,8 @@ def _coordinates(
         for piece in region_of(view, subscripts, tuple(extent)).pieces
         if piece is not None and not piece.steps
     ]
-    if len(boxes) < len(view.frame.shape) or view.frame == BYTES:
+    frame = view.frame
+    if len(boxes) < len(frame.shape) or frame == BYTES or overlaps(frame.shape, frame.strides):
         return _base_of(memory), None, None
     return view.root, tuple(start for start, _ in boxes), tuple(length for _, length in boxes)
 

@@ -104,3 +104,27 @@ def test_views_that_follow_to_their_slot_are_proven() -> None:
         pipeline.run(module.operation, pipeline.options(), session)
     (summary,) = session.report().of("checks")
     assert (summary.unsafe, summary.unknown) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("strides", "races"), [("[1, 1]", True), ("[0, 1]", True), ("[2, 1]", False)]
+)
+def test_two_subscripts_of_one_element_meet(strides: str, races: bool) -> None:
+    """Thread t stores [t, 0] and loads [t, 1], which with strides [1, 1] thread t + 1 stores."""
+    rows = f"memref<64x2xf32, strided<{strides}>, 3>"
+    found = check_text(f"""
+gpu.module @m {{
+  gpu.func @k(%v: {rows}, %out: memref<64xf32> {{llvm.noalias}})
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %x = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    memref.store %x, %v[%t, %c0] : {rows}
+    %y = memref.load %v[%t, %c1] : {rows}
+    memref.store %y, %out[%t] : memref<64xf32>
+    gpu.return
+  }}
+}}""")
+    assert bool(found.unsafe) == races
+    assert not found.unknown
