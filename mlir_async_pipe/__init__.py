@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mlir_async_pipe.chips.target import Target as Target
     from mlir_async_pipe.composition import as_pass as as_pass
     from mlir_async_pipe.composition import patterns as patterns
-    from mlir_async_pipe.facts.loops.find_loops import find_loops as find_loops
-    from mlir_async_pipe.facts.loops.write_annotations import annotate as annotate
+    from mlir_async_pipe.facts.loops.annotations import annotate as annotate
+    from mlir_async_pipe.facts.loops.annotations import find_loops as find_loops
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
     from mlir_async_pipe.tuning.tune import tune as tune
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
-    "annotate": "mlir_async_pipe.facts.loops.write_annotations",
-    "find_loops": "mlir_async_pipe.facts.loops.find_loops",
+    "annotate": "mlir_async_pipe.facts.loops.annotations",
+    "find_loops": "mlir_async_pipe.facts.loops.annotations",
     "pipeline": "mlir_async_pipe.api",
     "count_waits": "mlir_async_pipe.api",
     "check": "mlir_async_pipe.api",

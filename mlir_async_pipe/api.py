@@ -172,7 +172,7 @@ def check(
     among the report's diagnostics; nothing is raised for them.
     """
     # The stack is chosen when the pass is imported, so that use("…") can come first.
-    from mlir_async_pipe.bindings.plain_values import plain_values
+    from mlir_async_pipe.bindings.raw_ops import plain_values
     from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, run_check
 
     session = Session(target=_target(target))
@@ -221,7 +221,7 @@ def lower(
     launch, and the waits, registers and shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
     or its tools refuse the module, UsageError for a kind that the target does not have.
     """
-    from mlir_async_pipe.bindings.plain_values import plain_values
+    from mlir_async_pipe.bindings.raw_ops import plain_values
 
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     root, known = _root(module), _target(target)
@@ -232,7 +232,7 @@ def lower(
     options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
     key, here = "", ""
     if cache and not kept.is_off():
-        from mlir_async_pipe.bindings.as_bytes import bytes_of
+        from mlir_async_pipe.bindings.run_on_copy import bytes_of
 
         # With locations: what is said of the code names them.
         asked = ("code", bytes_of(root), known, emit, options)
@@ -255,7 +255,7 @@ def lower(
 def _kept_or_asked(root: Any, parts: tuple[Any, ...], ask: Callable[[], Report]) -> Report:
     """What `ask` makes of a module and tells of it; both are taken from an earlier call that asked the
     same. What an error ends is not kept."""
-    from mlir_async_pipe.bindings.as_bytes import become_bytes, bytes_of, stands_alone
+    from mlir_async_pipe.bindings.run_on_copy import become_bytes, bytes_of, stands_alone
 
     if kept.is_off() or not stands_alone(root):
         return ask()
@@ -279,7 +279,7 @@ def _rewrite(
 ) -> Report:
     """Run a pass on a copy, which the module becomes if that went well."""
     # Like the passes, this needs the bindings, which may be chosen until the first call.
-    from mlir_async_pipe.bindings.plain_values import plain_values
+    from mlir_async_pipe.bindings.raw_ops import plain_values
     from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 
     session = Session(target=_target(target), witnesses=witnesses)

@@ -15,7 +15,6 @@ from typing import Any
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Block,
@@ -23,12 +22,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     operations,
     outermost,
+    plain_values,
     symbol_name,
 )
 from mlir_async_pipe.bindings.stack import load
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report
 

@@ -2,7 +2,7 @@
 
     from mlir_async_pipe.bindings import ir, new_context, use
 
-Public: the names below. Also here: `raw_ops` (reading and making operations), `as_bytes`, `memo`,
+Public: the names below. Also here: `raw_ops` (reading and making operations), `run_on_copy`,
 `back_ends`, and the process that makes code: `back_end_process`, `back_end_child`. Imports only session.diagnostics
 and session.parent.
 """

@@ -38,7 +38,7 @@ def handed_over(gpu_module: Any, stack: str) -> str:
     a third of the time of text, at both ends; else a module with it as text."""
     if bindings.current().name == stack:
         # The bindings may be chosen until now.
-        from mlir_async_pipe.bindings.as_bytes import bytes_of
+        from mlir_async_pipe.bindings.run_on_copy import bytes_of
 
         return BYTECODE + base64.b64encode(bytes_of(gpu_module)).decode()
     kernels = gpu_module.get_asm(use_local_scope=True)

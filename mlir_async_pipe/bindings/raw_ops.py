@@ -6,20 +6,121 @@ by `op.name`. Handles die with their op and with every C++ pass, so nothing here
 In numba-cuda-mlir 0.6 the hash of an operation covers its attributes and operands (equality
 is identity): an op in a set or a dict is not found any more once either changed. Values and
 blocks hash by identity.
+
+Questions about IR that nobody edits for a while are answered once: planning a loop asks for the root
+of a buffer and the maker of a value some hundred times, and questions to the bindings are dear
+(docs/speed.md). The answers are forgotten at the end of the block.
+
+    with unchanged():
+        plan = make_plan(loop)         root_of(%b) follows the views of %b once
+
+Kinds of types are told without asking in vain. The bindings say no by an exception, which takes 5
+microseconds; but they hand out types and attributes as objects of the class that they have for them,
+and what one of a class is not, none of that class is.
+
+    as_kind(ir.MemRefType, %a.type)     the memref type, or None
+
+Stacks that are languages cast each value to a class of their own, in which `==` builds a comparison.
+Sets, dicts and `in` ask it too. Inside of `plain_values` such classes lose these methods; nobody may
+trace a kernel in another thread meanwhile.
+
+    with plain_values():
+        %a == %b            True or False, and no `arith.cmpi eq, %a, %b`
 """
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import contextmanager
+from functools import wraps
+from io import StringIO
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.type_classes import as_kind
 
-# Of the stacks this one has type stubs; the handles of all have the same classes.
 if TYPE_CHECKING:
     from flydsl._mlir._mlir_libs._mlir import ir as stubs
+
+
+Answer = TypeVar("Answer")
+
+
+class _Answers(threading.local):
+    """The answers of this thread by function, None while the IR may change."""
+
+    by_function: defaultdict[Any, dict[Any, Any]] | None = None
+
+
+_answers = _Answers()
+_UNASKED = object()
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Inside, the IR is not edited (by this thread); nesting is the outer block."""
+    if _answers.by_function is not None:
+        yield
+        return
+    _answers.by_function = defaultdict(dict)
+    try:
+        yield
+    finally:
+        _answers.by_function = None
+
+
+def edited() -> None:
+    """The IR was edited all the same: what was answered before is forgotten."""
+    if _answers.by_function is not None:
+        _answers.by_function.clear()
+
+
+def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """Let a function of one value or op answer each question once while the IR is `unchanged`.
+
+    Its answers are shared, so they must not be changed."""
+
+    @wraps(function)
+    def ask(about: Any) -> Answer:
+        answers = _answers.by_function
+        if answers is None:
+            return function(about)
+        known = answers[function]
+        answer = known.get(about, _UNASKED)
+        if answer is _UNASKED:
+            answer = known[about] = function(about)
+        return answer
+
+    return ask
+
+
+_refused: set[tuple[type, type]] = set()
+
+
+def as_kind(kind: Any, thing: Any) -> Any | None:
+    """A type or an attribute as one of the bindings' class `kind`, None if it is none."""
+    given = type(thing)
+    if given is kind:
+        return thing
+    if (kind, given) in _refused:
+        return None
+    try:
+        return kind(thing)
+    except (ValueError, TypeError):
+        # Of these classes are all those for which the bindings have no class of their own.
+        if given not in (ir.Type, ir.Attribute):
+            _refused.add((kind, given))
+        return None
+
+
+@remembered
+def type_text(kind: Any) -> str:
+    """A type, or an attribute, as it is printed."""
+    return str(kind)
+
+
+# Of the stacks this one has type stubs; the handles of all have the same classes.
 
 Operation: TypeAlias = "stubs.Operation"
 Value: TypeAlias = "stubs.Value"
@@ -343,3 +444,64 @@ def erase(ops: Iterable[Operation]) -> None:
     """Erase ops that nobody uses any more, last first."""
     for op in reversed(list(ops)):
         op.erase()
+
+
+def printed(op: Operation) -> str:
+    """An op without regions as a line of text."""
+    text = StringIO()
+    op.print(file=text, state=_numbering(enclosing(op, FUNCTION_OPS) or op))
+    return text.getvalue()
+
+
+# To number its values for each line would make a function of n ops cost n squared.
+@remembered
+def _numbering(function: Operation) -> Any:
+    return ir.AsmState(function)
+
+
+_METHODS = ("__eq__", "__ne__", "__hash__")
+_lock = threading.Lock()
+_inside = 0
+_taken: list[tuple[type, str, Any]] = []
+
+
+@contextmanager
+def plain_values() -> Iterator[None]:
+    """Values compare by identity inside; may be nested, and decorates functions."""
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def _enter() -> None:
+    global _inside
+    with _lock:
+        _inside += 1
+        if _inside > 1:
+            return
+        for kind in _below(ir.Value):
+            for name in _METHODS:
+                if name in vars(kind):
+                    _taken.append((kind, name, vars(kind)[name]))
+                    delattr(kind, name)
+
+
+def _leave() -> None:
+    global _inside
+    with _lock:
+        _inside -= 1
+        while _taken and not _inside:
+            kind, name, method = _taken.pop()
+            setattr(kind, name, method)
+
+
+def _below(kind: type) -> list[type]:
+    """The classes of a stack's language: those below the bindings' own."""
+    found: list[type] = []
+    near: type
+    for near in kind.__subclasses__():
+        found += [] if near.__module__ == kind.__module__ else [near]
+        found += _below(near)
+    return found

@@ -22,8 +22,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder import pipelined_loop
 from mlir_async_pipe.builder.caller import here, located, misuse

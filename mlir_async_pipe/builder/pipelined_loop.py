@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.builder.caller import here, located, misuse
 from mlir_async_pipe.builder.participants import writer
-from mlir_async_pipe.facts.loops.write_annotations import annotate
+from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary.barriers import write_fence
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import source_op
+from mlir_async_pipe.bindings.raw_ops import plain_values, source_op
 from mlir_async_pipe.builder.caller import caller, misuse
 from mlir_async_pipe.builder.slot_memory import Slot
 from mlir_async_pipe.session.diagnostics import Place

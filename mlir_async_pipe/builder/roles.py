@@ -19,8 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Value
+from mlir_async_pipe.bindings.raw_ops import Value, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import here, located, misuse
 from mlir_async_pipe.builder.participants import kernel, threads_of

@@ -20,8 +20,7 @@ from math import gcd
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Value, attribute, create, terminator
+from mlir_async_pipe.bindings.raw_ops import Value, attribute, create, plain_values, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
 from mlir_async_pipe.builder.participants import (
     Participants,

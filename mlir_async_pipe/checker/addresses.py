@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.bindings.type_classes import as_kind
+from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.roots import Roots

@@ -27,8 +27,8 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, row_of
-from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 def judge_async_proxy(

@@ -37,7 +37,7 @@ from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.numbers import Array, evaluate
 from mlir_async_pipe.vocabulary import is_partial_barrier, row_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.memory_order import covers
+from mlir_async_pipe.vocabulary.rows import covers
 
 
 class AwaitedFlag(NamedTuple):

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from mlir_async_pipe.checker.forms import Atom
-from mlir_async_pipe.vocabulary.launch_size import LARGEST_BLOCK
+from mlir_async_pipe.vocabulary.launch_ids import LARGEST_BLOCK
 
 
 @lru_cache(maxsize=64)

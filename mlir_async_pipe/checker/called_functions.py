@@ -19,8 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.vocabulary import flag_order
-from mlir_async_pipe.vocabulary.callees import callee_name
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, callee_name
 
 Callees = dict[tuple[Any, str], Any]
 """Functions by the op that holds them (None: nobody) and their name."""

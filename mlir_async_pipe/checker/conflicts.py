@@ -28,7 +28,7 @@ from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
-from mlir_async_pipe.vocabulary.memory_order import Scope
+from mlir_async_pipe.vocabulary.rows import Scope
 
 Cause = Literal[
     "in-flight",

@@ -39,7 +39,7 @@ from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, TENSORCNT
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, TENSORCNT
 
 # As many events of one access are told apart as a ring has slots, usually.
 REMEMBERED_EVENTS = 8

@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.site import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary import order_of, use_of
-from mlir_async_pipe.vocabulary.memory_order import (
+from mlir_async_pipe.vocabulary.rows import (
     ALL_SPACES,
     EVERYTHING,
     UNORDERED,

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts
 from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes
-from mlir_async_pipe.vocabulary.memory_order import Scope
+from mlir_async_pipe.vocabulary.rows import Scope
 
 
 @dataclass

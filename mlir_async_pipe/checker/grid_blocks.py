@@ -25,11 +25,14 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary.launch_ids import (
     LAUNCH_SYMBOLS,
     Kind,
+    Launches,
+    Size,
+    constant_sizes,
     id_of,
     is_id,
+    name_at_launch,
     thread_dimension,
 )
-from mlir_async_pipe.vocabulary.launch_size import Launches, Size, constant_sizes, name_at_launch
 
 OWN = "own of block"
 EVERYWHERE = "own of thread"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     is_block_argument,
     operations,
     outermost,
     symbol_name,
+    unchanged,
 )
 from mlir_async_pipe.checker.async_proxy import judge_async_proxy
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
@@ -40,10 +40,10 @@ from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.launch_ids import axes_read
-from mlir_async_pipe.vocabulary.launch_size import (
+from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
     Size,
+    axes_read,
     block_size,
     cluster_size,
     constant_sizes,

@@ -48,8 +48,14 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.checker.type_kinds import is_bit, is_memory
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
-from mlir_async_pipe.facts.flow.frames import connect, handed_along, item_with_frames
-from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.items import (
+    Frame,
+    Item,
+    Node,
+    connect,
+    handed_along,
+    item_with_frames,
+)
 from mlir_async_pipe.facts.flow.ways import (
     OUT,
     first_taken,
@@ -69,9 +75,9 @@ from mlir_async_pipe.vocabulary.control_flow import (
     EXIT_OPS,
     REGION_ROWS,
     BranchRow,
+    affine_for_bounds,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.loop_bounds import affine_for_bounds
 from mlir_async_pipe.vocabulary.memory_names import taken_member
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 

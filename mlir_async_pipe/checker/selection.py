@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     ancestors,
     has_body,
     is_function,
     is_kernel,
+    remembered,
     walk,
     walk_named,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.vocabulary.memory_order import Scope, covers, least
+from mlir_async_pipe.vocabulary.rows import Scope, covers, least
 
 
 class Strength(NamedTuple):

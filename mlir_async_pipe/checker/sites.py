@@ -41,9 +41,8 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.memory_order import MemoryOrder
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
-from mlir_async_pipe.vocabulary.queues import PHYSICAL_QUEUES
+from mlir_async_pipe.vocabulary.rows import PHYSICAL_QUEUES, MemoryOrder
 
 SCOPE = "async_pipe.scope"
 KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form, Known
 from mlir_async_pipe.facts.values.domains import Typed

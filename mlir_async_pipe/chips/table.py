@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC, Queue
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, CP_ASYNC, Queue
 
 
 @dataclass(frozen=True)

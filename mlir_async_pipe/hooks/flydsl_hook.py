@@ -18,8 +18,7 @@ from typing import Any
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
+from mlir_async_pipe.bindings.raw_ops import functions, plain_values, symbol_name, walk
 from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.hooks.pipelined_kernel import KernelReport, Stages, Wish, pipelined

@@ -18,8 +18,7 @@ from typing import Any
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.plain_values import plain_values
-from mlir_async_pipe.bindings.raw_ops import Operation, before, create, operations
+from mlir_async_pipe.bindings.raw_ops import Operation, before, create, operations, plain_values
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.hooks.pipelined_kernel import (
     KernelReport,

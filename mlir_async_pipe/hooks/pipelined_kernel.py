@@ -14,19 +14,18 @@ from typing import Any
 
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context, passmanager
-from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     enclosing,
     functions,
+    plain_values,
     symbol_name,
     terminator,
     walk,
 )
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.loops.find_loops import find_loops
-from mlir_async_pipe.facts.loops.write_annotations import annotate
+from mlir_async_pipe.facts.loops.annotations import annotate, find_loops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report, Session

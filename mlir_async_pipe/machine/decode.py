@@ -30,9 +30,8 @@ from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
-from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
+from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 

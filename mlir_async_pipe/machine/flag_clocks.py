@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlir_async_pipe.machine.warp_clock import WarpClock
-from mlir_async_pipe.vocabulary.memory_order import MemoryOrder, Scope
+from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope
 
 Array = np.ndarray
 # What was told: clocks by the scope in which, and the block by which they were.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.bindings.plain_values import plain_values
 from mlir_async_pipe.bindings.raw_ops import (
     has_body,
     is_function,
+    plain_values,
     raw,
     symbol_name,
     walk,
@@ -34,7 +34,7 @@ from mlir_async_pipe.machine.trace import Trace, WaitRecord
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
-from mlir_async_pipe.vocabulary.launch_size import block_size, cluster_size
+from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 
 Array = np.ndarray
 # The clocks of so many threads, in each granule of memory, are no burden.

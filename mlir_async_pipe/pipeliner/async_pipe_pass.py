@@ -17,13 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import with_target
-from mlir_async_pipe.facts.loops.annotations import BARRIERS, STORES_IN_FLIGHT
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import BARRIERS, STORES_IN_FLIGHT, find_loops
 from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import drop
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions

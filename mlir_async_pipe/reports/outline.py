@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.flow.ways import origins
 from mlir_async_pipe.facts.loops.statements import is_statement
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place

@@ -1,4 +1,4 @@
-"""What other installed packages add, by entry points.
+"""What other installed packages add, by entry points, and libraries that only some extra installs.
 
     [project.entry-points."mlir_async_pipe.passes"]        a module that registers it
     my-pass = "my_package.my_pass"
@@ -13,10 +13,13 @@ command does: it is asked only where the text of some package's entry points nam
 
 from __future__ import annotations
 
+import importlib
 import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from mlir_async_pipe.session.diagnostics import UsageError
 
 Group = Literal["passes", "vocabulary", "machine"]
 
@@ -42,3 +45,18 @@ def _any_of_ours() -> bool:
         for announced in Path(entry or ".").glob("*-info/entry_points.txt")
     )
     return any(f"[{_PREFIX}" in announced.read_text() for announced in announcements)
+
+
+def library(module: str, *, extra: str, wanted_by: str) -> Any:
+    """The module called `module`, which `pip install 'mlir-async-pipe[extra]'` brings.
+
+    Raises UsageError (missing-extra), which names what wants it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"{wanted_by} needs the library {module.partition('.')[0]}, which is not installed",
+            code="missing-extra",
+            advice=f"pip install 'mlir-async-pipe[{extra}]'",
+        ) from None

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.extras import library
+from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.tool.flags import FLAGS, MACHINE, MLIR, OURS, Flag
 from mlir_async_pipe.tool.known_names import did_you_mean
 from mlir_async_pipe.tool.options import DIAGNOSTIC_FORMATS, Options, PassFlag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings.as_bytes import bytes_of
+from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import printing
 from mlir_async_pipe.tool.options import Options

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.reports.outline import PARTS

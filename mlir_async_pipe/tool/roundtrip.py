@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.as_bytes import bytes_of
+from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 

@@ -22,7 +22,7 @@ from mlir_async_pipe.machine import run
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.tuning.outcome import Outcome
-from mlir_async_pipe.vocabulary.launch_size import block_size
+from mlir_async_pipe.vocabulary.launch_ids import block_size
 
 # Code that the chip runs, by lowering: ptxas and the AMD back end tell registers.
 _EMITTED: dict[str, Literal["cubin", "isa"]] = {"nvvm": "cubin", "rocdl": "isa"}

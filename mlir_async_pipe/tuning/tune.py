@@ -29,7 +29,7 @@ from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
-from mlir_async_pipe.session.extras import library
+from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.tuning import evaluate as worker
 from mlir_async_pipe.tuning.evaluate import Task
 from mlir_async_pipe.tuning.outcome import Outcome

@@ -12,29 +12,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
     constant_value,
     create,
     integer_attribute,
+    remembered,
     set_integer,
 )
 from mlir_async_pipe.session import plugins
-from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, abstract_queue_number
+from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS, abstract_queue_number
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
-from mlir_async_pipe.vocabulary.memory_order import (
-    EVERYTHING,
-    UNORDERED,
-    MemoryOrder,
-    both,
-    unordered,
-)
+from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
 from mlir_async_pipe.vocabulary.op_table import (
     ROWS,
     groups_of,
@@ -46,17 +38,25 @@ from mlir_async_pipe.vocabulary.op_table import (
     tensor_use,
     use_of,
 )
-from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
-from mlir_async_pipe.vocabulary.queues import (
+from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_ROWS, is_harmless, is_pure
+from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
+    EVERYTHING,
     PHYSICAL_QUEUES,
+    UNORDERED,
+    AccessKind,
+    AccessRule,
+    MemoryOrder,
+    Opaque,
     Queue,
+    Row,
+    Share,
+    WaitRule,
     abstract_queue,
+    both,
+    unordered,
 )
-from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Opaque, Row, Share, WaitRule
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
-from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 if TYPE_CHECKING:
     from mlir_async_pipe.chips.target import Target

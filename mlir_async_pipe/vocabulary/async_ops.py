@@ -11,28 +11,55 @@ and lowering read nothing else.
 | async-lds  | LLVM, "AMDGPU Asynchronous Operations" (asyncmark, wait.asyncmark)            |
 | asynccnt, tensorcnt | AMD gfx12 ISA counters                                              |
 | attribute  | TVM RFC 0077, queues of async_commit_queue / async_wait_queue                 |
+
+Intrinsics of LLVM that copy, commit, wait or are a barrier have rows as well:
+
+    llvm.call_intrinsic "llvm.amdgcn.wait.asyncmark"(%n) : (i16) -> ()   waits as rocdl.wait.asyncmark
+    llvm.call @llvm.amdgcn.wait.asyncmark(%n) : (i16) -> ()              is not looked into
+    llvm.call @llvm.nvvm.barrier0() : () -> ()                           a barrier
+
+What is an attribute of the op is an operand of the call. Overloaded intrinsics carry their types
+after the name (`….p1`). An intrinsic without a row may do anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
-from mlir_async_pipe.bindings.type_classes import type_text
-from mlir_async_pipe.vocabulary import extents
-from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
-from mlir_async_pipe.vocabulary.queues import (
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    constant,
+    constant_value,
+    create,
+    integer_attribute,
+    type_text,
+)
+from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS, BARRIER_ROWS, FENCE_ROWS
+from mlir_async_pipe.vocabulary.memory_ops import (
+    VENDOR_ROWS,
+    bytes_at,
+    bytes_given,
+    bytes_of,
+    neighbours,
+    transfer_type,
+    whole,
+)
+from mlir_async_pipe.vocabulary.rows import (
     ASYNC_LDS,
     ASYNCCNT,
     BULK_STORE,
     CP_ASYNC,
     TENSORCNT,
     WGMMA,
+    AccessRule,
+    Extent,
     Queue,
+    Row,
+    WaitRule,
 )
-from mlir_async_pipe.vocabulary.rows import AccessRule, Row, WaitRule
 
 
 def always(op: Any) -> bool:
@@ -86,9 +113,9 @@ def copy(
     reads no more than the operand `limit` says, if there is one."""
 
     def read(op: Any) -> tuple[int, ...] | None:
-        given, whole = limit(op), extent(op)
+        given, most = limit(op), extent(op)
         count = None if given is None else constant_value(given)
-        return (min(count, *whole),) if count and whole else whole
+        return (min(count, *most),) if count and most else most
 
     def certain(op: Any) -> bool:
         given = limit(op)
@@ -118,7 +145,7 @@ def pointer_copy(
         op,
         operands,
         queue,
-        extents.bytes_at(size),
+        bytes_at(size),
         source_indices="",
         destination_indices="",
         **options,
@@ -135,7 +162,7 @@ NVIDIA_ROWS = (
         "nvgpu.device_async_copy",
         ("destination", "destination_indices*", "source", "source_indices*", "source_elements?"),
         CP_ASYNC,
-        extents.attribute("dstElements"),
+        neighbours("dstElements"),
         token=True,
         limit=limited_elements,
     ),
@@ -155,7 +182,7 @@ NVIDIA_ROWS = (
     Row(
         "nvgpu.tma.async.store",
         ("source", "tensor_map", "coordinates*", "predicate?"),
-        accesses=(AccessRule("read", "source", "", extents.whole),),
+        accesses=(AccessRule("read", "source", "", whole),),
         queue=BULK_STORE,
         asynchronous=always,
         swizzled="source",
@@ -169,7 +196,7 @@ NVIDIA_ROWS = (
     Row(
         "nvvm.cp.async.bulk.tensor.global.shared.cta",
         ("tensor_map", "source", "coordinates*", "l2_cache_hint?", "predicate?"),
-        accesses=(AccessRule("read", "source", "", extents.whole),),
+        accesses=(AccessRule("read", "source", "", whole),),
         queue=BULK_STORE,
         asynchronous=always,
         swizzled="source",
@@ -206,7 +233,7 @@ AMD_ROWS = (
         "amdgpu.gather_to_lds",
         ("source", "source_indices*", "destination", "destination_indices*"),
         ASYNC_LDS,
-        extents.transfer_type,
+        transfer_type,
         asynchronous=has_async_attribute,
         over_lanes=True,
         async_attribute="async",
@@ -215,7 +242,7 @@ AMD_ROWS = (
         "amdgpu.global_load_async_to_lds",
         ("source", "source_indices*", "destination", "destination_indices*", "mask?"),
         ASYNC_LDS,
-        extents.transfer_type,
+        transfer_type,
     ),
     *(
         pointer_copy(op, ("source", "destination"), ASYNC_LDS, "size", over_lanes=True)
@@ -344,3 +371,90 @@ def token_form(op: Any, copy_queue: Queue | None) -> str | None:
     if form is None and copy_queue is not None and row is not None and row.queue == copy_queue:
         form = ABSTRACT_FORMS.get(op.name)
     return form
+
+
+def no_group(ip: Any, loc: Any) -> Any:
+    """A token that stands for no group, where no wait reads it.
+
+    Tokens are i32 for the back ends, and the cast goes when they are converted.
+    """
+    zero = constant(0, ir.IntegerType.get_signless(32, loc.context), ip, loc)
+    cast, token = "builtin.unrealized_conversion_cast", ir.Type.parse(TOKEN_TYPE, loc.context)
+    return create(cast, [zero], [token], ip=ip, loc=loc).results[0]
+
+
+_BITS = (8, 32, 64, 128)
+
+
+def _called(
+    intrinsic: str, op: str, operands: tuple[str, ...] = (), extent: Extent | None = None
+) -> Row:
+    """The row of `op` for the call of an intrinsic: its `operands`, what a copy covers, and the
+    count of a wait in operand 0."""
+    row = {**ASYNC_ROWS, **VENDOR_ROWS}[op]
+    rules = row.accesses
+    if extent is not None:
+        rules = tuple(replace(rule, extent=extent) for rule in rules)
+    wait = None if row.wait is None else replace(row.wait, operand=0)
+    return replace(row, op=intrinsic, operands=operands or row.operands, accesses=rules, wait=wait)
+
+
+_ENDS = ("source", "destination")
+_WAVE_COPY = (*_ENDS, "size", "offset", "aux")
+_LANE_COPY = (*_ENDS, "offset", "aux")
+
+INTRINSIC_ROWS = {
+    row.op: row
+    for row in (
+        *BARRIER_INTRINSICS,
+        *(
+            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY, bytes_given(3))
+            for name in ("load.async.to.lds", "global.load.async.lds")
+        ),
+        *(
+            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY)
+            for name in ("load.to.lds", "global.load.lds")
+        ),
+        *(
+            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}")
+            for name in ("raw.ptr.buffer.load.async.lds", "raw.ptr.buffer.load.lds")
+        ),
+        *(
+            _called(
+                f"llvm.amdgcn.{name}.b{bits}",
+                f"rocdl.{name}.b{bits}",
+                operands,
+                bytes_given(2, bits // 8),
+            )
+            for bits in _BITS
+            for name, operands in (
+                ("global.load.async.to.lds", _LANE_COPY),
+                ("global.store.async.from.lds", ("destination", "source", "offset", "aux")),
+            )
+        ),
+        *(
+            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}")
+            for name in (
+                "asyncmark",
+                "wait.asyncmark",
+                "s.wait.asynccnt",
+                "s.wait.tensorcnt",
+                "s.barrier",
+            )
+        ),
+        *(
+            _called(f"llvm.nvvm.{name}", f"nvvm.{name}")
+            for name in ("cp.async.commit.group", "cp.async.wait.group")
+        ),
+        *(
+            _called(
+                f"llvm.nvvm.cp.async.{cache_kind}.shared.global.{size}{sized}",
+                "nvvm.cp.async.shared.global",
+                extent=bytes_of(size),
+            )
+            for cache_kind, sizes in (("ca", (4, 8, 16)), ("cg", (16,)))
+            for size in sizes
+            for sized in ("", ".s")
+        ),
+    )
+}

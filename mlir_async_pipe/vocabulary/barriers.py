@@ -14,18 +14,19 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, attribute, constant_value, create
-from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
-from mlir_async_pipe.vocabulary.memory_order import (
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
+from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
+from mlir_async_pipe.vocabulary.rows import (
     ALL_SPACES,
+    Fence,
     MemoryOrder,
+    Row,
     acquire,
     attribute_order,
     both,
     named_scope,
     release,
 )
-from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
-from mlir_async_pipe.vocabulary.rows import Fence, Row
 
 
 def fenced_spaces(op: Any) -> frozenset[str]:

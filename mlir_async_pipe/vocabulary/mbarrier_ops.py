@@ -13,10 +13,18 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
-from mlir_async_pipe.vocabulary.extents import whole
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
-from mlir_async_pipe.vocabulary.memory_order import acquire, release, unordered
-from mlir_async_pipe.vocabulary.rows import AccessRule, Fence, Phase, PhaseUse, Row
+from mlir_async_pipe.vocabulary.memory_ops import whole
+from mlir_async_pipe.vocabulary.rows import (
+    AccessRule,
+    Fence,
+    Phase,
+    PhaseUse,
+    Row,
+    acquire,
+    release,
+    unordered,
+)
 
 # Bytes of an mbarrier, and what it is aligned to (PTX ISA: an object of 64 bits).
 MBARRIER_BYTES = 8

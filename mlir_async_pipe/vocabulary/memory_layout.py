@@ -1,4 +1,4 @@
-"""How memory holds a memref: bytes from element to element, bytes in all, and its alignment.
+"""How memory and registers hold values: bytes from element to element, bytes in all, alignment.
 
     memref<32x32xf16, strided<[40, 1]>>   2 bytes an element, 31 * 40 + 31 + 1 elements: 2544 bytes
     memref<64xi4>                         1 byte an element (LLVM packs vectors, not arrays)
@@ -8,16 +8,23 @@
 The rules are those of LLVM's data layout for both vendors' GPUs, where an array's elements lie
 as far apart as their size rounded up to their alignment. All that reserves memory, compares
 places in it, or executes it asks here.
+
+In registers of 32 bits a value takes in each thread:
+
+    vector<2x2xf32>                                                      4
+    !llvm.struct<(f32, f32, vector<2xf16>)>                              3
+    !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xf32>>        64: those of 128 threads
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.type_classes import as_kind, type_text
+from mlir_async_pipe.bindings.raw_ops import as_kind, type_text
 
 
 class UnknownLayoutError(ValueError):
@@ -306,3 +313,34 @@ def _power_of_two_above(number: int) -> int:
 
 def _rounded(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
+
+
+REGISTER_BITS, WARPGROUP = 32, 128
+_STRUCT = re.compile(r"!llvm\.struct<\((.*)\)>$")
+_ACCUMULATOR = re.compile(r"!nvgpu\.warpgroup\.accumulator<fragmented = vector<(\d+)x(\d+)xf32>>")
+
+
+def registers_of_type(kind: Any) -> int:
+    """0 for what takes none or is not known: tokens, memory."""
+    text = type_text(kind)
+    if text not in _KNOWN_REGISTERS:
+        _KNOWN_REGISTERS[text] = _registers(kind, text)
+    return _KNOWN_REGISTERS[text]
+
+
+# A type's text says all about it, in every context.
+_KNOWN_REGISTERS: dict[str, int] = {}
+
+
+def _registers(kind: Any, text: str) -> int:
+    accumulator = _ACCUMULATOR.match(text)
+    if accumulator is not None:
+        return prod(map(int, accumulator.groups())) // WARPGROUP
+    struct = _STRUCT.match(text)
+    if struct is not None:
+        parts = (ir.Type.parse(part, kind.context) for part in struct[1].split(", "))
+        return sum(registers_of_type(part) for part in parts)
+    try:
+        return -(-layout_of(kind).bits // REGISTER_BITS)
+    except UnknownLayoutError:
+        return 0

@@ -17,14 +17,15 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
+    as_kind,
     defining_op,
     enclosing,
     integer_attribute,
     operations,
     symbol_name,
+    type_text,
     walk_named,
 )
-from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 
 # What the author of a loop, an allocation or an argument vouches for: nobody else's accesses meet it.
 INDEPENDENT = "async_pipe.independent"

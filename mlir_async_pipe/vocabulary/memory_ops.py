@@ -1,21 +1,158 @@
 """The synchronous rows of the vocabulary: what plain memory ops read and write.
 
-Those of one vendor stand in `vendor_memory`. Ops without any row are pure if `pure_ops` says so,
-else *opaque*: they may touch any memory. Never guess: an op that is not listed is opaque.
+Ops without any row are pure if `pure_ops` says so, else *opaque*: they may touch any memory. Never
+guess: an op that is not listed is opaque.
+
+An `extent` says how many elements an access covers. Each returns the number of elements in the trailing dimensions, counted from the subscripts
+on: (8,) is 8 neighbours in the last dimension, (4, 8) a box of 4 rows and 8 columns; () is
+the single element; None is "not known, take the whole buffer".
+
+An op of a whole wave that moves one tile names it in every lane. Its reads count in each of them;
+its writes are those of lane 0, since the lanes share them out and none overwrites another's. Where the
+sums of a warpgroup go the dialect's lowering says (NVGPUToNVVM): by the thread id x in the block, so that
+each warpgroup has 64 rows after those of the one before.
+
+Rows without accesses touch no memory, yet have a place in the program: a hint for the scheduler
+that stands between two loads means something there only.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import constant_value, integer_attribute
-from mlir_async_pipe.vocabulary import extents
-from mlir_async_pipe.vocabulary.memory_order import (
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import as_kind, constant_value, integer_attribute
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    layout_of,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.rows import (
+    AccessKind,
+    AccessRule,
+    Row,
+    Share,
     acquire_release,
     attribute_order,
+    relaxed,
     volatile_order,
 )
-from mlir_async_pipe.vocabulary.rows import AccessKind, AccessRule, Row
+
+
+def element(op: Any) -> tuple[int, ...]:
+    """The single element at the subscripts."""
+    return ()
+
+
+def whole(op: Any) -> None:
+    """The op does not bound what it touches."""
+    return None
+
+
+def neighbours(name: str) -> Callable[[Any], tuple[int, ...] | None]:
+    """As many neighbours as the integer attribute `name` says."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        count = integer_attribute(op, name)
+        return None if count is None else (count,)
+
+    return extent
+
+
+def vector_result(op: Any) -> tuple[int, ...]:
+    """The shape of the vector in result 0 (a scalar: the single element)."""
+    return shape_of(op.results[0].type)
+
+
+def vector_operand(number: int) -> Callable[[Any], tuple[int, ...] | None]:
+    """The shape of the vector in operand `number`."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        return shape_of(op.operands[number].type)
+
+    return extent
+
+
+def transfer_type(op: Any) -> tuple[int, ...] | None:
+    """The shape of the type in `transferType` (elements a lane moves)."""
+    return shape_of(ir.TypeAttr(op.attributes["transferType"]).value)
+
+
+def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
+    """A number of bytes after a pointer: a constant, or the integer attribute `size`."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        count = size if isinstance(size, int) else integer_attribute(op, size)
+        return None if count is None else (count,)
+
+    return extent
+
+
+def bytes_at(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
+    """The same, where an immediate `offset` may move both ends of a copy (LLVM, AMDGPU intrinsics):
+    the copy is then somewhere in their memory."""
+    extent = bytes_of(size)
+    return lambda op: None if integer_attribute(op, "offset") else extent(op)
+
+
+def bytes_given(offset: int, size: int | None = None) -> Callable[[Any], tuple[int, ...] | None]:
+    """The same of a call whose operand `offset` is the immediate; without a `size` in bytes operand 2
+    is that."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        count = constant_value(op.operands[2]) if size is None else size
+        moved = constant_value(op.operands[offset])
+        return None if count is None or moved != 0 else (count,)
+
+    return extent
+
+
+def result_bytes(op: Any) -> tuple[int, ...] | None:
+    """Bytes after a pointer that hold result 0."""
+    return _type_bytes(op.results[0].type)
+
+
+def operand_bytes(number: int) -> Callable[[Any], tuple[int, ...] | None]:
+    """Bytes after a pointer that hold operand `number`."""
+    return lambda op: _type_bytes(op.operands[number].type)
+
+
+def _type_bytes(kind: Any) -> tuple[int, ...] | None:
+    try:
+        return (-(-layout_of(kind).bits // 8),)
+    except UnknownLayoutError:
+        return None
+
+
+def matrix_row(op: Any) -> tuple[int, ...]:
+    """ldmatrix: each active lane names one row of 16 bytes."""
+    return (16 // element_bytes(op.operands[0].type),)
+
+
+def matrix_tile(op: Any) -> tuple[int, ...] | None:
+    """The rows and columns of a matrix that a wave loads or stores at subscripts in two dimensions;
+    None where its lines are not those of the memref, or where it is transposed."""
+    store = not len(op.results)
+    shape = _MATRIX.match(str(op.operands[0].type if store else op.results[0].type))
+    memory = ir.MemRefType(op.operands[1 if store else 0].type)
+    if shape is None or "transpose" in op.attributes or memory.rank < 2:
+        return None
+    strides, _ = strides_and_offset(memory)
+    if strides[-2:] != [integer_attribute(op, "leadDimension"), 1]:
+        return None
+    return int(shape[1]), int(shape[2])
+
+
+_MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x")
+
+
+def shape_of(kind: Any) -> tuple[int, ...]:
+    """The static shape of a vector type, () for any scalar."""
+    vector = as_kind(ir.VectorType, kind)
+    return () if vector is None else tuple(vector.shape)
 
 
 def unmasked(op: Any) -> bool:
@@ -28,11 +165,11 @@ def never(op: Any) -> bool:
     return False
 
 
-def _load(op: str, extent: extents.Callable[[Any], tuple[int, ...] | None]) -> Row:
+def _load(op: str, extent: Callable[[Any], tuple[int, ...] | None]) -> Row:
     return Row(op, ("memory", "indices*"), (AccessRule("read", "memory", "indices", extent),))
 
 
-def _store(op: str, extent: extents.Callable[[Any], tuple[int, ...] | None]) -> Row:
+def _store(op: str, extent: Callable[[Any], tuple[int, ...] | None]) -> Row:
     return Row(
         op,
         ("value", "memory", "indices*"),
@@ -47,7 +184,7 @@ _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
 
 def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
     """An op whose mask, vector of offsets or map says which elements it accesses."""
-    return Row(op, operands, (AccessRule(kind, "memory", "indices", extents.whole, never),))
+    return Row(op, operands, (AccessRule(kind, "memory", "indices", whole, never),))
 
 
 def _bulk(op: str, source: str, size: int | str) -> Row:
@@ -76,12 +213,12 @@ def _bulk(op: str, source: str, size: int | str) -> Row:
 MEMORY_ROWS = {
     row.op: row
     for row in (
-        _load("memref.load", extents.element),
-        _store("memref.store", extents.element),
+        _load("memref.load", element),
+        _store("memref.store", element),
         _somewhere("affine.load", ("memory", "indices*"), "read"),
         _somewhere("affine.store", ("value", "memory", "indices*"), "write"),
-        _load("vector.load", extents.vector_result),
-        _store("vector.store", extents.vector_operand(0)),
+        _load("vector.load", vector_result),
+        _store("vector.store", vector_operand(0)),
         Row(
             "vector.transfer_read",
             ("memory", "indices*", "padding", "mask?"),
@@ -90,7 +227,7 @@ MEMORY_ROWS = {
                     "read",
                     "memory",
                     "indices",
-                    extents.vector_result,
+                    vector_result,
                     certain=unmasked,
                     takes_slot_index=False,
                 ),
@@ -99,12 +236,12 @@ MEMORY_ROWS = {
         Row(
             "vector.maskedload",
             ("memory", "indices*", "mask", "padding"),
-            (AccessRule("read", "memory", "indices", extents.vector_result, never),),
+            (AccessRule("read", "memory", "indices", vector_result, never),),
         ),
         Row(
             "vector.maskedstore",
             _MASKED,
-            (AccessRule("write", "memory", "indices", extents.vector_operand(-1), never),),
+            (AccessRule("write", "memory", "indices", vector_operand(-1), never),),
         ),
         _somewhere("vector.gather", _OFFSETS, "read"),
         _somewhere("vector.scatter", _OFFSETS, "write"),
@@ -118,7 +255,7 @@ MEMORY_ROWS = {
                     "write",
                     "memory",
                     "indices",
-                    extents.vector_operand(0),
+                    vector_operand(0),
                     certain=unmasked,
                     takes_slot_index=False,
                 ),
@@ -128,21 +265,21 @@ MEMORY_ROWS = {
         Row(
             "memref.atomic_rmw",
             ("value", "memory", "indices*"),
-            (AccessRule("atomic", "memory", "indices", extents.element),),
+            (AccessRule("atomic", "memory", "indices", element),),
             order=acquire_release,
         ),
         Row(
             "memref.generic_atomic_rmw",
             ("memory", "indices*"),
-            (AccessRule("atomic", "memory", "indices", extents.element),),
+            (AccessRule("atomic", "memory", "indices", element),),
             order=acquire_release,
         ),
         Row(
             "memref.copy",
             ("source", "destination"),
             (
-                AccessRule("read", "source", "", extents.whole, takes_slot_index=False),
-                AccessRule("write", "destination", "", extents.whole, takes_slot_index=False),
+                AccessRule("read", "source", "", whole, takes_slot_index=False),
+                AccessRule("write", "destination", "", whole, takes_slot_index=False),
             ),
         ),
         _bulk("llvm.intr.memcpy", "source", 2),
@@ -153,27 +290,250 @@ MEMORY_ROWS = {
         Row(
             "llvm.load",
             ("memory",),
-            (AccessRule("read", "memory", "", extents.result_bytes, takes_slot_index=False),),
+            (AccessRule("read", "memory", "", result_bytes, takes_slot_index=False),),
             order=attribute_order,
         ),
         Row(
             "llvm.store",
             ("value", "memory"),
-            (AccessRule("write", "memory", "", extents.operand_bytes(0), takes_slot_index=False),),
+            (AccessRule("write", "memory", "", operand_bytes(0), takes_slot_index=False),),
             stores=True,
             order=attribute_order,
         ),
         Row(
             "llvm.atomicrmw",
             ("memory", "value"),
-            (AccessRule("atomic", "memory", "", extents.operand_bytes(1), takes_slot_index=False),),
+            (AccessRule("atomic", "memory", "", operand_bytes(1), takes_slot_index=False),),
             order=attribute_order,
         ),
         Row(
             "llvm.cmpxchg",
             ("memory", "expected", "value"),
-            (AccessRule("atomic", "memory", "", extents.operand_bytes(2), takes_slot_index=False),),
+            (AccessRule("atomic", "memory", "", operand_bytes(2), takes_slot_index=False),),
             order=attribute_order,
         ),
     )
 }
+
+
+def matrix_lanes(op: Any) -> int | None:
+    """ldmatrix reads at the addresses of lanes below 8 * numTiles (PTX ISA, ldmatrix)."""
+    tiles = integer_attribute(op, "numTiles" if op.name == "nvgpu.ldmatrix" else "num")
+    return None if tiles is None else 8 * tiles
+
+
+def stored_matrix_lanes(op: Any) -> int:
+    """stmatrix writes at the addresses of 8 lanes for each of its registers."""
+    return 8 * (len(op.operands) - 1)
+
+
+def first_lane(op: Any) -> int:
+    """One access for the whole wave."""
+    return 1
+
+
+_SUMS = re.compile(r"!nvgpu\.warpgroup\.accumulator<fragmented = vector<(\d+)x(\d+)xf32>>")
+# No block has as many threads.
+_ANY_THREAD = 1 << 16
+
+
+def shares_of_sums(op: Any) -> tuple[Share, Share] | None:
+    """The rows and columns of a thread's sums (PTX ISA, wgmma.mma_async: register fragments of D): row
+    16 warp + lane / 4, the one 8 below, and the same 64 below; columns 2 (lane mod 4) and the next one, every
+    8 columns. None for sums of other types."""
+    found = _SUMS.match(str(op.operands[0].type))
+    if found is None:
+        return None
+    rows, columns = map(int, found.groups())
+    return (
+        Share(((16, 32, _ANY_THREAD), (1, 4, 8)), ((8, 2), (64, rows // 64)), 1),
+        Share(((2, 1, 4),), ((8, columns // 8),), 2),
+    )
+
+
+def has_known_shares(op: Any) -> bool:
+    """Whether it is known which sums each thread has."""
+    return shares_of_sums(op) is not None
+
+
+def _pointer_rule(kind: str, extent: Callable[[Any], Any], **more: Any) -> AccessRule:
+    return AccessRule(kind, "memory", "", extent, takes_slot_index=False, **more)  # type: ignore[arg-type]
+
+
+def _reads(op: str, *operands: str) -> Row:
+    """Loads as many bytes as its result has, from its first operand on, or (with more operands:
+    offsets, strides) from somewhere in that memory."""
+    rule = _pointed_somewhere("read") if operands else _pointer_rule("read", result_bytes)
+    return Row(op, ("memory", *operands), (rule,))
+
+
+def _pointed_somewhere(kind: str) -> AccessRule:
+    """Touches a part of the memory, and it is not followed which."""
+    return _pointer_rule(kind, whole, certain=never)
+
+
+_WAVE_TILES = (
+    Row(
+        "gpu.subgroup_mma_load_matrix",
+        ("memory", "indices*"),
+        (AccessRule("read", "memory", "indices", matrix_tile),),
+    ),
+    Row(
+        "gpu.subgroup_mma_store_matrix",
+        ("value", "memory", "indices*"),
+        (AccessRule("write", "memory", "indices", matrix_tile, active_lanes=first_lane),),
+    ),
+    _reads("nvvm.wmma.load", "stride"),
+    Row(
+        "nvvm.wmma.store",
+        ("memory", "values*", "stride"),
+        (_pointer_rule("write", whole, active_lanes=first_lane),),
+    ),
+    Row(
+        "nvgpu.ldmatrix",
+        ("memory", "indices*"),
+        (AccessRule("read", "memory", "indices", matrix_row, active_lanes=matrix_lanes),),
+    ),
+    Row(
+        "nvvm.ldmatrix",
+        ("memory",),
+        (_pointer_rule("read", bytes_of(16), active_lanes=matrix_lanes),),
+    ),
+    Row(
+        "nvvm.stmatrix",
+        ("memory", "values*"),
+        (_pointer_rule("write", bytes_of(16), active_lanes=stored_matrix_lanes),),
+    ),
+    Row(
+        "nvgpu.warpgroup.mma.store",
+        ("value", "memory"),
+        (
+            AccessRule(
+                "write",
+                "memory",
+                "",
+                whole,
+                has_known_shares,
+                shares=shares_of_sums,
+                takes_slot_index=False,
+            ),
+        ),
+    ),
+    # Each lane reads at the address it names; what it read goes to other lanes.
+    *(
+        Row(
+            op,
+            ("memory", "indices*"),
+            (AccessRule("read", "memory", "indices", vector_result),),
+        )
+        for op in ("amdgpu.transpose_load", "amdgpu.global_transpose_load")
+    ),
+    *(
+        _reads(f"rocdl.{name}")
+        for name in (
+            "ds.load.tr16.b128",
+            "ds.load.tr4.b64",
+            "ds.load.tr6.b96",
+            "ds.load.tr8.b64",
+            "ds.read.tr16.b64",
+            "ds.read.tr4.b64",
+            "ds.read.tr6.b96",
+            "ds.read.tr8.b64",
+            "global.load.tr.b128",
+            "global.load.tr.b64",
+            "global.load.tr4.b64",
+            "global.load.tr6.b96",
+        )
+    ),
+)
+
+# A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
+# bytes or 32-bit subscripts are not followed.
+_BUFFERS = (
+    _reads("amdgpu.raw_buffer_load", "indices*", "sgpr_offset?"),
+    Row(
+        "amdgpu.raw_buffer_store",
+        ("value", "memory", "indices*", "sgpr_offset?"),
+        (_pointed_somewhere("write"),),
+    ),
+    *(
+        Row(
+            f"amdgpu.raw_buffer_atomic_{name}",
+            (*values, "memory", "indices*", "sgpr_offset?"),
+            (_pointed_somewhere("atomic"),),
+            order=relaxed,
+        )
+        for name, values in (
+            ("cmpswap", ("value", "expected")),
+            *((name, ("value",)) for name in ("fadd", "fmax", "smax", "umin")),
+        )
+    ),
+    _reads("rocdl.raw.ptr.buffer.load", "offset", "scalar_offset", "flags"),
+    _reads("rocdl.ptr.s.buffer.load", "offset", "flags"),
+    Row(
+        "rocdl.raw.ptr.buffer.store",
+        ("value", "memory", "offset", "scalar_offset", "flags"),
+        (_pointed_somewhere("write"),),
+    ),
+    *(
+        Row(
+            f"rocdl.raw.ptr.buffer.atomic.{name}",
+            (*values, "memory", "offset", "scalar_offset", "flags"),
+            (_pointed_somewhere("atomic"),),
+            order=relaxed,
+        )
+        for name, values in (
+            ("cmpswap", ("value", "expected")),
+            *((name, ("value",)) for name in ("fadd", "fmax", "smax", "umin")),
+        )
+    ),
+)
+
+
+def _copies_to_lds(op: str, *more: str) -> Row:
+    """Global memory to the wave's stretch of LDS; the compiler waits for it where it must."""
+    return Row(
+        op,
+        ("source", "destination", *more),
+        (
+            AccessRule("read", "source", "", whole, takes_slot_index=False),
+            AccessRule("write", "destination", "", whole, never, takes_slot_index=False),
+        ),
+    )
+
+
+_LDS_COPIES = (
+    _copies_to_lds("rocdl.load.to.lds"),
+    _copies_to_lds("rocdl.global.load.lds"),
+    _copies_to_lds("rocdl.raw.ptr.buffer.load.lds", "size", "voffset", "soffset", "offset", "aux"),
+)
+
+HINTS = (
+    "amdgpu.global_prefetch",
+    "amdgpu.sched_barrier",
+    "gpu.printf",
+    "memref.prefetch",
+    "nvgpu.tma.prefetch.descriptor",
+    "nvvm.breakpoint",
+    "nvvm.cp.async.bulk.prefetch",
+    "nvvm.cp.async.bulk.tensor.prefetch",
+    "nvvm.nanosleep",
+    "nvvm.pmevent",
+    "nvvm.prefetch",
+    "nvvm.setmaxregister",
+    "rocdl.flat.prefetch",
+    "rocdl.global.prefetch",
+    "rocdl.iglp.opt",
+    "rocdl.s.nop",
+    "rocdl.s.setprio",
+    "rocdl.s.sleep",
+    "rocdl.sched.agpr",
+    "rocdl.sched.bank",
+    "rocdl.sched.barrier",
+    "rocdl.sched.group.barrier",
+    "rocdl.sched.sgpr",
+    "rocdl.sched.vgpr",
+    "vector.print",
+)
+
+VENDOR_ROWS = {row.op: row for row in (*_WAVE_TILES, *_BUFFERS, *_LDS_COPIES, *map(Row, HINTS))}

@@ -23,7 +23,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import InputError
-from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.rows import PhaseUse, Row, TensorUse
 
 # The package fills it when it is imported.

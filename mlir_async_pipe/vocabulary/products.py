@@ -1,4 +1,21 @@
-"""Which ops multiply small matrices: what tensor and matrix cores are kept busy with."""
+"""Which ops multiply small matrices, and where operands lie that stand in workgroup memory.
+
+A 64-bit descriptor names such an operand:
+
+    bits 0-13   first byte of the operand in shared memory / 16 (18 bits of an address)
+    bits 16-29  leading byte offset / 16
+    bits 32-45  stride byte offset / 16
+    bits 49-51  base offset, which nothing here describes
+    bits 62-63  swizzle of wgmma: 0 none, 1 is 128 bytes, 2 is 64, 3 is 32
+
+(PTX ISA, wgmma: matrix descriptor and canonical layouts.) S chunks of 16 bytes make a line, one
+without a swizzle. Chunk c, line i of the eight that follow each other, and group g of such eights:
+
+    K-major    a line of k for each row of M or N: 16 c + 16 S i + stride g; without a swizzle
+               leading c + 16 i + stride g
+    MN-major   a line of M or N for each k, panel p of such lines: 16 c + 16 S i + stride g +
+               leading p; without a swizzle (a panel is one chunk) 16 i + leading g + stride p
+"""
 
 from __future__ import annotations
 
@@ -7,7 +24,86 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.vocabulary.matrix_descriptors import matrix_descriptor
+
+LINES = 8
+CHUNK_BYTES = 16
+ADDRESS_BITS = 18
+_SWIZZLES = {0: 1, 1: 8, 2: 4, 3: 2}
+
+
+@dataclass(frozen=True)
+class MatrixDescriptor:
+    """The fields of a descriptor, in bytes; `chunks` of 16 bytes make a line, 1 without a swizzle."""
+
+    first: int
+    leading: int
+    stride: int
+    chunks: int
+
+    @property
+    def line(self) -> int:
+        """Bytes of a line."""
+        return CHUNK_BYTES * self.chunks
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it begins in the first of the eight lines that its swizzle permutes. (Another base
+        offset would say in which line it does.)"""
+        return self.chunks == 1 or self.first % (LINES * self.line) < self.line
+
+    def steps(self, by_k: bool) -> tuple[int, int, int]:
+        """Bytes from one chunk of a line, one group of eight lines, and one panel to the next.
+
+        Without a swizzle a K-major line has its chunks apart, and MN-major ones swap the two."""
+        if self.chunks > 1:
+            return CHUNK_BYTES, self.stride, self.leading
+        if by_k:
+            return self.leading, self.stride, 0
+        return CHUNK_BYTES, self.leading, self.stride
+
+    def place(self, along: Any, across: Any, by_k: bool) -> Any:
+        """How far from `first`, before the swizzle, the byte lies that stands `along` bytes into line
+        `across`: bytes of k and a row if `by_k`, else bytes of M or N and a k. Arrays do too."""
+        chunk, group, panel = self.steps(by_k)
+        eights = across % LINES * self.line + across // LINES * group
+        if by_k:
+            return eights + along // CHUNK_BYTES * chunk + along % CHUNK_BYTES
+        return eights + along % self.line + along // self.line * panel
+
+    def spans(self, rows: int, k_bytes: int, by_k: bool) -> list[tuple[int, int]]:
+        """First bytes and last plus 1 of all eights of lines that hold `rows` and `k_bytes` of k.
+
+        A product of some of a line's k begins inside of the eight lines that a swizzle permutes."""
+        eight = LINES * self.line
+        first = self.first // eight * eight if self.chunks > 1 else self.first
+        if by_k:
+            apart = range(0, k_bytes, CHUNK_BYTES if self.chunks == 1 else k_bytes)
+            lines = rows
+        else:
+            apart, lines = range(0, 2 * rows, self.line), k_bytes // 2
+        eights = range(0, lines, LINES)
+        starts = [first + self.place(along, group, by_k) for along in apart for group in eights]
+        return _joined(sorted((start, start + eight) for start in starts))
+
+
+def matrix_descriptor(bits: int) -> MatrixDescriptor | None:
+    """The descriptor of wgmma that these 64 bits are; None if it has a base offset."""
+    if (bits >> 49) & 7:
+        return None
+    first, leading, stride = (CHUNK_BYTES * ((bits >> low) & 0x3FFF) for low in (0, 16, 32))
+    return MatrixDescriptor(first, leading, stride, _SWIZZLES[(bits >> 62) & 3])
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted spans, with those that meet made one."""
+    found: list[tuple[int, int]] = []
+    for low, high in spans:
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
 
 PRODUCTS = frozenset(
     {

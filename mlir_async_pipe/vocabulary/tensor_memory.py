@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.vocabulary.extents import bytes_of
+from mlir_async_pipe.vocabulary.memory_ops import bytes_of
 from mlir_async_pipe.vocabulary.op_table import tensor_use
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Tensor, TensorUse
 

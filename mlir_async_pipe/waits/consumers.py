@@ -19,7 +19,7 @@ from mlir_async_pipe.facts.flow.solver import Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
-from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.waits.balance import UNBOUNDED, Balance, Paths, balance, is_reached
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.records import WaitRecord, WitnessStep

@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph

@@ -8,7 +8,7 @@ from mlir_async_pipe.facts.loops.statements import read_body
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
-from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 
 FUNCTION = """
 #wg = #gpu.address_space<workgroup>

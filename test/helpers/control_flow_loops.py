@@ -16,8 +16,8 @@ from helpers.control_flow_programs import BRANCHES, REGIONS
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import before, create, walk
+from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.facts.loops.statements import read_body
-from mlir_async_pipe.facts.loops.write_annotations import annotate
 
 THREADS = 4
 ROWS = 5

@@ -25,7 +25,7 @@ from helpers.control_flow_programs import (
 )
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
-from mlir_async_pipe.facts.flow import kept_ops
+from mlir_async_pipe.facts.flow import flow_graph
 from mlir_async_pipe.facts.loops.annotations import DRAIN
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
@@ -255,7 +255,7 @@ def made_up(row, monkeypatch):
         monkeypatch.setitem(EXIT_OPS, "my.end", 0)
         jump = BranchRow("my.jump", lambda op: [range(len(op.operands))])
         monkeypatch.setitem(BRANCH_ROWS, "my.jump", jump)
-        monkeypatch.setattr(kept_ops, "_OP_KINDS", kept_ops._op_kinds())
+        monkeypatch.setattr(flow_graph, "_OP_KINDS", flow_graph._op_kinds())
     return lambda op, **parts: ir.Module.parse(function(MADE_UP[op].format(**numbered(parts))))
 
 

@@ -1,7 +1,7 @@
 """Law: what is kept of a call of `pipeline` is what the next one computes, on random programs: text with
 places, report, and what is told.
 
-Covers: api.py, cache.py, bindings/as_bytes.py
+Covers: api.py, cache.py, bindings/run_on_copy.py
 """
 
 from __future__ import annotations

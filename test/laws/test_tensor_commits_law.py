@@ -2,7 +2,7 @@
 types, swizzles, orders, slots, products in flight, trip counts from 0 to three rings, tile after tile. The
 checker proves them.
 
-Covers: pipeliner/expand/write/write_ring.py, facts/loops/tensor_commits.py
+Covers: pipeliner/expand/write/write_ring.py, facts/loops/transactions.py
 """
 
 from __future__ import annotations

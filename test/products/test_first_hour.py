@@ -1,6 +1,6 @@
 """What somebody meets in the first hour: wrong calls are told what is wrong, and help shows names.
 
-Covers: api.py, facts/loops/write_annotations.py, session/passes.py, passes.py
+Covers: api.py, facts/loops/annotations.py, session/passes.py, passes.py
 """
 
 from __future__ import annotations

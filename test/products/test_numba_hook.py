@@ -1,6 +1,6 @@
 """Kernels that are compiled inside the hook do what they do without it, and wait exactly.
 
-Covers: hooks/numba_cuda_mlir_hook.py, hooks/pipelined_kernel.py, bindings/plain_values.py,
+Covers: hooks/numba_cuda_mlir_hook.py, hooks/pipelined_kernel.py, bindings/raw_ops.py,
 examples/embedding/numba_kernels.py
 """
 
@@ -153,7 +153,7 @@ import sys, types, mlir_async_pipe
 assert not any(name.startswith("numba") for name in sys.modules)
 from numba_cuda_mlir import mlir_optimization, mlir_lowering, tools
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.plain_values import plain_values
+from mlir_async_pipe.bindings.raw_ops import plain_values
 from numba_cuda_mlir.mlir.dialect_exts.arith import ArithValue
 before = (mlir_optimization.optimize, mlir_lowering.get_max_ptx_version, tools._cached_cc)
 methods = (ArithValue.__eq__, ArithValue.__ne__, ArithValue.__hash__)

@@ -27,7 +27,6 @@ NAME = PACKAGE.name
 SHARED = {
     "async_ops": "the rows of async ops, and the machine's semantics of them",
     "async_pipe": "MLIR looks for op classes of a dialect under its name",
-    "intrinsics": "the rows of intrinsics, and the machine's semantics of them",
     "nvvm": "the dialect in the machine, the vendor in the lowering",
     "passes": "the name under which plugins find the registry",
 }

@@ -35,7 +35,7 @@ from mlir_async_pipe.checker.phases.touches import (
     same_thread,
     unwaited,
 )
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
 
 @dataclass

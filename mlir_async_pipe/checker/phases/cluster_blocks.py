@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.bindings.raw_ops import defining_op, remembered
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, meets_cluster
-from mlir_async_pipe.vocabulary.launch_ids import MAPA
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import MAPA, Size
 
 # More blocks than any chip has in a cluster (PTX ISA: 8, or 16 where that is asked for).
 LARGEST_CLUSTER = 16

@@ -39,7 +39,7 @@ from mlir_async_pipe.vocabulary import (
     use_of,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, box_of
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
 Use = Literal["copy", "put", "read", "write"]
 # A root, how it is touched, and what an author asserted of the op, as `Site.independent` is.

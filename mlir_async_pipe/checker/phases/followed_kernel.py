@@ -41,7 +41,7 @@ from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, 
 from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 # So often a kernel is followed past the faults that were told.
 MOST_ROUNDS = 8

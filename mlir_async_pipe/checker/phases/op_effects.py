@@ -45,8 +45,16 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
-from mlir_async_pipe.vocabulary.queues import BULK_STORE, WGMMA
-from mlir_async_pipe.vocabulary.rows import Fence, Meeting, Opaque, Phase, PhaseUse, Tensor
+from mlir_async_pipe.vocabulary.rows import (
+    BULK_STORE,
+    WGMMA,
+    Fence,
+    Meeting,
+    Opaque,
+    Phase,
+    PhaseUse,
+    Tensor,
+)
 
 # Operands that say nothing of workgroup memory; the first of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")

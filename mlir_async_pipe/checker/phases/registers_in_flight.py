@@ -20,8 +20,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import defining_op, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.type_kinds import REGISTERS
@@ -39,7 +38,7 @@ from mlir_async_pipe.vocabulary.products import (
     products_left,
     shape_of_product,
 )
-from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, waits_for
 
 OPEN = -1

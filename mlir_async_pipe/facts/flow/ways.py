@@ -9,14 +9,55 @@ A *place* is the number of a region, or `OUT`: before the op as a source, after 
 What leaves a source is taken by the results of the op, or by arguments (`taking`) of a region's
 first block.
 Of other threads' regions, and of ops without a row, there are no ways.
+
+`origins` are what a value may come from: the values that control flow hands on.
+
+    %r = scf.for … iter_args(%a = %t) { … yield %u }      %r and %a: %t or %u
+    %r = scf.while (%a = %t) { … condition(%p) %v } do { ^(%b) … yield %u }
+                                                          %a: %t or %u,  %b and %r: %v
+    cf.br ^bb(%t) … cf.br ^bb(%u)                         the argument of ^bb: %t or %u
+    %r = arith.select %c, %t, %u                          %r: %t or %u
+
+Which of them it is, the conditions decide; what makes a new value is where the walk ends.
+
+`Varying` tells in which loops of a function a value changes from iteration to iteration.
+
+    ^loop(%k: i64, %slot: i64):     %k, %slot vary in the loop
+      %row = llvm.urem %lane, %c16  does not, wherever it stands: all that it is made of stands still
+      %at = llvm.add %row, %k       varies
+
+Loops are the natural loops of the blocks of one region. What is not pure varies in all loops
+around it. A value is looked at when it is asked for, with all that it is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, terminator
-from mlir_async_pipe.vocabulary.control_flow import DEAD_ENDS, EXIT_OPS, RegionRow
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    Value,
+    defining_op,
+    made_in,
+    result_number,
+    terminator,
+)
+from mlir_async_pipe.facts.flow.algorithms import natural_loops, post_order
+from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CAST_OPS,
+    DEAD_ENDS,
+    EXIT_OPS,
+    REGION_ROWS,
+    SELECT_OPS,
+    RegionRow,
+    regions_of,
+)
 
 OUT = -1
 
@@ -73,3 +114,161 @@ def handed_on(end: Operation) -> list[Value]:
     """The operands that a terminator hands on to what follows its region."""
     first = EXIT_OPS.get(end.name)
     return [] if first is None else list(end.operands)[first:]
+
+
+Handed = tuple[Value, Operation]
+"""A value, and the op that hands it on: a terminator, a loop (at its start), a select, a cast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What a value may equal. `complete`: it equals one of them."""
+
+    handed: tuple[Handed, ...] = ()
+    complete: bool = False
+
+    @property
+    def values(self) -> list[Value]:
+        return [value for value, _ in self.handed]
+
+
+UNKNOWN = Origins()
+
+
+def origins(value: Value) -> Origins:
+    """What `value` may come from in one step; `UNKNOWN` where it is made, or by what is known of
+    no row."""
+    op = defining_op(value)
+    if op is None:
+        return _of_argument(value)
+    if op.name in SELECT_OPS:
+        return Origins(((op.operands[1], op), (op.operands[2], op)), True)
+    if op.name in CAST_OPS and len(op.operands) == 1:
+        return Origins(((op.operands[0], op),), True)
+    row = REGION_ROWS.get(op.name)
+    # Lanes that are masked out come from elsewhere.
+    if row is None or row.masked:
+        return UNKNOWN
+    return _into(op, row, OUT, result_number(value))
+
+
+def _of_argument(value: Value) -> Origins:
+    argument = ir.BlockArgument(value)
+    block, number = argument.owner, argument.arg_number
+    op = block.owner.operation
+    regions = enumerate(op.regions)
+    place, region = next(found for found in regions if any(block == b for b in found[1].blocks))
+    if block != region.blocks[0]:
+        return _all(_along_edges(region, block, number))
+    row = REGION_ROWS.get(op.name)
+    number -= 0 if row is None else first_taken(op, row, block)
+    return UNKNOWN if row is None or number < 0 else _into(op, row, place, number)
+
+
+def _into(op: Operation, row: RegionRow, place: int, number: int) -> Origins:
+    """What a place of an op with regions takes as number `number`."""
+    regions = regions_of(op, row)
+    ways = sources(row, place, len(regions))
+    ends = [_start(op, row, number) if n == OUT else _leaving(regions[n], number) for n in ways]
+    return _all(*ends) if ends else UNKNOWN
+
+
+def _all(*found: Iterator[Handed | None]) -> Origins:
+    """All of them together; None stands for one that is not known."""
+    handed = [entry for some in found for entry in some]
+    known = tuple(entry for entry in handed if entry is not None)
+    return Origins(known, len(known) == len(handed))
+
+
+def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Handed | None]:
+    given = starts(op, row)
+    yield (given[number], op) if number < len(given) else None
+
+
+def _leaving(region: Any, number: int) -> Iterator[Handed | None]:
+    """What the ends of a region hand on as number `number`; None runs no region."""
+    for block in () if region is None else region.blocks:
+        end = terminator(block)
+        if leaves(end):
+            handed = handed_on(end)
+            yield (handed[number], end) if number < len(handed) else None
+    if region is None:
+        yield None
+
+
+def _along_edges(region: Any, target: Block, number: int) -> Iterator[Handed | None]:
+    """What the branches of a region hand on to argument `number` of a block."""
+    for block in region.blocks:
+        end = terminator(block)
+        for place, successor in enumerate(end.successors):
+            if successor == target:
+                row = BRANCH_ROWS.get(end.name)
+                passed = () if row is None else row.operands(end)[place]
+                yield (end.operands[passed[number]], end) if number < len(passed) else None
+
+
+Nest = tuple[Block, ...]
+"""The headers of loops, outermost first."""
+
+
+class Varying:
+    """Answers for the values of one region, as long as its ops stay."""
+
+    def __init__(self, region: Any) -> None:
+        self._nests = _nests(region.blocks[0])
+        self._varies: dict[Value, Nest] = {}
+
+    def blocks(self) -> list[Block]:
+        """The blocks that stand in loops, each after those that dominate it."""
+        return [block for block, nest in self._nests.items() if nest]
+
+    def nest(self, block: Block) -> Nest:
+        return self._nests.get(block, ())
+
+    def depth(self, value: Value, block: Block) -> int:
+        """In how many of the loops around `block`, outermost first, a value varies."""
+        return len(_common(self._nest_of(value), self.nest(block)))
+
+    def _nest_of(self, value: Value) -> Nest:
+        """The loops that a value varies in; without recursion, since chains may be long."""
+        varies, pending = self._varies, [value]
+        while pending:
+            current = pending[-1]
+            if current in varies:
+                pending.pop()
+                continue
+            op, block = made_in(current)
+            nest = self.nest(block)
+            if nest and op is not None and is_pure(op):
+                operands = list(op.operands)
+                missing = [operand for operand in operands if operand not in varies]
+                if missing:
+                    pending += missing
+                    continue
+                depths = (len(_common(varies[operand], nest)) for operand in operands)
+                nest = nest[: max(depths, default=0)]
+            varies[current] = nest
+        return varies[value]
+
+
+def _nests(entry: Block) -> dict[Block, Nest]:
+    """The loops around each block that can be reached, in an order in which a block comes after
+    those that dominate it."""
+
+    def after(block: Block) -> list[Block]:
+        return list(terminator(block).successors)
+
+    loops = natural_loops(entry, after)
+    # A loop around another one has all its blocks, and its own header besides.
+    outermost_first = sorted(loops, key=lambda header: -len(loops[header]))
+    order = list(reversed(post_order([entry], after)))
+    return {b: tuple(h for h in outermost_first if b in loops[h]) for b in order}
+
+
+def _common(first: Nest, second: Nest) -> Nest:
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]

@@ -1,4 +1,4 @@
-"""The attributes that say how a loop is to be pipelined, and their reading.
+"""The attributes that say how a loop is to be pipelined: their reading, and how they are written.
 
     scf.for … { … } {async_pipe.num_stages = 3 : i64}
     scf.for … { … } {async_pipe.stage = [0, 0, 1], async_pipe.order = [0, 1, 2],
@@ -6,6 +6,10 @@
 
 Every name is listed in docs/annotations.md. A name under `async_pipe.` that is not known
 where it stands is an error: a misspelt annotation must not be silently ignored.
+
+    annotate(loop, num_stages=3)    scf.for … { }  -->  scf.for … { } {async_pipe.num_stages = 3}
+
+all of them or none. `find_loops` finds the loops that have some, and others that could be pipelined.
 """
 
 from __future__ import annotations
@@ -17,12 +21,24 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    Value,
     ancestors,
+    as_kind,
     attribute_names,
+    attributes_of,
+    before,
+    constant_value,
+    create,
     operations,
+    plain_values,
+    remembered,
+    walk,
+    walk_named,
 )
-from mlir_async_pipe.bindings.type_classes import as_kind
-from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.control_flow import scf_for_trips
 from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
 from mlir_async_pipe.vocabulary.memory_names import is_set
 
@@ -367,3 +383,150 @@ def _bad(op: Operation, name: str, expected: str) -> InputError:
     return InputError(
         f"'{name}' is {op.attributes[name]}, expected {expected}", code="bad-annotation", at=op
     )
+
+
+@plain_values()
+def annotate(
+    loop: Any,
+    *,
+    stage: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    async_stages: Sequence[int] | None = None,
+    num_stages: int | None = None,
+    **options: str | bool,
+) -> None:
+    """Write annotations on an scf.for, or `num_stages` on an affine.for.
+
+    `loop`: the loop, as an op or a view of one.
+    `stage`, `order`: one number a statement: how many steps of the kernel it runs after stage 0,
+    and its place among the statements of a step.
+    `async_stages`: the numbers of the stages that complete later.
+    `num_stages`: the number of stages, instead of the above; copies then run num_stages - 1
+    iterations ahead.
+    `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
+    `short_trip` ("version", "predicate" or "assume"), `stage_through` ("auto", "async" or
+    "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together",
+    "specialised" or "ping-pong"), `independent` (True).
+
+    Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
+    conflicting-annotations); the loop is as it was then.
+    """
+    op = loop.operation
+    if op.name != "scf.for" and (op.name != "affine.for" or num_stages is None):
+        raise InputError(
+            f"only 'scf.for' can be annotated, and 'affine.for' with `num_stages`; this is '{op.name}'",
+            code="not-a-loop",
+            at=op,
+        )
+    earlier = attributes_of(op)
+    try:
+        _write(
+            op,
+            {STAGE: stage, ORDER: order, ASYNC_STAGES: async_stages},
+            num_stages,
+            options,
+        )
+        read_loop(op)
+    except InputError:
+        for name in attributes_of(op).keys() - earlier.keys():
+            del op.attributes[name]
+        for name, value in earlier.items():
+            op.attributes[name] = value
+        raise
+
+
+def _write(
+    op: Operation,
+    arrays: dict[str, Sequence[int] | None],
+    num_stages: int | None,
+    options: dict[str, str | bool],
+) -> None:
+    context = op.context
+    for name, values in arrays.items():
+        if values is not None:
+            op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
+    if num_stages is not None:
+        if abs(num_stages) >= 1 << 63:
+            check_num_stages(num_stages, op)
+        op.attributes[NUM_STAGES] = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64, context), num_stages
+        )
+    for option, value in options.items():
+        name = PREFIX + option
+        if name == INDEPENDENT and value is True:
+            op.attributes[name] = ir.UnitAttr.get(context)
+        elif name in CHOICES:
+            op.attributes[name] = ir.StringAttr.get(str(value), context)
+        else:
+            raise InputError(
+                f"unknown annotation '{option}'",
+                code="unknown-annotation",
+                at=op,
+                advice=f"known: {', '.join(n.removeprefix(PREFIX) for n in LOOP_NAMES)}",
+            )
+
+
+def retyped(op: Operation, kind: Any) -> Value:
+    """The first result of an op that is written again before itself, with that of type `kind`."""
+    attributes = carried_attributes(op)
+    _, *others = op.results
+    kinds = [kind, *(other.type for other in others)]
+    made = create(op.name, list(op.operands), kinds, attributes, ip=before(op), loc=op.location)
+    memory, *same = made.results
+    for old, new in zip(others, same, strict=True):
+        old.replace_all_uses_with(new)
+    return memory
+
+
+def carried_attributes(op: Operation) -> dict[str, Any]:
+    """The attributes that an op keeps when it is written again."""
+    return {name: value for name, value in attributes_of(op).items() if name != PRIVATE}
+
+
+@plain_values()
+def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order.
+
+    With `annotated` False the innermost ones that read global memory and that nobody annotated:
+    those that `num_stages` may help. A loop inside that reads none belongs to the computation.
+    """
+    loops = walk_named(module, "scf.for".__eq__)
+    if annotated:
+        return [loop for loop in loops if is_requested(loop)]
+    return [
+        loop
+        for loop in loops
+        if not is_requested(loop)
+        and not is_inside_pipeline(loop)
+        and not any(
+            inner.name == "scf.for" and reads_global_memory(inner)
+            for inner in walk(loop)
+            if inner != loop
+        )
+        and reads_global_memory(loop)
+    ]
+
+
+def counted_loops(module: Any) -> list[Operation]:
+    """Those that are to be pipelined in a number of stages."""
+    return [loop for loop in find_loops(module) if NUM_STAGES in loop.attributes]
+
+
+def reads_global_memory(loop: Operation) -> bool:
+    """Whether anything in a loop reads global memory."""
+    return any(
+        not access.writes and root_of(access.memory).space == "global"
+        for op in walk(loop)
+        for access in accesses(op)
+    )
+
+
+@remembered
+def static_trip_count(loop: Operation) -> int | None:
+    """How often an scf.for runs, None if not constant; raises PipelineError (bad-step)."""
+    step = constant_value(loop.operands[2])
+    if step is not None and (step == 0 or (step < 0 and "unsignedCmp" not in loop.attributes)):
+        raise PipelineError(
+            f"cannot pipeline: the step is {step}, expected 1 or more", code="bad-step", at=loop
+        )
+    return scf_for_trips(loop)

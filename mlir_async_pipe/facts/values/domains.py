@@ -18,9 +18,7 @@ from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.printed import printed
-from mlir_async_pipe.bindings.raw_ops import Value
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import Value, printed, type_text
 from mlir_async_pipe.facts.values import affine_expressions, index_splitting
 from mlir_async_pipe.facts.values.affine_expressions import Expression, Place
 from mlir_async_pipe.facts.values.index_splitting import Part

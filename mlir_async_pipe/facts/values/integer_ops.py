@@ -13,8 +13,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     is_function,
+    type_text,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).

@@ -12,9 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.bindings.type_classes import as_kind
+from mlir_async_pipe.bindings.raw_ops import Value, as_kind, defining_op, remembered
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP

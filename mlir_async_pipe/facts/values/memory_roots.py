@@ -19,15 +19,16 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    as_kind,
     defining_op,
     integer_attribute,
+    remembered,
+    type_text,
 )
-from mlir_async_pipe.bindings.type_classes import as_kind, type_text
 from mlir_async_pipe.facts.values.shown_addresses import is_shown
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     defining_op,
+    remembered,
+    type_text,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import memref_behind
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import Value
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import Value, remembered, type_text
 from mlir_async_pipe.vocabulary import accesses, is_pure
-from mlir_async_pipe.vocabulary.callees import followed_callee
+from mlir_async_pipe.vocabulary.control_flow import followed_callee
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 

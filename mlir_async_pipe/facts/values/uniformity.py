@@ -26,8 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     terminator,
 )
-from mlir_async_pipe.facts.flow.origins import origins
-from mlir_async_pipe.facts.flow.ways import first_taken
+from mlir_async_pipe.facts.flow.ways import first_taken, origins
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id

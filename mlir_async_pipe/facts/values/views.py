@@ -23,8 +23,7 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, remembered
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,

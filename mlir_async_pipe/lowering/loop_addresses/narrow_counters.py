@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     terminator,
 )
-from mlir_async_pipe.facts.flow.origins import Origins, origins
+from mlir_async_pipe.facts.flow.ways import Origins, origins
 from mlir_async_pipe.facts.values.integer_ops import integer_constant
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder

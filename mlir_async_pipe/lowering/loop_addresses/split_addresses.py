@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.facts.flow.varying import Varying
+from mlir_async_pipe.facts.flow.ways import Varying
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.facts.values.uniformity import Uniformity

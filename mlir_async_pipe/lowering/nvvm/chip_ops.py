@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.queues import WGMMA
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 class _Lack(NamedTuple):

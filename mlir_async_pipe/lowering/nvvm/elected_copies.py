@@ -35,18 +35,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.facts.loops.mbarrier_operands import only_computes
+from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
 from mlir_async_pipe.vocabulary import ROWS, groups_of, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import ELECT
-from mlir_async_pipe.vocabulary.launch_size import block_size
+from mlir_async_pipe.vocabulary.launch_ids import ELECT, block_size
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
 WARP = 32
 _END = "gpu.return"

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memory_globals import address_of, declare_global, fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -32,6 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, fresh_name
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.memory_roots import space_of, space_of_type

@@ -16,11 +16,10 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, symbol_name, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, remembered, symbol_name, walk
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, row_of
-from mlir_async_pipe.vocabulary.callees import callee_name
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import tensor_map_type
 
 # The destination of a tensor copy must be aligned to 128 bytes (PTX ISA, cp.async.bulk.tensor).

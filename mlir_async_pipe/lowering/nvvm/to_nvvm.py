@@ -30,10 +30,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
     symbol_name,
+    type_text,
     walk,
     walk_named,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
@@ -74,7 +74,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, row_of
-from mlir_async_pipe.vocabulary.queues import CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.

@@ -32,7 +32,7 @@ from mlir_async_pipe.lowering.rocdl.isa import (
 )
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import given_count, row_of
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, TENSORCNT
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, TENSORCNT
 
 _QUEUES = (ASYNC_LDS, ASYNCCNT, TENSORCNT)
 

@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError
 from mlir_async_pipe.vocabulary import given_count, row_of
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT, CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC
 
 TOKEN = "!nvgpu.device.async.token"
 

@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.chips.target import chip_for
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.flow.ways import origins
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     check_fits,
@@ -72,7 +72,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.launch_size import Launches, block_size, launched_sizes
+from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
 
 
 @dataclass(frozen=True)

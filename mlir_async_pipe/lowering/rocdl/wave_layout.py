@@ -33,8 +33,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 
 LARGEST_ENUMERATION = 1 << 20
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memory_globals import address_of, declare_global
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
@@ -32,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     symbol_name,
 )
-from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, write_for
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 
 

@@ -20,8 +20,8 @@ from mlir_async_pipe.facts.values.alignment import access_alignment, element_byt
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import Access, AccessKind
-from mlir_async_pipe.vocabulary.extents import shape_of
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, is_packed, layout_of
+from mlir_async_pipe.vocabulary.memory_ops import shape_of
 
 
 @dataclass(frozen=True)

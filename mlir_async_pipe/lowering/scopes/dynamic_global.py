@@ -12,7 +12,6 @@ is sized at launch (CUDA and HIP, `extern __shared__`).
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memory_globals import fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     attribute,
@@ -23,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk_named,
 )
+from mlir_async_pipe.bindings.structured_ops import fresh_name
 from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_global
 
 

@@ -11,8 +11,7 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
-from mlir_async_pipe.bindings.type_classes import type_text
+from mlir_async_pipe.bindings.raw_ops import Operation, type_text, walk
 from mlir_async_pipe.lowering.nvvm.shared_memory import module_functions
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary.pure_ops import computes

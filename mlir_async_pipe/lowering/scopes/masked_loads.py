@@ -34,7 +34,7 @@ from mlir_async_pipe.vocabulary import (
     is_pure,
     order_of,
 )
-from mlir_async_pipe.vocabulary.extents import shape_of
+from mlir_async_pipe.vocabulary.memory_ops import shape_of
 
 SYNC_FALLBACK = "sync-fallback"
 NONZERO_FILL = "nonzero-fill"

@@ -27,7 +27,7 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, ASYNCCNT
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT
 
 Array = np.ndarray
 

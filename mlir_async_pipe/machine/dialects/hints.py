@@ -7,7 +7,7 @@ from typing import Any
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.vendor_memory import HINTS
+from mlir_async_pipe.vocabulary.memory_ops import HINTS
 
 
 @semantics(*HINTS)

@@ -28,7 +28,7 @@ from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
-from mlir_async_pipe.vocabulary.queues import TENSOR_LOADS, TENSOR_STORES
+from mlir_async_pipe.vocabulary.rows import TENSOR_LOADS, TENSOR_STORES
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     LANES_OF_WARP,

@@ -30,7 +30,7 @@ from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memref_types import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import Queue
-from mlir_async_pipe.vocabulary.vendor_memory import shares_of_sums
+from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums
 
 Array = np.ndarray
 

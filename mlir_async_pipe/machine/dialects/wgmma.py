@@ -34,8 +34,13 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.matrix_descriptors import ADDRESS_BITS, matrix_descriptor
-from mlir_async_pipe.vocabulary.products import ProductForm, product_form, shape_of_product
+from mlir_async_pipe.vocabulary.products import (
+    ADDRESS_BITS,
+    ProductForm,
+    matrix_descriptor,
+    product_form,
+    shape_of_product,
+)
 
 Array = np.ndarray
 

@@ -41,10 +41,10 @@ from mlir_async_pipe.vocabulary.async_ops import (
     NO_COPIES,
     TOKEN_TYPE,
     UNNAMED_COPIES,
+    no_group,
     token_form,
 )
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.placeholder_token import no_group
 from mlir_async_pipe.waits.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton

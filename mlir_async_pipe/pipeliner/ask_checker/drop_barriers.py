@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import edited
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
+    edited,
     function_name,
     has_body,
     is_kernel,
@@ -53,8 +53,8 @@ from mlir_async_pipe.vocabulary.control_flow import (
     LOOP_OPS,
     REGION_ROWS,
 )
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation, function_name, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, function_name, unchanged, walk
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings

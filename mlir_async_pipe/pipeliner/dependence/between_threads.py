@@ -22,7 +22,7 @@ from mlir_async_pipe.pipeliner.dependence.footprint import (
     static_shape,
 )
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 NOBODY = -1
 

@@ -14,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     constant_value,
     parent,
+    remembered,
 )
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
 LARGEST_ENUMERATION = 1 << 20

@@ -14,9 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, order_of, row_of
-from mlir_async_pipe.vocabulary.callees import followed_callee
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, EXIT_OPS
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, EXIT_OPS, followed_callee
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 def touched_by_call(

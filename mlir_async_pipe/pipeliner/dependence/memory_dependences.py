@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from mlir_async_pipe.facts.values.memory_roots import may_alias
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED, keeps_order
+from mlir_async_pipe.vocabulary.rows import UNORDERED, keeps_order
 
 Kind = Literal["flow", "anti", "output", "order"]
 

@@ -25,8 +25,13 @@ from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.pipeliner.dependence.footprint import OutOfBounds
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.launch_ids import LaunchId, axes_read, launch_id
-from mlir_async_pipe.vocabulary.launch_size import LARGEST_BLOCK, Size
+from mlir_async_pipe.vocabulary.launch_ids import (
+    LARGEST_BLOCK,
+    LaunchId,
+    Size,
+    axes_read,
+    launch_id,
+)
 
 
 def holds_in_any_block(

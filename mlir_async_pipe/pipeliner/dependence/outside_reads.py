@@ -40,7 +40,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 

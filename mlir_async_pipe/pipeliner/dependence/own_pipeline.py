@@ -24,10 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     parent,
+    type_text,
     users,
     walk,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.ways import OUT, successors, targets
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of

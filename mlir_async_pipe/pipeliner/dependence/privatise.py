@@ -18,13 +18,13 @@ from itertools import takewhile
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
     defining_op,
     parent,
+    remembered,
     source_op,
 )
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
@@ -35,7 +35,7 @@ from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_sha
 from mlir_async_pipe.pipeliner.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.pipeliner.dependence.same_each_time import SameEachTime
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import declaration_of, is_set
 
 

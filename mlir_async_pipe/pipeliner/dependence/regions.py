@@ -22,12 +22,12 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    as_kind,
     constant_value,
     defining_op,
     parent,
     walk,
 )
-from mlir_async_pipe.bindings.type_classes import as_kind
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
@@ -54,7 +54,7 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, global_name
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED, MemoryOrder, both
+from mlir_async_pipe.vocabulary.rows import UNORDERED, MemoryOrder, both
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
 )
-from mlir_async_pipe.facts.loops.mbarrier_operands import only_computes
+from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, names_memory
 
 

@@ -19,16 +19,16 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     enclosing,
     outermost,
+    type_text,
     walk,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.facts.values.root_bytes import static_bytes
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.vocabulary import ROWS, accesses, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.launch_size import (
+from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
     Size,
     enclosing_launch_size,

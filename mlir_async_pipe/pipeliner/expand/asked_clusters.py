@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, is_function
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
-from mlir_async_pipe.vocabulary.launch_size import (
+from mlir_async_pipe.vocabulary.launch_ids import (
     CLUSTER_SIZES,
     Size,
     cluster_size,

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, unchanged
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops import annotations as names

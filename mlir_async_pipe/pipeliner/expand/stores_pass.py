@@ -18,9 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, Operation, enclosing, walk_named
-from mlir_async_pipe.bindings.type_classes import as_kind
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    as_kind,
+    enclosing,
+    unchanged,
+    walk_named,
+)
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import (
     KNOWN_NAMES,

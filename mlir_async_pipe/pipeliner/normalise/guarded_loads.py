@@ -39,16 +39,14 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.chips.target import with_target
-from mlir_async_pipe.facts.loops.annotations import read_loop
+from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import (
     Copies,
     copies_of,
     fills_workgroup,
     reads_global,
 )
-from mlir_async_pipe.facts.loops.find_loops import counted_loops
 from mlir_async_pipe.facts.loops.statements import read_body
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.scopes.copy_width import copy_width

@@ -29,8 +29,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup, reads_global
-from mlir_async_pipe.facts.loops.find_loops import counted_loops
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     DYNAMIC,
     Operation,
@@ -31,15 +30,21 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     operations,
+    unchanged,
     users,
     walk,
 )
 from mlir_async_pipe.chips.target import target_for
-from mlir_async_pipe.facts.loops.annotations import in_latency_form, in_op_form, read_loop
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import (
+    carried_attributes,
+    find_loops,
+    in_latency_form,
+    in_op_form,
+    read_loop,
+    retyped,
+    static_trip_count,
+)
 from mlir_async_pipe.facts.loops.statements import Body, read_body
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
-from mlir_async_pipe.facts.loops.write_annotations import carried_attributes, retyped
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of

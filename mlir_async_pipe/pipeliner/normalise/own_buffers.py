@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.find_loops import counted_loops
+from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.plan.movable_views import can_move
 from mlir_async_pipe.session.passes import NoOptions, register

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
-from mlir_async_pipe.facts.loops.find_loops import counted_loops
+from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.loops.transactions import operand, operand_number
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session

@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.facts.loops.transactions import (
     has_transactions,
     mbarrier_pointer,

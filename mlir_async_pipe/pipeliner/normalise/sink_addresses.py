@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import post_order
-from mlir_async_pipe.facts.loops.find_loops import find_loops
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.facts.loops.transactions import has_transactions, operand
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of

@@ -17,10 +17,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import find_loops, reads_global_memory
 from mlir_async_pipe.facts.loops.copy_statements import copies_of, only_reads
-from mlir_async_pipe.facts.loops.find_loops import find_loops, reads_global_memory
-from mlir_async_pipe.facts.loops.needed_statements import with_producers
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import read_body, with_producers
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 

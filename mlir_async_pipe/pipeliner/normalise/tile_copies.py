@@ -22,10 +22,17 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, constant, create, walk_named
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    as_kind,
+    before,
+    constant,
+    create,
+    walk_named,
+)
 from mlir_async_pipe.bindings.structured_ops import write_for
-from mlir_async_pipe.bindings.type_classes import as_kind
-from mlir_async_pipe.facts.loops.find_loops import counted_loops
+from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.passes import NoOptions, register

@@ -18,8 +18,8 @@ from typing import Any
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.session.diagnostics import Diagnostics, Place
-from mlir_async_pipe.vocabulary.launch_size import Size
-from mlir_async_pipe.vocabulary.register_types import REGISTER_BITS, registers_of_type
+from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.memory_layout import REGISTER_BITS, registers_of_type
 
 
 def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:

@@ -33,8 +33,13 @@ from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import accesses, meets_cluster, order_of
-from mlir_async_pipe.vocabulary.launch_ids import MAPA, launch_id
-from mlir_async_pipe.vocabulary.launch_size import Size, cluster_size, constant_sizes
+from mlir_async_pipe.vocabulary.launch_ids import (
+    MAPA,
+    Size,
+    cluster_size,
+    constant_sizes,
+    launch_id,
+)
 
 # More blocks than any chip has in a cluster.
 MOST_BLOCKS = 16

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings.memo import remembered
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, operations, remembered, walk
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.loops.transactions import Transaction
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -28,7 +27,7 @@ from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import accesses, flag_order, row_of, tensor_use, use_of
 from mlir_async_pipe.vocabulary.memory_names import is_set
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
 
 @dataclass(frozen=True)

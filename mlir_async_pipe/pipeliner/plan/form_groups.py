@@ -20,7 +20,7 @@ from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import accesses, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.queues import ASYNC_LDS, CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, CP_ASYNC
 
 
 @dataclass(frozen=True, eq=False)

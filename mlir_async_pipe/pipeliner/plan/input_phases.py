@@ -23,9 +23,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     terminator,
 )
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
-from mlir_async_pipe.facts.loops.transactions import Transaction, operand
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
+from mlir_async_pipe.facts.loops.transactions import Completion, Transaction, operand
 from mlir_async_pipe.facts.values.integer_ops import integer_constant
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS

@@ -16,7 +16,7 @@ from mlir_async_pipe.pipeliner.plan.privatisation import Obstacle
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import opaque_of
-from mlir_async_pipe.vocabulary.memory_order import EVERYTHING
+from mlir_async_pipe.vocabulary.rows import EVERYTHING
 
 
 def check_values(units: Units) -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import barriers_of, read_body
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis, analyse
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, barrier_pairs

@@ -22,8 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
-from mlir_async_pipe.facts.loops.transactions import Transaction, handle_of, operand
+from mlir_async_pipe.facts.loops.transactions import Completion, Transaction, handle_of, operand
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import is_barrier, shows_writes, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import number_of_mbarriers

@@ -26,11 +26,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.mbarrier_operands import only_computes
-from mlir_async_pipe.facts.loops.products_in_flight import Products
 from mlir_async_pipe.facts.loops.statements import Body
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
-from mlir_async_pipe.facts.loops.transactions import Transaction, operand
+from mlir_async_pipe.facts.loops.transactions import (
+    Completion,
+    Products,
+    Transaction,
+    only_computes,
+    operand,
+)
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.role_nest import Nest, Nested, producer_nest

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.loops.body_table import BodyTable
-from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.statements import Body, BodyTable
 from mlir_async_pipe.pipeliner.plan.statement_places import Place
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import remembered
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
@@ -17,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     operations,
+    remembered,
     walk,
 )
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import Roles
-from mlir_async_pipe.facts.loops.products_in_flight import Products, in_flight, products_of
+from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
-from mlir_async_pipe.facts.loops.transactions import Transaction, transactions_of
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.loops.transactions import (
+    Products,
+    Transaction,
+    in_flight,
+    products_of,
+    transactions_of,
+)
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.cluster_plan import (

@@ -16,8 +16,7 @@ from dataclasses import replace
 from itertools import product
 
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, Operation, Value, enclosing
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
-from mlir_async_pipe.facts.loops.transactions import Transaction
+from mlir_async_pipe.facts.loops.transactions import Completion, Transaction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import shared
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes

@@ -20,16 +20,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     walk,
 )
-from mlir_async_pipe.facts.loops.products_in_flight import Products
+from mlir_async_pipe.facts.loops.transactions import Products
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.role_registers import Registers, registers_of_roles
 from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
-from mlir_async_pipe.vocabulary.launch_ids import OF_THE_BLOCK, LaunchId, launch_id
-from mlir_async_pipe.vocabulary.launch_size import (
+from mlir_async_pipe.vocabulary.launch_ids import (
+    OF_THE_BLOCK,
     REGISTER_LIMITS,
+    LaunchId,
     constant_sizes,
     kernel_name,
+    launch_id,
     launches_below,
     name_at_launch,
 )

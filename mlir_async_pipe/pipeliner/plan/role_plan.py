@@ -26,8 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.products_in_flight import Products
-from mlir_async_pipe.facts.loops.transactions import Transaction, operand
+from mlir_async_pipe.facts.loops.transactions import Products, Transaction, operand
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.thread_conditions import conjunction
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
@@ -51,9 +50,9 @@ from mlir_async_pipe.vocabulary import (
     use_of,
 )
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.memory_ops import HINTS
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
-from mlir_async_pipe.vocabulary.queues import WGMMA
-from mlir_async_pipe.vocabulary.vendor_memory import HINTS
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:

@@ -30,9 +30,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.mbarrier_operands import only_computes
 from mlir_async_pipe.facts.loops.statements import Body
-from mlir_async_pipe.facts.loops.transactions import Transaction, operand_number
+from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, operand_number
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
@@ -40,11 +39,10 @@ from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.turn_tiles import turn_tiles
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, use_of
-from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED
 from mlir_async_pipe.vocabulary.pure_ops import is_harmless
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 GROUPS = 2
 

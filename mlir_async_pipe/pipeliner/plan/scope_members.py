@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
-from mlir_async_pipe.facts.loops.body_table import BodyTable
-from mlir_async_pipe.facts.loops.statements import Body, synchronisation_in
+from mlir_async_pipe.facts.loops.statements import Body, BodyTable, synchronisation_in
 from mlir_async_pipe.pipeliner.plan.statement_places import Place, is_physical
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

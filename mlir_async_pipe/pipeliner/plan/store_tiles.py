@@ -42,7 +42,7 @@ from mlir_async_pipe.vocabulary import (
     row_of,
 )
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.queues import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
 _FORM = (
     "write each iteration as if it were alone: the tile, a fence, a barrier, its stores and one commit, "

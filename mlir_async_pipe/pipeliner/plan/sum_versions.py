@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     walk,
 )
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.tensor_columns import Columns, columns_after
 from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use

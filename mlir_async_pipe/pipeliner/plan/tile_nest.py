@@ -23,11 +23,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import is_statement, is_synchronisation
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
 from mlir_async_pipe.vocabulary import flag_order, row_of
 from mlir_async_pipe.vocabulary.memory_names import is_set
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 @dataclass(frozen=True)

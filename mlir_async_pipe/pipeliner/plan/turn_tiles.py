@@ -27,7 +27,7 @@ from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.store_tiles import is_tensor_store, where_written
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
-from mlir_async_pipe.vocabulary.launch_size import Size
+from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 _ADVICE = (

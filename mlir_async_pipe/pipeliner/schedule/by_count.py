@@ -25,10 +25,20 @@ from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
 from mlir_async_pipe.facts.loops.copy_statements import Copies, copies_of, only_reads
-from mlir_async_pipe.facts.loops.needed_statements import value_producers, with_producers
-from mlir_async_pipe.facts.loops.products_in_flight import in_flight, products_of
-from mlir_async_pipe.facts.loops.statements import Body, Statement, numbering, read_body
-from mlir_async_pipe.facts.loops.transactions import has_transactions, transactions_of
+from mlir_async_pipe.facts.loops.statements import (
+    Body,
+    Statement,
+    numbering,
+    read_body,
+    value_producers,
+    with_producers,
+)
+from mlir_async_pipe.facts.loops.transactions import (
+    has_transactions,
+    in_flight,
+    products_of,
+    transactions_of,
+)
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
@@ -50,8 +60,8 @@ from mlir_async_pipe.pipeliner.schedule.issue_order import (
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
-from mlir_async_pipe.vocabulary.launch_size import enclosing_launch_size
-from mlir_async_pipe.vocabulary.memory_order import UNORDERED
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 NO_LIMITS = Limits()
 

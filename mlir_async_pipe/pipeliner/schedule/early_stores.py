@@ -17,8 +17,7 @@ from dataclasses import replace
 
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
-from mlir_async_pipe.facts.loops.needed_statements import with_producers
-from mlir_async_pipe.facts.loops.statements import Body, Statement
+from mlir_async_pipe.facts.loops.statements import Body, Statement, with_producers
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import analyse

@@ -28,17 +28,20 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations
+from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import only_reads
-from mlir_async_pipe.facts.loops.needed_statements import value_producers
-from mlir_async_pipe.facts.loops.statements import Body, Statement, synchronisation_in
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
+from mlir_async_pipe.facts.loops.statements import (
+    Body,
+    Statement,
+    synchronisation_in,
+    value_producers,
+)
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
 from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
 from mlir_async_pipe.vocabulary import accesses, is_pure
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_size import block_size
+from mlir_async_pipe.vocabulary.launch_ids import block_size
 from mlir_async_pipe.vocabulary.products import is_product
 
 # Counters, bases and what the back end moves them with. Each copy adds its pointer and each

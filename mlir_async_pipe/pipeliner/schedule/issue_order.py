@@ -23,8 +23,7 @@ from typing import Literal
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
-from mlir_async_pipe.facts.loops.needed_statements import value_producers
-from mlir_async_pipe.facts.loops.statements import Body, Statement, read_body
+from mlir_async_pipe.facts.loops.statements import Body, Statement, read_body, value_producers
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces

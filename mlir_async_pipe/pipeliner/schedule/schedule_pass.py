@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.bindings.memo import unchanged
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     integer_attribute,
     operations,
     set_integer,
+    unchanged,
     walk,
     walk_named,
 )

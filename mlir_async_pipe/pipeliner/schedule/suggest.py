@@ -26,8 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.find_loops import find_loops, reads_global_memory
-from mlir_async_pipe.facts.loops.write_annotations import annotate
+from mlir_async_pipe.facts.loops.annotations import annotate, find_loops, reads_global_memory
 from mlir_async_pipe.pipeliner.normalise.affine_loops import LOOPS, write_affine_loops
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import BlockGraph
 from mlir_async_pipe.session import passes

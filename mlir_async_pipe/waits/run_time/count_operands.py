@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
 )
 from mlir_async_pipe.facts.flow.items import Item
-from mlir_async_pipe.facts.flow.origins import origins
+from mlir_async_pipe.facts.flow.ways import origins
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session

@@ -28,10 +28,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     operations,
     parent,
+    type_text,
     users,
     walk,
 )
-from mlir_async_pipe.bindings.type_classes import type_text
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError

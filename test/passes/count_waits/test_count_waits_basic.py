@@ -1,8 +1,8 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
 Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py,
-waits/events.py, facts/flow/kept_ops.py, waits/token_values.py,
-facts/flow/conditions.py, vocabulary/queues.py
+waits/events.py, facts/flow/flow_graph.py, waits/token_values.py,
+facts/flow/conditions.py, vocabulary/rows.py
 """
 
 import pytest

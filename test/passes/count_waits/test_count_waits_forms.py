@@ -1,6 +1,6 @@
 """Counts of less common forms, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, facts/flow/flow_graph.py, facts/flow/kept_ops.py, vocabulary/intrinsics.py
+Covers: waits/count_pass.py, facts/flow/flow_graph.py, vocabulary/async_ops.py
 """
 
 import pytest

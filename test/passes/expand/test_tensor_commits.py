@@ -1,7 +1,7 @@
 """Loops of products in tensor memory: slots, mbarriers that say when products are over, and what is
 refused.
 
-Covers: facts/loops/tensor_commits.py, facts/loops/mbarrier_operands.py, facts/loops/products_in_flight.py, pipeliner/expand/write/write_ring.py,
+Covers: facts/loops/transactions.py, pipeliner/expand/write/write_ring.py,
 pipeliner/plan/mbarrier_setup.py, pipeliner/plan/ring_memory.py
 """
 

@@ -1,9 +1,10 @@
 """Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
 
-Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/plan/issue_slice.py, pipeliner/plan/mbarrier_setup.py,
-pipeliner/expand/write/write_ring.py, pipeliner/expand/write/ring_slots.py, pipeliner/expand/write/ring_mbarriers.py,
-pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, facts/loops/products_in_flight.py,
-pipeliner/schedule/by_count.py, pipeliner/normalise/predicate_transactions.py, facts/values/thread_conditions.py
+Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/plan/issue_slice.py,
+pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py,
+pipeliner/expand/write/ring_slots.py, pipeliner/expand/write/ring_mbarriers.py,
+pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py,
+pipeliner/normalise/predicate_transactions.py, facts/values/thread_conditions.py
 """
 
 from __future__ import annotations

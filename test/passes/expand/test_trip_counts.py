@@ -5,7 +5,7 @@ it should write down is counted here, by stepping from lb to ub; the printed res
 expander is run by `ir_to_python`, which shares no code with the package.
 
 Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/guards.py,
-facts/loops/trip_count.py, vocabulary/loop_bounds.py
+facts/loops/annotations.py, vocabulary/control_flow.py
 """
 
 from __future__ import annotations

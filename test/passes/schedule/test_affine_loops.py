@@ -14,7 +14,7 @@ import pytest
 from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.facts.loops.write_annotations import annotate
+from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.pipeliner.normalise.affine_loops import write_affine_loops
 from mlir_async_pipe.session.diagnostics import InputError
 

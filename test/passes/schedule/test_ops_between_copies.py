@@ -1,6 +1,6 @@
 """Ops that stand between the copies of a loop and its computation: hints, and ops that are opaque.
 
-Covers: vocabulary/vendor_memory.py, vocabulary/opaque_ops.py, pipeliner/plan/legality.py
+Covers: vocabulary/memory_ops.py, vocabulary/pure_ops.py, pipeliner/plan/legality.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Statements and their numbers, the op form, and the schedule that num_stages stands for.
 
-Covers: pipeliner/schedule/schedule_pass.py, pipeliner/schedule/decision.py, facts/loops/statements.py, facts/loops/annotations.py,
-facts/loops/needed_statements.py
+Covers: pipeliner/schedule/schedule_pass.py, pipeliner/schedule/decision.py,
+facts/loops/statements.py, facts/loops/annotations.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is suggested for a loop is what annotating it gives.
 
-Covers: pipeliner/schedule/suggest.py, facts/loops/find_loops.py
+Covers: pipeliner/schedule/suggest.py, facts/loops/annotations.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loads and copies of the vendors' dialects in loops with `num_stages`: matrices of a wave from global
 memory, guarded copies to LDS, transposing loads.
 
-Covers: pipeliner/schedule/by_count.py, pipeliner/dependence/privatise.py, checker/overlap.py, vocabulary/extents.py
+Covers: pipeliner/schedule/by_count.py, pipeliner/dependence/privatise.py, checker/overlap.py, vocabulary/memory_ops.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 reaches it too.
 
 Covers: lowering/scopes/block_sizes.py, lowering/scopes/kernel_attribute.py,
-vocabulary/launch_size.py
+vocabulary/launch_ids.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Globals are declared under a fresh name, and found in the symbol table of who names them.
 
-Covers: bindings/memory_globals.py, vocabulary/memory_names.py
+Covers: bindings/structured_ops.py, vocabulary/memory_names.py
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.memory_globals import address_of, declare_global, fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     before,
     defining_op,
@@ -16,6 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, fresh_name
 from mlir_async_pipe.vocabulary.memory_names import declaration_of
 
 # Two kernels of one name beside each other, each with its own @tile.

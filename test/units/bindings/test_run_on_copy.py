@@ -1,6 +1,6 @@
 """A change runs on a copy; the module takes over what came of it, or stays as it was.
 
-Covers: bindings/run_on_copy.py, bindings/memo.py
+Covers: bindings/run_on_copy.py, bindings/raw_ops.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Types and attributes are told apart without asking the bindings in vain.
 
-Covers: bindings/type_classes.py, bindings/memo.py
+Covers: bindings/raw_ops.py
 """
 
 from __future__ import annotations
@@ -8,9 +8,16 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.memo import edited, remembered, unchanged
-from mlir_async_pipe.bindings.raw_ops import constant_value, operations, walk
-from mlir_async_pipe.bindings.type_classes import as_kind, type_text
+from mlir_async_pipe.bindings.raw_ops import (
+    as_kind,
+    constant_value,
+    edited,
+    operations,
+    remembered,
+    type_text,
+    unchanged,
+    walk,
+)
 
 TEXT = """
 func.func @f(%A : memref<16xf32>) {

@@ -1,7 +1,7 @@
 """Asynchronous copies between global memory and LDS, in each spelling: judged, or unknown by name.
 
-Covers: vocabulary/async_ops.py, vocabulary/intrinsics.py, vocabulary/opaque_ops.py,
-vocabulary/extents.py, checker/unfollowed.py, checker/effects.py
+Covers: vocabulary/async_ops.py, vocabulary/pure_ops.py, vocabulary/memory_ops.py,
+checker/unfollowed.py, checker/effects.py
 """
 
 import pytest

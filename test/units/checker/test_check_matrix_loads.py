@@ -1,6 +1,6 @@
 """ldmatrix through a pointer reads 16 bytes at the addresses of its active lanes only.
 
-Covers: facts/values/views.py, vocabulary/extents.py
+Covers: facts/values/views.py, vocabulary/memory_ops.py
 """
 
 from __future__ import annotations

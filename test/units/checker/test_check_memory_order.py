@@ -13,7 +13,7 @@ from helpers.check_harness import Checked, check_text
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
-from mlir_async_pipe.vocabulary.memory_order import unordered
+from mlir_async_pipe.vocabulary.rows import unordered
 
 KERNEL = """
 gpu.module @m {{

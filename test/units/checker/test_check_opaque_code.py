@@ -2,7 +2,7 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/selection.py, vocabulary/intrinsics.py
+Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/selection.py, vocabulary/async_ops.py
 """
 
 import pytest

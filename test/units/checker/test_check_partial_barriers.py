@@ -1,7 +1,7 @@
 """Every barrier of the vocabulary: it orders the threads of a block if all of them meet there,
 else nothing may count on it.
 
-Covers: vocabulary/barriers.py, vocabulary/intrinsics.py, vocabulary/opaque_ops.py, checker/effects.py
+Covers: vocabulary/barriers.py, vocabulary/async_ops.py, vocabulary/pure_ops.py, checker/effects.py
 """
 
 from __future__ import annotations

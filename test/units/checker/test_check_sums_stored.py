@@ -1,7 +1,7 @@
 """What `nvgpu.warpgroup.mma.store` writes: which sums each thread stores where, to the checker and to
 the machine.
 
-Covers: vocabulary/vendor_memory.py, vocabulary/rows.py, facts/values/views.py,
+Covers: vocabulary/memory_ops.py, vocabulary/rows.py, facts/values/views.py,
 checker/phases/generic_effects.py, machine/dialects/warpgroup.py
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.memo import unchanged
+from mlir_async_pipe.bindings.raw_ops import unchanged
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan

@@ -9,7 +9,7 @@ from functools import reduce
 
 import pytest
 
-from mlir_async_pipe.vocabulary.queues import CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.balance import UNBOUNDED, LeastSum
 from mlir_async_pipe.waits.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.redundant.droppable import KeptGroups

@@ -1,6 +1,6 @@
 """The ways between an op and its regions: complete for every row that says how control moves.
 
-Covers: facts/flow/ways.py, facts/flow/frames.py, facts/flow/origins.py
+Covers: facts/flow/ways.py, facts/flow/items.py
 """
 
 import pytest
@@ -9,9 +9,16 @@ from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, re
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.frames import connect, handed_along, item_with_frames
-from mlir_async_pipe.facts.flow.origins import UNKNOWN, origins
-from mlir_async_pipe.facts.flow.ways import OUT, leaves, sources, successors, targets
+from mlir_async_pipe.facts.flow.items import connect, handed_along, item_with_frames
+from mlir_async_pipe.facts.flow.ways import (
+    OUT,
+    UNKNOWN,
+    leaves,
+    origins,
+    sources,
+    successors,
+    targets,
+)
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, RegionRow
 
 IN_PLACE = ("for", "while", "branch", "once")

@@ -1,6 +1,6 @@
 """The table of a loop body says who makes and who uses each value.
 
-Covers: facts/loops/body_table.py
+Covers: facts/loops/statements.py
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.facts.loops.body_table import BodyTable
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import BodyTable, read_body
 
 TEXT = """
 func.func @f(%A : memref<16xf32>, %x : f32, %c : i1) -> (f32, f32, f32, index) {{

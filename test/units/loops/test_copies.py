@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.facts.loops.copy_statements import copies_of
-from mlir_async_pipe.facts.loops.find_loops import find_loops
 from mlir_async_pipe.facts.loops.statements import read_body
 
 LOOP = """

@@ -2,8 +2,8 @@
 between them are found, with both sides.
 
 Covers: machine/cluster_barrier.py, machine/dialects/clusters.py, machine/launch.py,
-machine/barrier_phases.py, machine/warp_order.py, machine/run_kernel.py, vocabulary/launch_size.py,
-vocabulary/launch_ids.py, vocabulary/opaque_ops.py
+machine/barrier_phases.py, machine/warp_order.py, machine/run_kernel.py, vocabulary/launch_ids.py,
+vocabulary/pure_ops.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from helpers.machine_programs import parse, run
 from mlir_async_pipe.bindings.raw_ops import raw, walk_named
 from mlir_async_pipe.machine import COMPLETIONS, SCHEDULES
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
-from mlir_async_pipe.vocabulary.launch_size import cluster_size
+from mlir_async_pipe.vocabulary.launch_ids import cluster_size
 
 MEET = "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}"
 

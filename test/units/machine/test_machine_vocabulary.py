@@ -1,10 +1,10 @@
 """Every row of the vocabulary runs on the machine, or is refused by name.
 
-Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py,
-vocabulary/intrinsics.py, machine/registry.py, machine/launch.py, machine/llvm_types.py,
-machine/dialects/amd.py, machine/dialects/amd_tensor.py, machine/dialects/control.py,
-machine/dialects/hints.py, machine/dialects/gpu.py, machine/dialects/intrinsics.py, machine/dialects/llvm.py,
-machine/dialects/llvm_arith.py, machine/dialects/nvvm.py, machine/dialects/tma.py
+Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/registry.py,
+machine/launch.py, machine/llvm_types.py, machine/dialects/amd.py, machine/dialects/amd_tensor.py,
+machine/dialects/control.py, machine/dialects/hints.py, machine/dialects/gpu.py,
+machine/dialects/intrinsics.py, machine/dialects/llvm.py, machine/dialects/llvm_arith.py,
+machine/dialects/nvvm.py, machine/dialects/tma.py
 """
 
 import re
@@ -18,9 +18,9 @@ from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of 
 from mlir_async_pipe.machine.registry import SEMANTICS
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
+from mlir_async_pipe.vocabulary.async_ops import INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS
-from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
-from mlir_async_pipe.vocabulary.vendor_memory import HINTS
+from mlir_async_pipe.vocabulary.memory_ops import HINTS
 
 # Each program copies or keeps `src`, 64 values, through the op named and gives it in `dst`.
 HEAD = "func.func @f(%src: memref<64xf32>, %dst: memref<64xf32>) {"

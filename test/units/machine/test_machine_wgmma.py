@@ -1,7 +1,6 @@
 """Products with 64-bit descriptors: types, swizzles and both major orders, against NumPy.
 
-Covers: machine/dialects/wgmma.py, vocabulary/matrix_descriptors.py, vocabulary/products.py,
-test/helpers/descriptor_products.py
+Covers: machine/dialects/wgmma.py, vocabulary/products.py, test/helpers/descriptor_products.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A library of an extra is imported, or what brings it is told.
 
-Covers: session/extras.py
+Covers: session/plugins.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import pytest
 
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.extras import library
+from mlir_async_pipe.session.plugins import library
 
 
 def test_an_installed_library_is_imported():

@@ -1,7 +1,7 @@
 """What a process has pipelined and lowered before: the same module becomes the same again, nothing else
 does, and no handle of an earlier context is kept.
 
-Covers: api.py, cache.py, bindings/as_bytes.py
+Covers: api.py, cache.py, bindings/run_on_copy.py
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from helpers.paths import ROOT
 from mlir_async_pipe import cache
 from mlir_async_pipe.api import KEPT
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.as_bytes import become_bytes, bytes_of, stands_alone
 from mlir_async_pipe.bindings.raw_ops import functions, walk_named
+from mlir_async_pipe.bindings.run_on_copy import become_bytes, bytes_of, stands_alone
 from mlir_async_pipe.lowering import lower as lowering
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError

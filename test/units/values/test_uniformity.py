@@ -1,6 +1,6 @@
 """Which values all threads of a block share, and which control they reach together.
 
-Covers: facts/values/uniformity.py, facts/flow/origins.py
+Covers: facts/values/uniformity.py, facts/flow/ways.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The launches of a kernel say how large its blocks are, and those of another one do not.
 
-Covers: vocabulary/launch_size.py
+Covers: vocabulary/launch_ids.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
-from mlir_async_pipe.vocabulary.launch_size import block_size, name_at_launch
+from mlir_async_pipe.vocabulary.launch_ids import block_size, name_at_launch
 
 LAUNCH = """gpu.launch_func @{name}::@"k.1" blocks in (%c1, %c1, %c1) threads in (%c{size}, %c1, %c1)
   args(%x : i32)"""

@@ -1,7 +1,6 @@
 """Attributes that say something by being there, and numbers that are too wide.
 
-Covers: vocabulary/memory_names.py, facts/loops/annotations.py, facts/loops/write_annotations.py,
-machine/run_kernel.py
+Covers: vocabulary/memory_names.py, facts/loops/annotations.py, machine/run_kernel.py
 """
 
 from __future__ import annotations

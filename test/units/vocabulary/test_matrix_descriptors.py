@@ -1,6 +1,6 @@
 """Where descriptors say that operands lie: no element outside of the spans, none of them too wide.
 
-Covers: vocabulary/matrix_descriptors.py
+Covers: vocabulary/products.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mlir_async_pipe.machine.dialects.tma import swizzled
-from mlir_async_pipe.vocabulary.matrix_descriptors import MatrixDescriptor, matrix_descriptor
+from mlir_async_pipe.vocabulary.products import MatrixDescriptor, matrix_descriptor
 
 FIRST = 4096
 

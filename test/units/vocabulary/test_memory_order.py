@@ -1,7 +1,7 @@
 """What ops order for other threads: every ordering, scope and kind of op, and the twins that order
 nothing.
 
-Covers: vocabulary/memory_order.py, vocabulary/barriers.py
+Covers: vocabulary/rows.py, vocabulary/barriers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every op that the GPU dialects of an installed stack register is known, or opaque for a reason.
 
-Covers: vocabulary/opaque_ops.py, vocabulary/pure_ops.py, vocabulary/vendor_memory.py
+Covers: vocabulary/pure_ops.py, vocabulary/memory_ops.py
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import pytest
 
 from mlir_async_pipe.bindings import STACKS, ir, new_context
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS, named_row
-from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
+from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
-from mlir_async_pipe.vocabulary.intrinsics import INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
-from mlir_async_pipe.vocabulary.opaque_ops import OPAQUE_ROWS
+from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import (
+    OPAQUE_ROWS,
     agreement,
     is_harmless,
     is_opaque_code,
@@ -29,7 +28,6 @@ from mlir_async_pipe.vocabulary.pure_ops import (
     is_pure_intrinsic,
 )
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
-from mlir_async_pipe.vocabulary.vendor_memory import VENDOR_ROWS
 
 DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref", "llvm.intr")
 CONTROL = {*REGION_ROWS, *EXIT_OPS, *ALLOCATION_OPS, *DEALLOCATION_OPS}

@@ -23,9 +23,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
 )
-from mlir_async_pipe.facts.loops.mbarrier_operands import mbarrier_pointer, operand, operand_number
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
-from mlir_async_pipe.facts.loops.transactions import Transaction
+from mlir_async_pipe.facts.loops.transactions import (
+    Completion,
+    Transaction,
+    mbarrier_pointer,
+    operand,
+    operand_number,
+)
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup

@@ -25,8 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
-from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
-from mlir_async_pipe.vocabulary.launch_size import BLOCK_SIZES, first_size
+from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, axis_attribute, first_size
 
 
 def elect(ip: Any, loc: Any) -> Value:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.memory_globals import address_of, fresh_name
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
@@ -36,8 +35,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.annotations import DYNAMIC_SHARED_BYTES
-from mlir_async_pipe.facts.loops.write_annotations import carried_attributes, retyped
+from mlir_async_pipe.bindings.structured_ops import address_of, fresh_name
+from mlir_async_pipe.facts.loops.annotations import (
+    DYNAMIC_SHARED_BYTES,
+    carried_attributes,
+    retyped,
+)
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.facts.values.shared_windows import end_of_windows

@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.mbarrier_operands import mbarrier_pointer, operand_number
+from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, operand_number
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry

@@ -48,13 +48,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.products_in_flight import wait_attribute
-from mlir_async_pipe.facts.loops.tensor_commits import Completion
 from mlir_async_pipe.facts.loops.transactions import (
+    Completion,
     Transaction,
     handle_of,
     operand,
     operand_number,
+    wait_attribute,
 )
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mlir_async_pipe.bindings.memo import unchanged
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, unchanged
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import analyse
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits

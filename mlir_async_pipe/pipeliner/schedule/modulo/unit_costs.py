@@ -19,8 +19,8 @@ from mlir_async_pipe.facts.costs.cost_model import (
     kind_of_op,
     own_cycles,
 )
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
-from mlir_async_pipe.facts.loops.trip_count import static_trip_count
 from mlir_async_pipe.pipeliner.plan.statement_places import SCOPE, physical_copy
 from mlir_async_pipe.pipeliner.plan.units import Unit
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
