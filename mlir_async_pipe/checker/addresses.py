@@ -1,7 +1,7 @@
 """Evaluates the ops that make memrefs, pointers and addresses: views of roots, in forms.
 
 memref.subview, memref.view, casts, reshapes      a view of the same root
-memref.dim                                        a size, or a symbol of its own
+memref.dim                                        a size; a symbol of its root, of the whole of it
 llvm.getelementptr, llvm.ptrtoint and back        bytes after the start of a root
 """
 
@@ -77,8 +77,8 @@ def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
     return views.somewhere(number, memory.type)
 
 
-def dimension(values: Operands, state: State, operands: Numbers) -> Form | None:
-    """The value of memref.dim."""
+def dimension(values: Operands, state: State, operands: Numbers, *, whole: bool) -> Form | None:
+    """The value of memref.dim; `whole`: of all of a root, whose sizes never change."""
     view = values.view(state, operands[0])
     index = values.form(state, operands[1])
     if view is None or not index.is_constant or index.constant >= len(view.sizes):
@@ -86,9 +86,24 @@ def dimension(values: Operands, state: State, operands: Numbers) -> Form | None:
     size = view.sizes[index.constant]
     if size is not None:
         return Form(size)
+    if not whole:
+        return None
     atom = Atom("symbol", ("dim", view.root, index.constant))
     state.facts.setdefault(atom, Known(0, None))
-    return forms.of_atom(atom) if view.frame.shape == view.sizes else None
+    return forms.of_atom(atom)
+
+
+def is_whole_argument(roots: Roots, frame: int, memory: Any) -> bool:
+    """Whether a memref is what the kernel is given, all of it: a view at its begin may be smaller,
+    and what a loop allocates has another size each time."""
+    while True:
+        op = defining_op(memory)
+        if op is None and (frame, memory) in roots.handed:
+            frame, memory = roots.handed[frame, memory]
+        elif op is not None and VIEW_OPS.get(op.name) == "same":
+            memory = op.operands[0]
+        else:
+            return op is None and not frame and root_of(memory).kind == "argument"
 
 
 def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form | None:

@@ -230,7 +230,8 @@ class Values:
         if same is not None:
             return lambda state: same
         if op.name == "memref.dim":
-            return lambda state: addresses.dimension(self, state, numbers)
+            whole = addresses.is_whole_argument(self.roots, run.frame, op.operands[0])
+            return lambda state: addresses.dimension(self, state, numbers, whole=whole)
         if op.name in ADDRESS_OPS:
             return lambda state: addresses.address(self, state, op, numbers)
         if is_operator(op.name, "select") and str(op.operands[0].type) != "i1":

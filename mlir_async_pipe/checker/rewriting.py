@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.state import Event, Group, Pending, State, moved
+from mlir_async_pipe.checker.state import Event, Group, Pending, State, Value, moved
 from mlir_async_pipe.facts.values.views import (
     Frame,
     Piece,
@@ -55,10 +55,18 @@ def stale(state: State, atom: Atom) -> None:
     """The symbol's op runs again: what the state says about its last value is of the past."""
     past = forms.of_atom(Atom("any", (("past", atom.key), forms.ANYTHING)))
     state.facts.pop(atom, None)
-    if any(atom in event.mentions for event in state.events()) or any(
-        isinstance(value, Form) and atom in forms.atoms_of(value) for value in state.env.values()
+    if (
+        any(atom in event.mentions for event in state.events())
+        or any(atom in passed.event.mentions for passed in state.passed)
+        or any(_mentions(value, atom) for value in state.env.values())
     ):
         rewrite(state, {atom: past}, unsure=True)
+
+
+def _mentions(value: Value, atom: Atom) -> bool:
+    if isinstance(value, View):
+        return any(atom in forms.atoms_of(form) for form in value.forms)
+    return isinstance(value, Form) and atom in forms.atoms_of(value)
 
 
 def without_iterations(facts: Facts) -> Facts:

@@ -12,7 +12,7 @@ of a `memref<?x?xf16>` may begin at any multiple of 2 bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, lcm
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -73,19 +73,19 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     natural = _natural_alignment(memory)
     op = defining_op(memory)
     if op is None:
-        return max(natural, _from_base(memory, _argument_alignment(memory)))
+        return lcm(natural, _from_base(memory, _argument_alignment(memory)))
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
-        return max(asserted, value_alignment(op.operands[0], numbers))
+        return lcm(asserted, value_alignment(op.operands[0], numbers))
     if op.name in VIEW_OPS:
-        return max(natural, _view_alignment(op, numbers))
+        return lcm(natural, _view_alignment(op, numbers))
     if op.name in ALLOCATION_OPS:
         given = integer_attribute(op, "alignment") or 1
         workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
-        begin = max(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
-        return max(natural, _from_base(memory, begin))
+        begin = lcm(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
+        return lcm(natural, _from_base(memory, begin))
     if op.name == "memref.get_global":
-        return max(natural, _from_base(memory, _global_alignment(op)))
+        return lcm(natural, _from_base(memory, _global_alignment(op)))
     if op.name == "gpu.dynamic_shared_memory":
         return DYNAMIC_SHARED_BYTES
     return natural
@@ -163,7 +163,7 @@ def _argument_alignment(memory: Value) -> int:
             if number - first < len(entries):
                 entry = ir.DictAttr(entries[number - first])
                 if "llvm.align" in entry:
-                    return int(ir.IntegerAttr(entry["llvm.align"]).value)
+                    return int(ir.IntegerAttr(entry["llvm.align"]).value) or 1
     return 1
 
 

@@ -3,7 +3,7 @@
 A view counts in bytes of the whole ring where the copies beside it count slots, so both must
 be looked at for the same iteration: slots k mod V and (k + 2) mod V are never one.
 
-Covers: facts/values/views.py, checker/addresses.py, checker/roots.py, checker/type_kinds.py
+Covers: facts/values/views.py, checker/addresses.py, checker/rewriting.py, checker/roots.py, checker/type_kinds.py
 """
 
 from __future__ import annotations
@@ -128,3 +128,110 @@ gpu.module @m {{
 }}""")
     assert bool(found.unsafe) == races
     assert not found.unknown
+
+
+SIZES = """
+gpu.module @m {{
+  gpu.func @k(%s: memref<?xi8, 3>, %n: index, %m: index, %out: memref<64xi8> {{llvm.noalias}})
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %x = arith.constant 1 : i8
+    %t = gpu.thread_id x
+    {view}
+    %a = memref.dim %s, %c0 : memref<?xi8, 3>
+    %b = memref.dim %v, %c0 : {kind}
+    %d = arith.subi %a, %b : index
+    %at = arith.addi %t, %d : index
+    memref.store %x, %s[%t] : memref<?xi8, 3>
+    %y = memref.load %s[%at] : memref<?xi8, 3>
+    memref.store %y, %out[%t] : memref<64xi8>
+    gpu.return
+  }}
+}}"""
+PART = "memref<?xi8, strided<[1]>, 3>"
+
+
+@pytest.mark.parametrize(
+    ("view", "kind", "proven"),
+    [
+        (f"%v = memref.subview %s[0] [%n] [1] : memref<?xi8, 3> to {PART}", PART, False),
+        (
+            "%v = memref.view %s[%c0][%n] : memref<?xi8, 3> to memref<?xi8, 3>",
+            "memref<?xi8, 3>",
+            False,
+        ),
+        (
+            "%u = memref.cast %s : memref<?xi8, 3> to memref<64xi8, 3>\n"
+            "%v = memref.cast %u : memref<64xi8, 3> to memref<?xi8, 3>",
+            "memref<?xi8, 3>",
+            True,
+        ),
+    ],
+)
+def test_a_view_at_the_begin_of_a_memref_may_be_smaller(view: str, kind: str, proven: bool) -> None:
+    """Thread t loads t plus what the sizes differ by, which another thread stores."""
+    found = check_text(SIZES.format(view=view, kind=kind))
+    assert not found.unsafe
+    assert bool(found.unknown) != proven
+
+
+# x of iteration i is not x of iteration i - 1, which %prev is made of.
+CARRIED = """
+gpu.module @m {{
+  gpu.func @k(%out: memref<64xf32> {{llvm.noalias}}, %n: i32)
+      workgroup(%s: memref<1024xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %f = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    {first}
+    %r = scf.for %i = %zero to %n step %one iter_args(%prev = %start) -> {kind} : i32 {{
+      %power = math.ipowi %i, %i : i32
+      %x = arith.index_cast %power : i32 to index
+      {make}
+      %later = arith.cmpi sgt, %i, %zero : i32
+      scf.if %later {{
+        {store}
+        {load}
+        memref.store %y, %out[%t] : memref<64xf32>
+      }}
+      gpu.barrier
+      scf.yield %now : {kind}
+    }}
+    gpu.return
+  }}
+}}"""
+WINDOW = "memref<64xf32, strided<[1], offset: ?>, 3>"
+
+
+def test_a_carried_view_keeps_the_offset_of_its_iteration() -> None:
+    """Thread t stores x' + t and loads x + t: another thread's element, where x is not x'."""
+    begin = "memref.subview %s[{}] [64] [1] : memref<1024xf32, 3> to " + WINDOW
+    found = check_text(
+        CARRIED.format(
+            first="%start = " + begin.format("%c0"),
+            make="%now = " + begin.format("%x"),
+            store=f"memref.store %f, %prev[%t] : {WINDOW}",
+            load=f"%y = memref.load %now[%t] : {WINDOW}",
+            kind=WINDOW,
+        )
+    )
+    assert found.unknown
+    assert not found.unsafe
+
+
+def test_what_a_loop_allocates_has_another_size_each_time() -> None:
+    found = check_text(
+        CARRIED.format(
+            first="%start = arith.constant 0 : index",
+            make="%b = memref.alloc(%x) : memref<?xf32>\n%now = memref.dim %b, %c0 : memref<?xf32>",
+            store="%p = arith.addi %prev, %t : index\n"
+            "memref.store %f, %s[%p] : memref<1024xf32, 3>",
+            load="%q = arith.addi %now, %t : index\n%y = memref.load %s[%q] : memref<1024xf32, 3>",
+            kind="index",
+        )
+    )
+    assert found.unknown
+    assert not found.unsafe

@@ -126,6 +126,26 @@ def test_alignment_is_what_can_be_proven(body: str, alignment: int) -> None:
     assert min(found, 16) == alignment
 
 
+@pytest.mark.parametrize(
+    ("kind", "stated", "alignment"),
+    [
+        ("memref<8xf16, strided<[1], offset: 6>>", 0, 2),  # none, whatever the offset
+        ("memref<8xf64>", 12, 8),  # a multiple of 8 by its type, so of 24
+    ],
+)
+def test_an_llvm_align_that_is_no_power_of_two(kind: str, stated: int, alignment: int) -> None:
+    """Ops verify theirs; that of an argument is not verified before the conversion to LLVM."""
+    text = f"""gpu.module @k {{ gpu.func @f(%o : {kind} {{llvm.align = {stated} : i64}}) kernel {{
+      %c0 = arith.constant 0 : index
+      %x = memref.load %o[%c0] : {kind}
+      gpu.return }} }}"""
+    with new_context():
+        module = ir.Module.parse(text)
+        load = next(op for op in walk(module) if op.name == "memref.load")
+        access = accesses(load)[0]
+        assert access_alignment(access.memory, access.indices) == alignment
+
+
 BEGINS = "memref<64x32xf16, strided<[32, 1], offset: {}>>"
 
 
