@@ -13,11 +13,11 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
-    "CODES": "mlir_async_pipe.machine.races",
-    "COMPLETIONS": "mlir_async_pipe.machine.completion",
+    "CODES": "mlir_async_pipe.machine.detector",
+    "COMPLETIONS": "mlir_async_pipe.machine.launch",
     "SCHEDULES": "mlir_async_pipe.machine.warp_order",
     "MachineError": "mlir_async_pipe.session.diagnostics",
-    "Race": "mlir_async_pipe.machine.races",
+    "Race": "mlir_async_pipe.machine.detector",
     "RunResult": "mlir_async_pipe.machine.run_kernel",
     "TensorMap": "mlir_async_pipe.machine.lane_values",
     "run": "mlir_async_pipe.machine.run_kernel",

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.detector import Detector
+from mlir_async_pipe.machine.detector import NOBODY, SHADOW_FIELDS, Detector
 from mlir_async_pipe.machine.flag_clocks import Flags
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
-from mlir_async_pipe.machine.shadow import NOBODY, SHADOW_FIELDS
 from mlir_async_pipe.machine.warp_clock import WarpClock
 
 Array = np.ndarray

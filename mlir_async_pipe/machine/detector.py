@@ -17,15 +17,95 @@ a 128 x 32 f16 tile has 4096 entries, not 8192.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.machine.memory import Memory
-from mlir_async_pipe.machine.races import Race, RaceLog
-from mlir_async_pipe.machine.shadow import NOBODY, Shadow
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
+
+# Shadow memory: what the race detector remembers of each granule.
+#
+# A granule is the smallest element of the program in bytes (2 for f16), so that the shadow of
+# a 128 x 32 f16 tile has 4096 entries, not 8192.
 
 Array = np.ndarray
+
+NOBODY = -1
+SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
+    ("write_epoch", np.int32, 0),
+    ("write_thread", np.int32, NOBODY),
+    ("write_site", np.int32, NOBODY),
+    ("read_epoch", np.int32, 0),
+    ("reader", np.int32, NOBODY),
+    ("reader_site", np.int32, NOBODY),
+    ("second_reader", np.int32, NOBODY),
+    ("second_site", np.int32, NOBODY),
+    ("pending_writes", np.int16, 0),
+    ("pending_reads", np.int16, 0),
+    ("other_block_writer", np.int32, NOBODY),
+    ("other_block_reader", np.int32, NOBODY),
+)
+
+
+class Shadow:
+    """One array for each fact, with an entry for each granule of memory.
+
+    The last writer and up to two readers of the current barrier interval (*epoch*), how many
+    async ops in flight will write and read the granule, and who used it in earlier blocks.
+    """
+
+    fields = SHADOW_FIELDS
+    write_epoch: Array
+    write_thread: Array
+    write_site: Array
+    read_epoch: Array
+    reader: Array
+    reader_site: Array
+    second_reader: Array
+    second_site: Array
+    pending_writes: Array
+    pending_reads: Array
+    other_block_writer: Array
+    other_block_reader: Array
+
+    def __init__(self, memory: Memory, granule: int) -> None:
+        self.memory = memory
+        self.granule = granule
+        # The current barrier interval of each memory space; 0 is before the launch.
+        self.epochs = np.ones(3, np.int32)
+        self._capacity = 0
+
+    def granules(self, addresses: Array, item_bytes: int) -> Array:
+        """Granule numbers of elements, shape (threads, granules), from byte addresses."""
+        first = addresses.reshape(len(addresses), -1) // self.granule
+        each = max(1, item_bytes // self.granule)
+        if each == 1:
+            return first
+        return (first[..., None] + np.arange(each)).reshape(len(first), -1)
+
+    def cover_memory(self) -> None:
+        """Grow with the memory."""
+        needed = len(self.memory.data) // self.granule
+        if needed == self._capacity:
+            return
+        extra = needed - self._capacity
+        for name, dtype, empty in self.fields:
+            fresh = np.full(extra, empty, dtype)
+            old = getattr(self, name, None)
+            setattr(self, name, fresh if old is None else np.concatenate([old, fresh]))
+        self._capacity = needed
+
+    def now(self, where: Array) -> Array:
+        """The barrier interval of each granule's memory space."""
+        return self.epochs[self.memory.space[where * self.granule]]
+
+    def bytes_of(self, where: Array) -> Array:
+        """The byte addresses of granules."""
+        if self.granule == 1:
+            return where
+        return where[..., None] * self.granule + np.arange(self.granule)
 
 
 class Detector(Shadow):
@@ -331,3 +411,126 @@ class Detector(Shadow):
                 }
             )
         self.log.add(race)
+
+
+# What the race detector reports: findings with both ends, told apart by a stable code.
+#
+# | code                | what happened                                                           |
+# |---------------------|-------------------------------------------------------------------------|
+# | read-in-flight      | data was read while the copy that writes it was still in flight          |
+# | overwrite-in-flight | the destination of an async op in flight was written                     |
+# | source-overwritten  | the source of an async op in flight was written                          |
+# | atomic-in-flight    | an atomic touched a range in flight                                      |
+# | not-visible         | waited for by one thread, used by another with no barrier between        |
+# | missing-barrier     | two threads touched one location in one barrier interval, one of them writing |
+# | cross-block         | two blocks of the grid touched one location, one of them writing         |
+# | divergent-barrier   | a barrier that not all threads of the block reached                      |
+# | divergent-warp-op   | an op of a whole warp that not all of its lanes reached                  |
+# | uninitialised-read  | memory that nothing had written was read                                 |
+# | out-of-bounds       | an access outside its buffer                                             |
+# | uncommitted-copy    | an async op that belongs to no group when the kernel ends                |
+# | unwaited-copy       | an async op that no wait covers when the kernel ends                     |
+# | queue-overflow      | more slots of a queue acquired than its depth                            |
+# | wait-before-commit  | a wait for a group that is not committed yet                             |
+# | missing-fence       | the async proxy reads or writes what a generic write left unfenced       |
+# | barrier-not-initialised | an mbarrier that nobody has initialised                              |
+# | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
+# | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
+# | missing-tensor-fence | tensor memory that another thread or a commit made ready, without the fence |
+# | missing-register-fence | a product adds to registers that threads touched, without a fence since |
+# | wrong-lanes         | a warp touched lanes of tensor memory that are not its own               |
+# | no-columns          | tensor memory has not so many columns left                               |
+# | columns-kept        | columns of tensor memory that nobody gave back                           |
+# | block-ended         | a block of a cluster ended before others were done with its memory       |
+# | deadlock            | a wait that nobody can let pass                                          |
+
+_SENTENCES = {
+    "read-in-flight": "'{op}' reads data that '{other}' is still writing",
+    "overwrite-in-flight": "'{op}' writes where '{other}' is still writing",
+    "source-overwritten": "'{op}' writes what '{other}' may still read",
+    "atomic-in-flight": "'{op}' is atomic on a range where '{other}' is in flight",
+    "not-visible": "'{op}' uses what '{other}' of another thread wrote, without a barrier after its wait",
+    "missing-barrier": "'{op}' and '{other}' of another thread touch the same memory without a barrier between",
+    "cross-block": "'{op}' and '{other}' of another block touch the same memory, and nothing orders them",
+    "divergent-barrier": "'{op}' is not reached by all threads of the block",
+    "divergent-warp-op": "'{op}' needs its whole warp, but some lanes do not reach it",
+    "uninitialised-read": "'{op}' reads memory that nothing has written",
+    "out-of-bounds": "'{op}' accesses memory outside its buffer",
+    "uncommitted-copy": "'{op}' is in no group when the kernel ends",
+    "unwaited-copy": "'{op}' is still in flight when the kernel ends: no wait covers it",
+    "queue-overflow": "'{op}' acquires more slots than the queue has",
+    "wait-before-commit": "'{op}' waits for a group that is not committed yet",
+    "missing-fence": "'{op}' touches what '{other}' wrote, without a fence for the async proxy between",
+    "barrier-not-initialised": "'{op}' uses an mbarrier that nothing has initialised",
+    "too-many-arrivals": "'{op}' arrives where no arrival is pending",
+    "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",
+    "missing-tensor-fence": "'{op}' touches tensor memory after '{other}', without a fence of tensor memory between",
+    "missing-register-fence": "'{op}' may add to what its registers held before: a fence of products is missing",
+    "wrong-lanes": "'{op}' touches lanes of tensor memory that its warp may not",
+    "no-columns": "'{op}' asks for more columns of tensor memory than are free",
+    "columns-kept": "'{op}' takes columns of tensor memory that nobody gives back",
+    "block-ended": "a block of '{op}' ends while '{other}' of another may still reach its memory",
+    "deadlock": "'{op}' waits for ever",
+}
+
+NOWHERE = Place()
+CODES = tuple(_SENTENCES)
+
+
+@dataclass(frozen=True)
+class Race:
+    """One finding, the first of `count` equal ones.
+
+    `op` at `place` is the access that completed the race, `other_op` at `other_place` the
+    earlier end ("" where a race has one end only). `thread` and `other_thread` are linear
+    ids in the grid, -1 if unknown. `buffer` and `byte` (offset in it) say where in memory, and
+    `detail` what an mbarrier lacks.
+    """
+
+    code: str
+    op: str
+    place: Place
+    other_op: str = ""
+    other_place: Place = NOWHERE
+    thread: int = -1
+    other_thread: int = -1
+    buffer: str = ""
+    byte: int = -1
+    count: int = 1
+    detail: str = ""
+
+    def diagnostic(self) -> Diagnostic:
+        """The finding as an error with a note at the other end."""
+        message = _SENTENCES[self.code].format(op=self.op, other=self.other_op)
+        if self.buffer:
+            message += f" (byte {self.byte} of {self.buffer}"
+            message += f", thread {self.thread})" if self.thread >= 0 else ")"
+        if self.detail:
+            message += f" ({self.detail})"
+        if self.count > 1:
+            message += f", {self.count} times"
+        notes = []
+        if self.other_op:
+            who = f" by thread {self.other_thread}" if self.other_thread >= 0 else ""
+            notes.append(Note(f"the other access, '{self.other_op}'{who}", self.other_place))
+        return Diagnostic("error", message, self.code, self.place, tuple(notes))
+
+    def __str__(self) -> str:
+        return str(self.diagnostic())
+
+
+class RaceLog:
+    """Gathers findings, one entry for each (code, op, other op)."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Place, str, Place, str], Race] = {}
+
+    def add(self, race: Race) -> None:
+        """Keep a finding, or count it where an equal one is known."""
+        key = (race.code, race.place, race.op, race.other_place, race.other_op)
+        known = self._found.get(key)
+        self._found[key] = race if known is None else replace(known, count=known.count + 1)
+
+    def all(self) -> tuple[Race, ...]:
+        """All findings in the order in which they were first seen."""
+        return tuple(self._found.values())

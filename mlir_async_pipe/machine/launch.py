@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from mlir_async_pipe.machine.barrier_phases import Mbarriers
+from mlir_async_pipe.machine.barrier_phases import Mbarrier, Mbarriers
 from mlir_async_pipe.machine.clocked_detector import ClockedDetector
-from mlir_async_pipe.machine.cluster_barrier import ClusterBarrier
-from mlir_async_pipe.machine.completion import policy_of
 from mlir_async_pipe.machine.decode import Decoder, Function, Site
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.fifos import Queues
+from mlir_async_pipe.machine.fifos import AsyncOp, Queues
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
-from mlir_async_pipe.machine.product_registers import ProductRegisters
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
-from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place
+from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place, UsageError
 
 Array = np.ndarray
 
@@ -317,3 +316,238 @@ class Launch:
         if f"{code} {message}" not in self._told:
             self._told.add(f"{code} {message}")
             self.diagnostics.remark(message, code=code, at=at)
+
+
+# Where all threads of a cluster of blocks meet: each arrives, and waits later.
+#
+#     cluster.arrive   64 of 128 threads: phase 0 lacks 64 arrivals
+#     …                block 1 arrives, or ends: phase 0 is over
+#     cluster.wait     passes; what was done before the arrivals has happened before
+#
+# (PTX ISA, barrier.cluster.) Threads that have ended count as arrived, but tell nothing. Those that arrive
+# `relaxed` tell of the mbarriers alone that they have set up and fenced (PTX ISA, fence.mbarrier_init).
+
+
+# The address of no mbarrier, and the number of no named barrier.
+_KEY = -(1 << 30)
+
+
+class ClusterBarrier:
+    """An mbarrier without memory, and for each thread of the cluster the phase that it has arrived in
+    and not yet waited for, -1 for none."""
+
+    def __init__(self, mbarriers: Mbarriers, threads: int, site: int) -> None:
+        self.mbarriers = mbarriers
+        mbarriers.init(_KEY, "barrier of the cluster", site, threads)
+        self.barrier: Mbarrier = mbarriers.at[_KEY]
+        self.phases = np.full(threads, -1)
+
+    def arrive(self, threads: Array, warps: Array, is_relaxed: bool) -> bool:
+        """Threads of `warps` arrive; False if some arrived before and have not waited since."""
+        if (self.phases[threads] >= 0).any():
+            return False
+        self.phases[threads] = self.barrier.phase
+        for known in self.mbarriers.at.values():
+            if known.is_fenced and known.shown is None and known.warp in warps:
+                known.shown = self.barrier.phase
+        told = warps[:0] if is_relaxed else warps
+        return self.mbarriers.arrive(self.barrier, told, len(threads), 0)
+
+    def is_over(self, threads: Array) -> bool:
+        """Whether the phase is over that the threads have arrived in."""
+        return bool((self.phases[threads] < self.barrier.phase).all())
+
+    def waited(self, threads: Array, warps: Array) -> None:
+        """Threads of `warps` go on after their wait."""
+        for known in self.mbarriers.at.values():
+            if known.shown is not None and known.shown <= self.phases[threads].min():
+                known.seen.update(warps.tolist())
+        self.phases[threads] = -1
+        self.mbarriers.waited(self.barrier, warps)
+
+    def leave(self, threads: Array) -> None:
+        """Threads have ended."""
+        arrived = int((self.phases[threads] == self.barrier.phase).sum())
+        self.mbarriers.leave(self.barrier, arrived, len(threads) - arrived)
+
+
+# Registers that products of a warpgroup add to: what their threads did to them since the last fence.
+#
+#     %s = llvm.insertvalue %one, %none[0]    the thread writes a register of %s
+#     nvvm.wgmma.fence.aligned                now products may have it
+#     %d = nvvm.wgmma.mma_async …, %s         else it adds to what the register held before (NaN, unless eager)
+#
+# (PTX ISA, wgmma.fence.) A register is the array of its lanes, by identity: what a product of one shape
+# filled the next one of that shape may add to; what a thread read or wrote needs a fence. Registers that hold
+# nothing yet need one before the first product only. Copies of registers are not told apart: the checker knows
+# those that two products add to.
+
+
+@dataclass(eq=False)
+class Touched:
+    """What an op did last to a register: `how` is the shape of a product, or None. No fence came since in
+    the lanes `unfenced`. The register is forgotten when its array no longer `lives`."""
+
+    lives: Any
+    site: int
+    unfenced: Array
+    how: Hashable
+
+
+class ProductRegisters:
+    """The registers of the sums of one unit of so many lanes."""
+
+    def __init__(self, width: int) -> None:
+        self.fenced = np.zeros(width, np.bool_)
+        self.known: dict[int, Touched] = {}
+
+    def touch(self, unit: Any, site: Site, value: Any, how: Hashable = None) -> None:
+        """An op writes registers, or reads them."""
+        for array in _arrays(value):
+            lives = weakref.finalize(array, self.known.pop, id(array), None)
+            lives.atexit = False
+            before = self.known.get(id(array))
+            if before is not None:
+                before.lives.detach()
+            self.known[id(array)] = Touched(lives, site.number, unit.active().copy(), how)
+
+    def fence(self, lanes: Array) -> None:
+        """What lanes did to registers comes before products."""
+        self.fenced |= lanes
+        for touched in self.known.values():
+            touched.unfenced &= ~lanes
+
+    def multiply(self, unit: Any, site: Site, sums: Any, shape: Hashable) -> bool:
+        """A product adds to registers; whether it has what was written there, else it is reported."""
+        lanes = unit.active()
+        thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
+        if (lanes & ~self.fenced).any():
+            unit.launch.detector.report("missing-register-fence", site.number, thread=thread)
+            return False
+        known = [self.known[id(array)] for array in _arrays(sums) if id(array) in self.known]
+        bad = [t for t in known if (t.unfenced & lanes).any() and t.how != shape]
+        for touched in bad[:1]:
+            unit.launch.detector.report_between(
+                "missing-register-fence", site.number, touched.site, thread=thread
+            )
+        return not bad
+
+
+def _arrays(value: Any) -> Iterator[Array]:
+    """The registers of a value, a struct of structs perhaps."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _arrays(part)
+    elif isinstance(value, np.ndarray):
+        yield value
+
+
+# When the data of an async op arrives: the adversary, in three moods.
+#
+# eager   at the issue
+# late    at the wait that covers it, the youngest op of a wait first
+# random  at any moment between the two, ops of all queues in any order, source sampled and
+#         destination written at separate moments, some lanes before others
+
+
+COMPLETIONS = ("eager", "late", "random")
+
+
+class Policy(Protocol):
+    """What the queues ask the adversary."""
+
+    poisons: bool
+
+    def issued(self, operation: AsyncOp) -> None:
+        """An op has just been issued."""
+
+    def tick(self, pending: list[AsyncOp]) -> None:
+        """Time passes."""
+
+    def order(self, finished: list[tuple[AsyncOp, Array]]) -> list[tuple[AsyncOp, Array]]:
+        """The order in which one wait lets data arrive."""
+
+
+class Eager:
+    """Data arrives at once."""
+
+    poisons = False
+
+    def issued(self, operation: AsyncOp) -> None:
+        """Move everything."""
+        operation.move(operation.lanes)
+
+    def tick(self, pending: list[AsyncOp]) -> None:
+        """Nothing is left to move."""
+
+    def order(self, finished: list[Any]) -> list[Any]:
+        """As issued."""
+        return finished
+
+
+class Late:
+    """Data arrives as late as the waits allow."""
+
+    poisons = True
+
+    def issued(self, operation: AsyncOp) -> None:
+        """Not yet."""
+
+    def tick(self, pending: list[AsyncOp]) -> None:
+        """Not yet."""
+
+    def order(self, finished: list[Any]) -> list[Any]:
+        """The youngest first: inside a group no order is promised, and whatever is written
+        twice by two groups in flight is reported as a race anyway."""
+        return finished[::-1]
+
+
+class Random:
+    """Data arrives at random moments, from a seed."""
+
+    poisons = True
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def issued(self, operation: AsyncOp) -> None:
+        """Not yet, or at once."""
+        self.tick([operation])
+
+    def tick(self, pending: list[AsyncOp]) -> None:
+        """With probability 1/4 one op takes one step, in all its lanes or in some."""
+        if self.random.random() >= 0.25:
+            return
+        operation = pending[int(self.random.integers(len(pending)))]
+        chosen = operation.lanes & ~operation.moved
+        if self.random.random() < 0.5:
+            chosen = chosen & (self.random.random(len(chosen)) < 0.5)
+        fresh = chosen & ~operation.sampled
+        if fresh.any():
+            operation.sample(fresh)
+            operation.sampled |= fresh
+        elif chosen.any():
+            operation.move(chosen)
+
+    def order(self, finished: list[Any]) -> list[Any]:
+        """Any order."""
+        return [finished[int(i)] for i in self.random.permutation(len(finished))]
+
+
+def policy_of(completion: str, seed: int) -> Policy:
+    """The policy called "eager", "late", "random" or "random:SEED".
+
+    Raises UsageError (bad-completion).
+    """
+    name, _, given = completion.partition(":")
+    if name == "eager" and not given:
+        return Eager()
+    if name == "late" and not given:
+        return Late()
+    if name == "random" and (not given or given.isdigit()):
+        return Random(int(given) if given else seed)
+    raise UsageError(
+        f"unknown completion '{completion}'",
+        code="bad-completion",
+        advice="eager, late, random or random:SEED",
+    )

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import importlib.metadata
+import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from mlir_async_pipe import bindings
+from mlir_async_pipe import __version__, bindings, cache
 from mlir_async_pipe.bindings import back_ends
+from mlir_async_pipe.reports.markup import Sources
+from mlir_async_pipe.reports.page import page, record_tables
+from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
+    Note,
     Place,
     UsageError,
 )
 from mlir_async_pipe.session.report import Report
-from mlir_async_pipe.tool import command_line, failures, inputs, isolate, kept_runs, output
+from mlir_async_pipe.tool import command_line, inputs, isolate, known_names, output, reproducer
+from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.sink import Sink
+from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 
 # When the process began: what it has computed so far is about the time that has passed.
 _STARTED = time.perf_counter() - time.process_time()
@@ -45,9 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return isolate.run(lambda activity: _guarded(options, activity), Place(options.input))
     except isolate.CrashError as error:
         sink = Sink(options.diagnostics)
-        sink.take(
-            failures.with_reproducer(error.diagnostic, options.mlir_pass_pipeline_crash_reproducer)
-        )
+        sink.take(with_reproducer(error.diagnostic, options.mlir_pass_pipeline_crash_reproducer))
         return sink.finish()
 
 
@@ -72,7 +81,7 @@ def _guarded(options: Options, activity: Activity) -> int:
     except Exception as error:
         if not options.isolate:
             traceback.print_exc()
-        sink.take(failures.internal_error(error))
+        sink.take(internal_error(error))
     return sink.finish()
 
 
@@ -113,8 +122,8 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     sink.knows_input(whole)
     if options.pass_pipeline is not None:
         sink.knows_pipeline(options.pass_pipeline)
-    key = kept_runs.key_of(whole, options)
-    kept = kept_runs.find(key)
+    key = key_of(whole, options)
+    kept = find(key)
     if kept is not None:
         for diagnostic in kept.said:
             sink.take(diagnostic)
@@ -136,7 +145,7 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     outcomes = [process(source, work) for source in inputs.split(whole, options.split_input_file)]
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
     reports = [outcome.session.report() for outcome in outcomes] if options.report else []
-    kept_runs.keep(key, contents, sink.taken, reports)
+    keep(key, contents, sink.taken, reports)
     _write(contents, reports, options, sink)
     if options.mlir_timing:
         timing.write()
@@ -149,20 +158,16 @@ def _write(contents: list[bytes], reports: list[Report], options: Options, sink:
         output.write(options.output, separator.join(contents))
     if options.report:
         # It imports the bindings, too.
-        from mlir_async_pipe.tool import report_writer
-
-        report_writer.write(reports, options, sink.lines)
+        write(reports, options, sink.lines)
 
 
 def _tell(options: Options) -> None:
-    from mlir_async_pipe.tool import listing
-
     if options.version:
-        sys.stdout.write(listing.version())
+        sys.stdout.write(version())
     if options.list_passes:
-        sys.stdout.write(listing.list_passes())
+        sys.stdout.write(list_passes())
     if options.show_dialects:
-        sys.stdout.write(listing.show_dialects())
+        sys.stdout.write(show_dialects())
 
 
 def _call(hook: str) -> None:
@@ -184,6 +189,183 @@ def _call(hook: str) -> None:
         raise UsageError(
             f"'{hook}' failed: {type(error).__name__}: {error}", code="cannot-load"
         ) from error
+
+
+def internal_error(error: Exception) -> Diagnostic:
+    """A defect of ours: one error, with the place in our source instead of a traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = Place(frames[-1].filename, frames[-1].lineno or 0, 1) if frames else Place()
+    message = f"internal error: {type(error).__name__}: {error}"
+    return Diagnostic("error", message, "internal-error", notes=(Note("raised here", place),))
+
+
+def with_reproducer(crash: Diagnostic, name: str) -> Diagnostic:
+    """The crash with a note on the file that repeats it, or on how to get one."""
+    if name and reproducer.rescue(name):
+        note = Note("this file repeats it, with --run-reproducer", Place(name))
+    else:
+        note = Note("--mlir-pass-pipeline-crash-reproducer=FILE writes a file that repeats it")
+    return dataclasses.replace(crash, notes=(note,))
+
+
+# Dialects of upstream MLIR and of the stacks that we know; the bindings cannot list theirs,
+# only say whether they have one.
+_KNOWN_DIALECTS = (
+    "acc affine amdgpu amx arith arm_neon arm_sme arm_sve async bufferization builtin cf chlo "
+    "complex cute cute_nvgpu dlti emitc fly fly_rocdl func gpu hal hlo iree_codegen iree_gpu index irdl linalg llvm "
+    "math memref mhlo ml_program mosaic_gpu mpi numba_cuda nvgpu nvvm omp pdl pdl_interp ptr quant "
+    "rocdl scf sdy shape shard smt sparse_tensor spirv stablehlo tensor tm_tensor torch torch_c "
+    "tosa transform triton ub vcix vector wasmssa x86 x86vector xegpu xevm"
+).split()
+
+
+def version() -> str:
+    """Our version, and the bindings' with the version of what pip installed for them."""
+    try:
+        stack = bindings.current()
+    except AsyncPipeError:
+        return f"async-pipe-opt {__version__} (no MLIR Python bindings installed)\n"
+    package = stack.prefix.split(".")[0]
+    return f"async-pipe-opt {__version__} (bindings {stack.name}{_version_of(package)})\n"
+
+
+def list_passes() -> str:
+    """Our passes with their options, and the names of MLIR's."""
+    lines = ["Passes of this package:"]
+    for name in passes.names():
+        found = passes.find(name)
+        lines.append(f"  --{name:28} {found.summary}")
+        for option in dataclasses.fields(found.options):
+            choices = "|".join(option.metadata.get("choices", ())) or str(option.type)
+            lines.append(f"      {option.name.replace('_', '-')}=<{choices}>")
+    lines.append("Passes of MLIR, with the options that they have in mlir-opt:")
+    lines += [f"  --{name}" for name in known_names.mlir_passes(bindings.new_context())]
+    return "\n".join(lines) + "\n"
+
+
+def show_dialects() -> str:
+    """The dialects that a context of these bindings accepts, and ours."""
+    context = bindings.new_context()
+    found = {name for name in _KNOWN_DIALECTS if _has_dialect(context, name)}
+    ours = sorted({name.split(".")[0] for name in ASYNC_ROWS} - found)
+    lines = [f"Available Dialects: {','.join(sorted(found))}"]
+    lines.append(f"Unregistered, in generic form: {','.join(ours)}")
+    return "\n".join(lines) + "\n"
+
+
+def _has_dialect(context: object, name: str) -> bool:
+    try:
+        context.get_dialect_descriptor(name)  # type: ignore[attr-defined]
+    except ValueError:
+        return False
+    return True
+
+
+def _version_of(package: str) -> str:
+    for distribution in importlib.metadata.packages_distributions().get(package, ()):
+        return f" {importlib.metadata.version(distribution)}"
+    return ""
+
+
+def write(reports: Sequence[Report], options: Options, sources: Sources) -> None:
+    """Write the reports, one for each part of the input, to the report file or stderr; a page shows
+    the lines of `sources`."""
+    if options.report == "html":
+        text = page(reports, sources)
+    else:
+        text = _FORMATS[options.report](reports)
+    if options.report_file == "-":
+        sys.stderr.write(text)
+    else:
+        output.write(options.report_file, text.encode())
+
+
+def as_json(reports: Sequence[Report]) -> str:
+    """One object, or an array of them if there are several reports."""
+    contents = [report.to_json() for report in reports]
+    return json.dumps(contents[0] if len(contents) == 1 else contents, indent=1) + "\n"
+
+
+def as_text(reports: Sequence[Report]) -> str:
+    """Aligned tables of the records; the diagnostics are told as such."""
+    lines: list[str] = []
+    for title, header, rows in _tables(reports, ("diagnostics", "outlines", "timelines")):
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines.append(f"{title}:")
+        for row in (header, *rows):
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines or ["nothing to report"]) + "\n"
+
+
+_FORMATS: dict[str, Callable[[Sequence[Report]], str]] = {"text": as_text, "json": as_json}
+
+
+def _tables(
+    reports: Sequence[Report], leave_out: Sequence[str]
+) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, header and rows of each kind of record; parts of the input are numbered."""
+    for number, report in enumerate(reports, start=1):
+        part = f" (part {number})" if len(reports) > 1 else ""
+        for kind, header, rows in record_tables(report, leave_out):
+            yield kind + part, header, rows
+
+
+# Whole runs of the tool, kept: the same input with the same options is not computed again.
+#
+# Kept is what a run without errors wrote and said. A run that looks on (dumps, timing, statistics),
+# runs code of others or of the machine, or compares diagnostics is not kept. A hit imports no bindings,
+# unless a report is asked for, whose records belong to passes.
+
+# Where results go, and how they are told, is no matter of theirs.
+_NO_MATTER = ("input", "output", "report_file", "diagnostics", "cache", "isolate", "report")
+# Any of them makes a run that has to run.
+_HAS_TO_RUN = (
+    "load", "run", "verify_diagnostics", "mlir_pass_pipeline_crash_reproducer", "mlir_timing",
+    "mlir_print_ir_before", "mlir_print_ir_after", "mlir_print_ir_before_all",
+    "mlir_print_ir_after_all", "mlir_print_ir_after_change", "mlir_print_ir_after_failure",
+    "mlir_pass_statistics", "dump_pass_pipeline",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """What a run left: the content of each part, what it said, and its reports, pickled."""
+
+    contents: tuple[bytes, ...]
+    said: tuple[Diagnostic, ...]
+    pickled: bytes
+
+    def reports(self) -> list[Report]:
+        """The reports; this imports the passes whose records they hold."""
+        import pickle
+
+        return list(pickle.loads(self.pickled))
+
+
+def key_of(whole: Source, options: Options) -> str:
+    """The key of a run, "" if it is none to be kept."""
+    if not options.cache or any(getattr(options, name) for name in _HAS_TO_RUN):
+        return ""
+    if cache.folder() is None:
+        return ""
+    given = dataclasses.asdict(options)
+    matter: dict[str, Any] = {name: given[name] for name in given if name not in _NO_MATTER}
+    # Witnesses are found for any report.
+    return cache.key_of("run", whole.name, whole.content, matter, bool(options.report))
+
+
+def find(key: str) -> KeptRun | None:
+    """What was kept under a key."""
+    found = cache.get(key) if key else None
+    return found if isinstance(found, KeptRun) else None
+
+
+def keep(key: str, contents: list[bytes], said: list[Diagnostic], reports: list[Report]) -> None:
+    if key and not any(entry.severity == "error" for entry in said):
+        import pickle
+
+        cache.put(key, KeptRun(tuple(contents), tuple(said), pickle.dumps(reports)))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.parent import end_with_parent
-from mlir_async_pipe.tool import progress
 
 _BYTES = 4096
 
@@ -65,7 +66,7 @@ def run(work: Callable[[Activity], int], where: Any) -> int:
             # No clean-up of what the parent owns too.
             os._exit(code)
     os.close(reading)
-    with progress.shown(activity.last, sys.stderr):
+    with shown(activity.last, sys.stderr):
         status = _wait(child)
     os.close(writing)
     if os.WIFEXITED(status):
@@ -94,3 +95,50 @@ def _wait(child: int) -> int:
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+
+
+# Says on a terminal what takes long, and for how long by now.
+#
+#     async-pipe-opt: running async-pipe, 3 s
+#
+# Nothing before two seconds, nothing where standard error is no terminal. The line ends with a return,
+# so that a diagnostic takes its place, and it goes when the work ends.
+
+SILENT_SECONDS = 2.0
+EVERY_SECONDS = 1.0
+_CLEARED = "\x1b[2K"
+
+
+@contextmanager
+def shown(
+    doing: Callable[[], str],
+    stream: TextIO,
+    *,
+    silent: float = SILENT_SECONDS,
+    every: float = EVERY_SECONDS,
+) -> Iterator[None]:
+    """Tell what `doing` says, from `silent` seconds on, while the block runs."""
+    if not stream.isatty():
+        yield
+        return
+    ended = threading.Event()
+    began = time.monotonic()
+
+    def tell() -> None:
+        wait = silent
+        while not ended.wait(wait):
+            seconds = time.monotonic() - began
+            stream.write(f"{_CLEARED}async-pipe-opt: {doing() or 'starting'}, {seconds:.0f} s\r")
+            stream.flush()
+            wait = every
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+        if time.monotonic() - began >= silent:
+            stream.write(_CLEARED)
+            stream.flush()

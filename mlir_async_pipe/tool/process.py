@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe import bindings
+from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
-    emit,
     execution,
     explain,
     mlir_diagnostics,
@@ -31,9 +31,9 @@ from mlir_async_pipe.tool import (
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options, PassFlag
+from mlir_async_pipe.tool.pass_steps import OurStep, Step
 from mlir_async_pipe.tool.sink import Gather, Sink
-from mlir_async_pipe.tool.statistics import Statistics
-from mlir_async_pipe.tool.timing import Timing
+from mlir_async_pipe.tool.timing import RULE, Timing
 
 SUGGEST = "async-pipe-suggest"
 
@@ -251,8 +251,84 @@ def _print(root: Any, work: Work, session: Session, last_check: Callable[[], Non
     work.activity.is_now(f"writing {options.emit}")
     with work.timing.phase("Output"):
         if options.emit == "mlir":
-            return emit.ir(root, options)
+            return ir(root, options)
         session.seconds.clear()
-        made = emit.code(root, options, session, last_check)
+        made = code(root, options, session, last_check)
     work.timing.add_parts(session.seconds)
     return made
+
+
+def ir(root: Any, options: Options) -> bytes:
+    if options.emit_bytecode:
+        return bytes_of(root)
+    return printing.print_ir(root, options).encode()
+
+
+def code(
+    root: Any, options: Options, session: Session, last_check: Callable[[], None]
+) -> bytes | None:
+    """Code for the session's target; None if the session has errors, before or after
+    `last_check`, which does not change the IR: the back end works meanwhile.
+
+    Raises LoweringError where the module cannot become code.
+    """
+    assert session.target is not None  # the command line refuses --emit without --target
+    from mlir_async_pipe.lowering.lower import CodeOptions, begin
+
+    if session.diagnostics.with_severity("error"):
+        last_check()
+        return None
+    # A report tells what kernels need.
+    asks = True if options.report and options.resources is None else options.resources
+    how = CodeOptions(resources=asks, kept=options.cache)
+    with begin(root, target=session.target, emit=options.emit, options=how) as started:
+        last_check()
+        if session.diagnostics.with_severity("error"):
+            return None
+        lowered = started.result()
+    session.diagnostics.items += lowered.diagnostics
+    session.seconds.update(lowered.seconds)
+    for kernel in lowered.kernels:
+        session.record("kernels", kernel)
+    for wait in lowered.waits:
+        session.record("instructions", wait)
+    return lowered.binary or lowered.text.encode()
+
+
+class Statistics:
+    """Counts, as an instrument, what each step adds to the session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._earlier: dict[str, int] = {}
+        self._lines: list[str] = []
+
+    def before(self, step: Step, root: Any) -> None:
+        """Remember how much there is."""
+        self._earlier = self._counts()
+
+    def after(self, step: Step, root: Any) -> None:
+        """Note what a pass of ours added; passes of MLIR print their own."""
+        if not isinstance(step, OurStep):
+            return
+        self._lines.append(step.name)
+        for kind, count in self._counts().items():
+            added = count - self._earlier.get(kind, 0)
+            if added:
+                self._lines.append(f"  (S) {added} {kind}")
+
+    def failed(self, step: Step, root: Any) -> None:
+        """A failed step counts as any other."""
+        self.after(step, root)
+
+    def write(self) -> None:
+        """Write the statistics to stderr, if a pass of ours ran."""
+        if self._lines:
+            title = "... Pass statistics report ...".center(len(RULE)).rstrip()
+            sys.stderr.write("\n".join([RULE, title, RULE, *self._lines]) + "\n")
+
+    def _counts(self) -> dict[str, int]:
+        counts = {kind: len(entries) for kind, entries in self._session.records.items()}
+        for diagnostic in self._session.diagnostics.items:
+            counts[f"{diagnostic.severity}s"] = counts.get(f"{diagnostic.severity}s", 0) + 1
+        return counts

@@ -13,8 +13,7 @@ import numpy as np
 
 from helpers.machine_programs import run
 from mlir_async_pipe.machine import fragments
-from mlir_async_pipe.machine.kinds import cut_tf32
-from mlir_async_pipe.machine.small_floats import SMALL_FLOATS, round_bf16
+from mlir_async_pipe.machine.kinds import SMALL_FLOATS, cut_tf32, round_bf16
 
 M = 64
 BARS = "!nvgpu.mbarrier.group<memorySpace = WG>"

@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
-from mlir_async_pipe.machine.small_floats import round_bf16
+from mlir_async_pipe.machine.kinds import round_bf16
 
 sys.path.insert(0, str(ROOT / "examples"))
 

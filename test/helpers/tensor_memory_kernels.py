@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.paths import ROOT
 from mlir_async_pipe import machine
-from mlir_async_pipe.machine.small_floats import SMALL_FLOATS
+from mlir_async_pipe.machine.kinds import SMALL_FLOATS
 
 sys.path.insert(0, str(ROOT / "examples"))
 from generate_blackwell_gemm import BlackwellGemm

@@ -3,7 +3,7 @@
 ASYNC_PIPE_EXAMPLES is the number of loops for each law (60 take about ten seconds); a
 failing loop is printed with what reproduces it, and --hypothesis-seed starts elsewhere.
 
-Covers: pipeliner/expand/expand_pass.py, waits/count_pass.py, machine/run_kernel.py, machine/completion.py,
+Covers: pipeliner/expand/expand_pass.py, waits/count_pass.py, machine/run_kernel.py, machine/launch.py,
 machine/warp_order.py
 """
 

@@ -3,7 +3,7 @@
 GEMMs on both sides of what a thread may have, and values that all live through a loop, of which no
 order of the instructions needs less. ASYNC_PIPE_SAMPLES sets the number of those, for random sizes.
 
-Covers: lowering/nvvm/lower_nvvm.py, lowering/nvvm/live_registers.py
+Covers: lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The GEMM by tensor copies and tensor memory: NumPy's product on the machine, waits in the cubin, and
 chips that have no tensor memory.
 
-Covers: examples/generate_blackwell_gemm.py, examples/tensor_gemm.py, lowering/nvvm/chip_ops.py, lowering/nvvm/cubin.py,
+Covers: examples/generate_blackwell_gemm.py, examples/tensor_gemm.py, lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py,
 pipeliner/expand/write/write_ring.py
 """
 

@@ -1,6 +1,6 @@
 """The example GEMM on the machine: right at every depth, and each way to break it is named.
 
-Covers: machine/timeline.py, machine/races.py
+Covers: machine/timeline.py, machine/detector.py
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import ir, passmanager
@@ -38,7 +38,6 @@ from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
-from mlir_async_pipe.lowering.nvvm.chip_ops import check_tensor_ops
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -62,7 +61,6 @@ from mlir_async_pipe.lowering.ordered_steps import (
 )
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_sizes, state_once
-from mlir_async_pipe.lowering.scopes.counter_limits import clamp_counts
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
@@ -73,8 +71,40 @@ from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, row_of
-from mlir_async_pipe.vocabulary.rows import CP_ASYNC
+from mlir_async_pipe.vocabulary import Queue, accesses, given_count, row_of, set_count
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC, WGMMA
+
+# Keeps the counts of waits within what the hardware can express.
+#
+#     nvgpu.device_async_wait %t {numGroups = 70}  -->  … {numGroups = 63}
+#
+# MLIR's ops accept any number, and assemblers clamp (ptxas) or wrap it (rocdl.wait.asyncmark
+# 40000 becomes -25536) without a word. Fewer groups in flight is always safe.
+
+
+def clamp_counts(root: Any, session: Session) -> None:
+    """Lower every count above its queue's largest to that, with a remark (counter-limit).
+
+    Raises LoweringError (negative-count) for a count below 0.
+    """
+    for op in walk(root):
+        row = row_of(op)
+        if row is None or row.wait is None or not isinstance(row.queue, Queue):
+            continue
+        count, largest = given_count(op), row.queue.largest_count
+        if count is not None and count < 0:
+            raise LoweringError(
+                f"a wait for at most {count} groups in flight", code="negative-count", at=op
+            )
+        if count is None or largest is None or count <= largest:
+            continue
+        session.diagnostics.remark(
+            f"queue {row.queue.name} can leave at most {largest} groups in flight, not {count}",
+            code="counter-limit",
+            at=op,
+        )
+        set_count(op, largest)
+
 
 # convert-vector-to-llvm is there for the n-dimensional vector ops (extract_strided_slice of
 # fragments) that convert-gpu-to-nvvm does not lower itself.
@@ -432,3 +462,58 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     ),
     Step("addresses", in_each(split_all), ("masked",), "all loads and stores are LLVM's"),
 )
+
+
+# Refuses ops of tensor cores and tensor copies that the chip does not have, where they stand.
+#
+# | op                                  | chips                                | code                   |
+# |-------------------------------------|--------------------------------------|------------------------|
+# | copies that complete on an mbarrier | sm_90 and later                      | no-tensor-copies       |
+# | products of warpgroups (wgmma)      | sm_90a                               | no-warpgroup-products  |
+# | tensor memory (tcgen05)             | sm_100a, sm_103a, sm_110a            | no-tensor-memory       |
+
+
+class _Lack(NamedTuple):
+    """What a chip has not, and who has it or what to use."""
+
+    what: str
+    code: str
+    advice: str
+
+
+def check_tensor_ops(root: Operation, chip: Chip) -> None:
+    """Raise LoweringError (the codes above) at the first op that the chip does not have."""
+    for op in walk(root):
+        found = _lacking(op, chip)
+        if found is not None:
+            raise LoweringError(
+                f"{chip.name} has no {found.what}: '{op.name}'",
+                code=found.code,
+                at=op,
+                advice=found.advice,
+            )
+
+
+def _lacking(op: Operation, chip: Chip) -> _Lack | None:
+    """What the chip lacks for an op, None if nothing."""
+    row = row_of(op)
+    if row is None:
+        return None
+    if (row.tensor is not None or row.phase == "commit") and not chip.tensor_memory:
+        advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
+        return _Lack("tensor memory", code="no-tensor-memory", advice=advice)
+    if row.queue == WGMMA and not chip.warpgroup_products:
+        advice = f"sm_90a has; {_products_of(chip)}"
+        return _Lack("products of warpgroups", code="no-warpgroup-products", advice=advice)
+    if row.completion == "mbarrier" and not chip.tensor_copies:
+        advice = "sm_90 and later have; without roles all threads copy, by cp.async"
+        return _Lack("copies that complete on an mbarrier", code="no-tensor-copies", advice=advice)
+    return None
+
+
+def _products_of(chip: Chip) -> str:
+    if chip.tensor_memory:
+        return "here nvvm.tcgen05.mma multiplies in tensor memory (docs/blackwell.md)"
+    if chip.warpgroup_products:
+        return "here warpgroups multiply by wgmma what tensor copies bring (docs/hopper.md)"
+    return "here warps multiply by nvgpu.mma.sync what nvgpu.ldmatrix loads"

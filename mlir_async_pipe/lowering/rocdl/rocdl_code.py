@@ -6,9 +6,17 @@ accesses stay as they are; which waits the back end made of ours is read back in
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
 import re
-from collections.abc import Generator
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process, ir
@@ -19,16 +27,19 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     attribute,
     before,
+    constant_value,
     create,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import end_of
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
-from mlir_async_pipe.lowering.rocdl.equal_ends import end_by_equality
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
 from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
-from mlir_async_pipe.lowering.rocdl.rocm_tools import device_libraries, toolkit
-from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError
+from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
 # for that alone: convert-vector-to-llvm does not know gpu's memory spaces.
@@ -327,3 +338,142 @@ def _elements(shape: list[int], kept: list[int], inside: bool) -> str:
         return "true" if inside else "false"
     rows = (_elements(shape[1:], kept[1:], inside and i < kept[0]) for i in range(shape[0]))
     return f"[{', '.join(rows)}]"
+
+
+# Loops of 64-bit counters end where the counter is equal to its end, not where it is less no more.
+#
+#     scf.for %k = %from to %to step %c32 {      -->  %end = %from + 32 * (iterations)
+#       body                                          scf.while (%k = %from) {
+#     }                                                 condition(%k != %end) %k
+#                                                     } do { body; yield %k + 32 }
+#
+# AMD's scalar units compare 64-bit numbers for equality only: "less" is an instruction of the vector
+# unit, a second one that brings its result back, and the end in vector registers.
+#
+# The iterations of an scf.for are (%to - %from) / step, rounded up, where %from < %to. %from must be
+# proven not to be negative: then the difference and the step are below 2^63, and %end - %from is
+# below 2^64, so that no counter before the last one is equal to %end modulo 2^64.
+#
+# LLVM knows how often such a loop runs, too, and unrolls short ones by two. That is of use where slots
+# are carried: two that alternate become constants. Other loops, as those for few iterations beside a
+# pipeline, would only take more registers, and stay.
+
+
+def end_by_equality(root: Operation) -> None:
+    """Rewrite the loops below `root` that carry slots, whose counter has 64 bits and whose length is
+    not constant."""
+    arithmetic = Arithmetic()
+    loops = [op for op in walk(root) if op.name == "scf.for"]
+    for loop in [loop for loop in loops if _is_counted(loop, arithmetic)]:
+        _with_equal_ends(loop)
+
+
+def _is_counted(loop: Operation, arithmetic: Arithmetic) -> bool:
+    """Whether it counts in 64 bits and signed, from 0 or more by a constant, and carries a slot."""
+    lower, upper, step, *carried = loop.operands
+    least, _ = arithmetic.value_range(lower)
+    return (
+        bits_of(lower.type) == 64
+        and any(value.type == lower.type for value in carried)
+        and "unsignedCmp" not in loop.attributes
+        and (constant_value(step) or 0) > 0
+        and None in (constant_value(lower), constant_value(upper))
+        and least is not None
+        and least >= 0
+    )
+
+
+def _with_equal_ends(loop: Operation) -> None:
+    build = IntegerWriter(before(loop), loop.location)
+    lower, upper, step, *initial = loop.operands
+    end = _end(lower, upper, step, build)
+    carried = [lower, *initial]
+    kinds = [value.type for value in carried]
+    made = create("scf.while", carried, kinds, regions=2, ip=before(loop), loc=loop.location)
+    test = made.regions[0].blocks.append(*kinds, arg_locs=[loop.location] * len(kinds))
+    inner = IntegerWriter(ir.InsertionPoint(test), loop.location)
+    goes_on = inner.compare("ne", test.arguments[0], end)
+    create("scf.condition", [goes_on, *test.arguments], ip=inner.ip, loc=loop.location)
+    body = loop.regions[0].blocks[0]
+    last = end_of(loop.regions[0])
+    following = IntegerWriter(before(last), last.location).add(body.arguments[0], step)
+    create("scf.yield", [following, *last.operands], ip=before(last), loc=last.location)
+    last.erase()
+    body.append_to(made.regions[1])
+    for old, new in zip(loop.results, list(made.results)[1:], strict=True):
+        old.replace_all_uses_with(new)
+    loop.erase()
+
+
+def _end(lower: Value, upper: Value, step: Value, build: IntegerWriter) -> Value:
+    """What the counter is after the last iteration."""
+    whole = build.divide(build.subtract(build.subtract(upper, lower), 1), step)
+    length = build.multiply(build.add(whole, 1), step)
+    return build.select(build.compare("slt", lower, upper), build.add(lower, length), lower)
+
+
+# Finds what code for AMD chips is linked with: ld.lld, and ROCm's device libraries.
+#
+# The libraries (`ocml.bc`: mathematics, `ockl.bc`: the launch) come with ROCm, and inside of the
+# packages triton and iree-base-compiler; `ROCM_PATH` says where ROCm is, and is looked at first.
+
+# Packages that have the libraries, each with the folder inside of it.
+_LIBRARY_PACKAGES = {
+    "triton": "backends/amd/lib",
+    "iree": "compiler/_mlir_libs/iree_platform_libs/rocm",
+}
+
+
+@contextlib.contextmanager
+def toolkit(*, linking: bool) -> Iterator[Path]:
+    """A folder that holds amdgcn/bitcode, if there are device libraries, and for `linking`
+    llvm/bin/ld.lld, as MLIR looks for them. Raises UsageError (linker-missing)."""
+    # The linker is looked for first: without it the rest is for nothing.
+    command = _require_linker() if linking else None
+    with tempfile.TemporaryDirectory(prefix="async-pipe-") as name:
+        folder = Path(name)
+        if command is not None:
+            script = folder / "llvm" / "bin" / "ld.lld"
+            script.parent.mkdir(parents=True)
+            quoted = " ".join(f"'{part}'" for part in command)
+            script.write_text(f'#!/bin/sh\nexec {quoted} "$@"\n')
+            script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        libraries = device_libraries()
+        if libraries is not None:
+            (folder / "amdgcn").mkdir()
+            (folder / "amdgcn" / "bitcode").symlink_to(libraries.absolute())
+        yield folder
+
+
+def device_libraries() -> Path | None:
+    """The folder with ocml.bc and ockl.bc: of ROCm, else of an installed package."""
+    places = [Path(os.environ.get("ROCM_PATH", "/opt/rocm"), "amdgcn", "bitcode")]
+    for package, inside in _LIBRARY_PACKAGES.items():
+        # A namespace package has several folders.
+        found = importlib.util.find_spec(package)
+        roots = [] if found is None else found.submodule_search_locations or []
+        places += [Path(root, inside) for root in roots]
+    return next((place for place in places if (place / "ocml.bc").is_file()), None)
+
+
+def linker() -> list[str] | None:
+    """The command of an ld.lld: on the path, of a ROCm install, or of the ziglang package."""
+    places = [os.environ.get("ROCM_PATH", "/opt/rocm") + "/llvm/bin"]
+    found = shutil.which("ld.lld") or shutil.which("ld.lld", path=os.pathsep.join(places))
+    if found:
+        return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    return None
+
+
+def _require_linker() -> list[str]:
+    command = linker()
+    if command is None:
+        raise UsageError(
+            "no ld.lld is installed, and a code object has to be linked",
+            code="linker-missing",
+            advice="install lld (Debian: apt install lld; or pip install ziglang), or use "
+            "--emit=isa",
+        )
+    return command

@@ -2,18 +2,14 @@
 
 from mlir_async_pipe.machine.dialects import (  # noqa: F401
     amd,
-    amd_lanes,
     amd_matrix,
     amd_tensor,
     arith,
     async_ops,
     async_pipe,
-    atomics,
     clusters,
-    constants_casts,
     control,
     gpu,
-    hints,
     intrinsics,
     llvm,
     llvm_arith,
@@ -21,19 +17,13 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     mbarriers,
     memref,
     memref_views,
-    named_barriers,
     nvgpu,
     nvvm,
     scf,
     tcgen05,
-    tensor_products,
     tma,
     vector,
-    vector_elements,
-    vector_sums,
     warpgroup,
-    wave_matrix,
-    wgmma,
 )
 from mlir_async_pipe.session import plugins
 

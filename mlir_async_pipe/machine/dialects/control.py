@@ -13,6 +13,7 @@ from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import NONE, split
 from mlir_async_pipe.machine.registry import Execute, branch, semantics
+from mlir_async_pipe.vocabulary.memory_ops import HINTS
 
 Array = np.ndarray
 
@@ -82,3 +83,13 @@ def _case_values(site: Site) -> list[int]:
     if not site.has("case_values"):
         return []
     return [int(x) for x in ir.DenseIntElementsAttr(site.op.attributes["case_values"])]
+
+
+@semantics(*HINTS)
+def nothing(site: Site) -> Execute:
+    """The operands are computed, and that is all."""
+
+    def execute(unit: Unit, *operands: Any) -> None:
+        return None
+
+    return execute

@@ -15,8 +15,8 @@ from mlir_async_pipe.machine.dialects.async_ops import (
     physical_commit,
     physical_wait,
 )
-from mlir_async_pipe.machine.dialects.atomics import fence
 from mlir_async_pipe.machine.dialects.gpu import barrier
+from mlir_async_pipe.machine.dialects.memref import fence
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name

@@ -10,14 +10,12 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.arith import on_unsigned
-from mlir_async_pipe.machine.dialects.atomics import atomic_update, combining, own
-from mlir_async_pipe.machine.dialects.constants_casts import constant_array, dense_array
+from mlir_async_pipe.machine.decode import Site, layout_of
+from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
+from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
-from mlir_async_pipe.machine.llvm_types import layout_of
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory

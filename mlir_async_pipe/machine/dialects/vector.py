@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.arith import COMBINE, bitcast
+from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef
+from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 
 Array = np.ndarray
@@ -175,3 +178,299 @@ def _places(site: Site, kind: Kind) -> Callable[[MemRef, list[Array]], Array]:
         return memory.at(indices)[:, None] + steps * memory.element_bytes
 
     return places
+
+
+@semantics("vector.extract")
+def extract(site: Site) -> Execute:
+    """An element or a slice at static and dynamic positions."""
+    static = site.integers("static_position")
+
+    def execute(unit: Unit, value: Array, *dynamic: Array) -> Array:
+        result = value
+        for position in fill(static, dynamic):
+            result = _pick(result, position)
+        return result
+
+    return execute
+
+
+def _pick(value: Array, position: Array) -> Array:
+    """Entry `position` of the first axis after the lanes."""
+    if position.shape[0] == 1:
+        return value[:, int(position[0])]
+    return lanes_of(value, len(position))[np.arange(len(position)), position]
+
+
+@semantics("vector.extractelement", "llvm.extractelement")
+def extract_element(site: Site) -> Execute:
+    """One element at a dynamic position."""
+    return lambda unit, value, *position: _pick(value, position[0]) if position else value
+
+
+@semantics("vector.insert")
+def insert(site: Site) -> Execute:
+    """An element or a slice into a vector."""
+    static = site.integers("static_position")
+
+    def execute(unit: Unit, value: Array, into: Array, *dynamic: Array) -> Array:
+        positions = fill(static, dynamic)
+        return _put(unit, value, into, positions)
+
+    return execute
+
+
+@semantics("vector.insertelement")
+def insert_element(site: Site) -> Execute:
+    """One element at a dynamic position."""
+    return lambda unit, value, into, *position: _put(unit, value, into, list(position))
+
+
+@semantics("llvm.insertelement")
+def llvm_insert_element(site: Site) -> Execute:
+    """One element at a dynamic position; the vector comes first."""
+    return lambda unit, into, value, position: _put(unit, value, into, [position])
+
+
+def _put(unit: Unit, value: Array, into: Array, positions: list[Array]) -> Array:
+    width = max(len(value), len(into), *(len(position) for position in positions), 1)
+    result = lanes_of(into, width).copy()
+    lanes = np.arange(width)
+    result[(lanes, *(np.broadcast_to(position, (width,)) for position in positions))] = value
+    return result
+
+
+@semantics("vector.broadcast", "vector.splat")
+def broadcast(site: Site) -> Execute:
+    """Leading dimensions added, unit dimensions stretched."""
+    kind = site.result_kind()
+
+    def execute(unit: Unit, value: Array) -> Array:
+        missing = len(kind.shape) - (value.ndim - 1)
+        widened = value.reshape(len(value), *(1,) * missing, *value.shape[1:])
+        return np.broadcast_to(widened, (len(value), *kind.shape))
+
+    return execute
+
+
+@semantics("vector.shape_cast")
+def shape_cast(site: Site) -> Execute:
+    """The same elements in another shape."""
+    shape = site.result_kind().shape
+    return lambda unit, value: value.reshape(len(value), *shape)
+
+
+semantics("vector.bitcast")(bitcast)
+
+
+@semantics("vector.from_elements")
+def from_elements(site: Site) -> Execute:
+    """A vector of scalars."""
+    shape = site.result_kind().shape
+
+    def execute(unit: Unit, *elements: Array) -> Array:
+        return np.stack(np.broadcast_arrays(*elements), axis=-1).reshape(-1, *shape)
+
+    return execute
+
+
+@semantics("vector.to_elements")
+def to_elements(site: Site) -> Execute:
+    """The scalars of a vector."""
+    single = len(site.op.results) == 1
+
+    def execute(unit: Unit, value: Array) -> Any:
+        flat = value.reshape(len(value), -1)
+        return flat[:, 0] if single else tuple(flat[:, n] for n in range(flat.shape[1]))
+
+    return execute
+
+
+@semantics("vector.extract_strided_slice")
+def extract_slice(site: Site) -> Execute:
+    """A box of a vector."""
+    boxes = [site.integers(name) for name in ("offsets", "sizes", "strides")]
+    window = tuple(slice(o, o + n * s, s) for o, n, s in zip(*boxes, strict=True))
+    return lambda unit, value: value[(slice(None), *window)]
+
+
+@semantics("vector.insert_strided_slice")
+def insert_slice(site: Site) -> Execute:
+    """A box into a vector; a source of lower rank fills the trailing dimensions."""
+    offsets, strides = site.integers("offsets"), site.integers("strides")
+    sizes = site.operand_kind(0).shape
+    leading = len(offsets) - len(sizes)
+    window = tuple(
+        o
+        if axis < leading
+        else slice(
+            o,
+            o + (sizes[axis - leading] - 1) * strides[axis - leading] + 1,
+            strides[axis - leading],
+        )
+        for axis, o in enumerate(offsets)
+    )
+
+    def execute(unit: Unit, value: Array, into: Array) -> Array:
+        width = max(len(value), len(into))
+        result = lanes_of(into, width).copy()
+        result[(slice(None), *window)] = value
+        return result
+
+    return execute
+
+
+@semantics("vector.shuffle", "llvm.shufflevector")
+def shuffle(site: Site) -> Execute:
+    """Rows picked from two vectors laid end to end; -1 picks anything."""
+    picks = [max(0, pick) for pick in site.integers("mask")]
+
+    def execute(unit: Unit, left: Array, right: Array) -> Array:
+        width = max(len(left), len(right))
+        both = np.concatenate([lanes_of(left, width), lanes_of(right, width)], axis=1)
+        return both[:, picks]
+
+    return execute
+
+
+@semantics("vector.transpose")
+def transpose(site: Site) -> Execute:
+    """Dimensions in another order."""
+    order = site.integers("permutation")
+    return lambda unit, value: np.transpose(value, (0, *(1 + axis for axis in order)))
+
+
+@semantics("vector.interleave")
+def interleave(site: Site) -> Execute:
+    """Elements of two vectors in turn."""
+    shape = site.result_kind().shape
+    return lambda unit, left, right: np.stack(np.broadcast_arrays(left, right), axis=-1).reshape(
+        -1, *shape
+    )
+
+
+@semantics("vector.deinterleave")
+def deinterleave(site: Site) -> Execute:
+    """Even and odd elements."""
+    return lambda unit, value: (value[..., 0::2], value[..., 1::2])
+
+
+@semantics("vector.step")
+def step(site: Site) -> Execute:
+    """0, 1, 2, …"""
+    count = site.result_kind().shape[0]
+    return lambda unit: np.arange(count)[None]
+
+
+@semantics("vector.create_mask")
+def create_mask(site: Site) -> Execute:
+    """True below a bound in each dimension."""
+    shape = site.result_kind().shape
+
+    def execute(unit: Unit, *bounds: Array) -> Array:
+        result = np.ones((1, *shape), np.bool_)
+        for axis, bound in enumerate(bounds):
+            position = np.arange(shape[axis]).reshape(
+                (1,) * (axis + 1) + (-1,) + (1,) * (len(shape) - axis - 1)
+            )
+            result = result & (position < column(bound, len(shape)))
+        return result
+
+    return execute
+
+
+@semantics("vector.constant_mask")
+def constant_mask(site: Site) -> Execute:
+    """True below a constant bound in each dimension."""
+    bounds = tuple(uniform(bound) for bound in site.integers("mask_dim_sizes"))
+    make = create_mask(site)
+    return lambda unit: make(unit, *bounds)
+
+
+def combiner(site: Site) -> Callable[..., Any]:
+    """The NumPy function of a `#vector.kind<…>` attribute, `add` where there is none."""
+    word = site.text("kind", "<add>").split("<")[-1].rstrip(">")
+    return COMBINE[word]
+
+
+@semantics("vector.reduction")
+def reduction(site: Site) -> Execute:
+    """All elements in order, from the accumulator on if there is one."""
+    combine, kind = combiner(site), site.result_kind()
+
+    def execute(unit: Unit, value: Array, *start: Array) -> Array:
+        flat = value.reshape(len(value), -1)
+        total = start[0] if start else flat[:, 0]
+        for number in range(0 if start else 1, flat.shape[1]):
+            total = kind.settle(combine(total, flat[:, number]))
+        return total
+
+    return execute
+
+
+@semantics("vector.multi_reduction")
+def multi_reduction(site: Site) -> Execute:
+    """Chosen dimensions in order, from the accumulator on."""
+    combine, kind = combiner(site), site.result_kind()
+    axes = site.integers("reduction_dims")
+
+    def execute(unit: Unit, value: Array, start: Array) -> Array:
+        moved = np.moveaxis(value, [1 + axis for axis in axes], range(1, 1 + len(axes)))
+        rows = moved.reshape(len(value), -1, *moved.shape[1 + len(axes) :])
+        total = start
+        for number in range(rows.shape[1]):
+            total = kind.settle(combine(total, rows[:, number]))
+        return total
+
+    return execute
+
+
+@semantics("vector.contract")
+def contract(site: Site) -> Execute:
+    """A generalised matrix product: sums over the dimensions that the result lacks.
+
+    Products are summed in at least float32 and rounded once, as tensor cores do.
+    """
+    combine, kind = combiner(site), site.result_kind()
+    if combine is not np.add:
+        raise site.unsupported("only sums are combined")
+    maps = [parse_map(str(entry)) for entry in ir.ArrayAttr(site.op.attributes["indexing_maps"])]
+    letters = [
+        "".join(chr(ord("a") + (number or 0)) for number in mapping.permutation())
+        for mapping in maps
+    ]
+    formula = f"...{letters[0]},...{letters[1]}->...{letters[2]}"
+    wide = _accumulator(kind)
+
+    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
+        product = np.einsum(formula, left.astype(wide), right.astype(wide))
+        return kind.settle(product + start.astype(wide))
+
+    return execute
+
+
+@semantics("vector.outerproduct")
+def outer_product(site: Site) -> Execute:
+    """left x right, added to the accumulator if there is one."""
+    kind = site.result_kind()
+    wide = _accumulator(kind)
+
+    def execute(unit: Unit, left: Array, right: Array, *start: Array) -> Array:
+        factor = right[:, None, :] if right.ndim > 1 else right[:, None]
+        product = (
+            left[..., None].astype(wide) * factor if right.ndim > 1 else left.astype(wide) * factor
+        )
+        return kind.settle(product + start[0].astype(wide) if start else product)
+
+    return execute
+
+
+def _accumulator(kind: Kind) -> Any:
+    if not kind.is_float:
+        return kind.dtype
+    return np.float64 if kind.dtype == np.float64 else np.float32
+
+
+@semantics("vector.print")
+def print_vector(site: Site) -> Execute:
+    """Output is not part of the machine's state."""
+    return lambda unit, *values: None

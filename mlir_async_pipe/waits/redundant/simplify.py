@@ -15,10 +15,11 @@ where a wait would then be stricter on some path (`droppable`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -29,19 +30,18 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import Item
-from mlir_async_pipe.facts.flow.solver import Solver
+from mlir_async_pipe.facts.flow.items import Item, Node
+from mlir_async_pipe.facts.flow.solver import Domain, Solver
 from mlir_async_pipe.facts.flow.ways import successors
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, given_count, queue_of, row_of
+from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
+from mlir_async_pipe.waits.count import Analysis, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
-from mlir_async_pipe.waits.redundant.droppable import droppable
-from mlir_async_pipe.waits.redundant.idle_commits import idle_commits
 from mlir_async_pipe.waits.redundant.in_flight import (
     ANYTHING,
     COMMIT,
@@ -52,6 +52,7 @@ from mlir_async_pipe.waits.redundant.in_flight import (
     starts_thread,
 )
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 
 @dataclass(frozen=True)
@@ -292,3 +293,261 @@ def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
         if again and op != waits.root and any(map(waits.changes, op.regions)):
             return True
     return False
+
+
+# Commits whose group nobody waits for, and that the next commit of their queue can take over.
+#
+#     copy A; commit %a (no wait sees %a); copy B; commit %b   -->   copy A; copy B; commit %b
+#
+# The ops of the first group complete no later than those of the second one, for every wait. It
+# stays where that would not hold or could hurt: where another wait counts groups by number, where
+# it pads the queue on purpose (`async_pipe.empty`), where a wait or a call stands before the next
+# commit, or where both groups may touch the same memory (inside a group nothing is ordered).
+
+PADDING = "async_pipe.empty"
+
+
+def idle_commits(analysis: Analysis) -> list[Item]:
+    """The commits whose ops the next commit of their queue can take over."""
+    graph = analysis.graph
+    # Functions in which groups are counted by number; a function that is called is in doubt.
+    numbered = {graph.root_of(item) for item in graph.waits if not waits_on_tokens(item.op)}
+    if numbered:
+        numbered |= {call.callee for call in graph.calls if call.callee is not None}
+    found: list[Item] = []
+    for node in graph.nodes.values():
+        commits = [item for item in node.items if item.kind == "commit"]
+        for item, following in pairwise(commits):
+            if item.results or item.queue is None or item.queue != following.queue:
+                continue
+            if graph.root_of(item) in numbered or PADDING in item.op.attributes:
+                continue
+            if not _is_group(item) or not _is_group(following) or _has_uses(item.op):
+                continue
+            if _between(node, item, following):
+                continue
+            # Three groups in a row become one: the first may not touch what the third does.
+            joined = {other.op for other in found if other.node is node}
+            if _may_merge(node, item, following, joined):
+                found.append(item)
+    return found
+
+
+def _has_uses(op: Any) -> bool:
+    return any(True for result in op.results for _ in result.uses)
+
+
+def _is_group(item: Item) -> bool:
+    row = row_of(item.op)
+    return row is not None and row.commits == "group"
+
+
+def _between(node: Node, first: Item, last: Item) -> bool:
+    """Whether a wait, a call or an op with such inside stands between two commits."""
+    return any(first.position < item.position < last.position for item in node.items)
+
+
+def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
+    """Whether the ops of both groups are known and touch no common memory with a write.
+    The commits in `joined` go, so their ops are part of the group after them."""
+    commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
+    # The first group holds what was issued since the last commit; that is all in this block
+    # if the block has such a commit, or is where a thread starts.
+    known = node is node.frame.entry and starts_thread(node.frame.item.op)
+    group: list[Access] = []
+    earlier: list[Access] = []
+    for op in operations(node.block):
+        if op == last.op:
+            break
+        if op in joined:
+            continue
+        if op in commits:
+            known, earlier, group = known or op != first.op, group, []
+            continue
+        for inner in walk(op) if len(op.regions) else (op,):
+            if inner.name in CALL_OPS:
+                # What a callee issued is in the group too.
+                known = False
+            group += [access for access in accesses(inner) if access.asynchronous or inner != op]
+    return known and not _conflict(earlier, group)
+
+
+def _conflict(first: list[Access], second: list[Access]) -> bool:
+    return any(
+        (a.writes or b.writes) and may_alias(root_of(a.memory), root_of(b.memory))
+        for a in first
+        for b in second
+    )
+
+
+# Which idle commits may go so that no wait of their queue gets stricter on any path.
+#
+# The counts are derived again as if the commits had gone, and compared with what is left of the
+# groups that each wait let stay in flight before. Where that fails the commits are halved, so those
+# that do no harm still go.
+#
+#     kept[j]  =  the most that are left, over all paths, of the j groups committed last
+#
+# A wait that let N groups stay in flight lets the same ops stay if its new count is at least
+# kept[N]: then it is stricter on no path. (A prologue that commits as many groups as the iterations
+# of its loop may not lose one: the loop's count would sink, and with it what the loop overlaps.)
+
+# Counting again takes as long as the pass: after so many tries the other commits stay.
+MOST_TRIES = 64
+
+Positions = frozenset[int]
+"""Ops by their number in pre-order, which every analysis of one module shares."""
+
+
+def droppable(module_op: Any, target: Target | None, candidates: list[Item]) -> list[Any]:
+    """Those of the candidates that may go together, as ops."""
+    trial = _Trial(module_op, target)
+    chosen = trial.most_of([item.position for item in candidates], frozenset())
+    return [item.op for item in candidates if item.position in chosen]
+
+
+class _Trial:
+    """Counts a module again and again, with other commits left out."""
+
+    def __init__(self, module_op: Any, target: Target | None) -> None:
+        self.module_op = module_op
+        self.target = target
+        self.tries = 0
+        self.before = self._counts(Analysis(module_op.operation, target))
+
+    def most_of(self, candidates: list[int], chosen: Positions) -> Positions:
+        """Add as many candidates as go well with what is chosen."""
+        if not candidates or self.tries >= MOST_TRIES:
+            return chosen
+        self.tries += 1
+        together = chosen | set(candidates)
+        if self._is_harmless(together):
+            return together
+        if len(candidates) == 1:
+            return chosen
+        half = len(candidates) // 2
+        return self.most_of(candidates[half:], self.most_of(candidates[:half], chosen))
+
+    def _counts(self, analysis: Analysis) -> dict[int, int]:
+        """What each wait can let stay in flight, by position; without those never reached."""
+        found = {}
+        for counted in analysis.count():
+            if counted.count is not None:
+                largest = largest_count(counted.item.queue, wait_rule(counted.item.op))
+                found[counted.item.position] = min(largest, max(0, counted.count))
+        return found
+
+    def _is_harmless(self, dropped: Positions) -> bool:
+        analysis = Analysis(self.module_op.operation, self.target)
+        gone = [item for item in analysis.graph.commits if item.position in dropped]
+        queues = {item: item.queue for item in gone}
+        for item in gone:
+            item.queue = None
+        after = self._counts(analysis)
+        for item, queue in queues.items():
+            item.queue = queue
+        waiting: dict[Queue, list[Item]] = {}
+        for item in analysis.waits:
+            if item.queue in queues.values() and after.get(item.position) is not None:
+                assert item.queue is not None
+                waiting.setdefault(item.queue, []).append(item)
+        return all(
+            self._stays_as_loose(analysis, queue, waits, dropped, after)
+            for queue, waits in waiting.items()
+        )
+
+    def _stays_as_loose(
+        self,
+        analysis: Analysis,
+        queue: Queue,
+        waits: list[Item],
+        dropped: Positions,
+        after: dict[int, int],
+    ) -> bool:
+        graph = analysis.graph
+        commits = [item for item in graph.commits if item.queue in (queue, None)]
+        calls = graph.calls if queue.scope == "thread" else []
+
+        def change(item: Item) -> Change:
+            if item.kind == "wait":
+                return "none"
+            if item.queue is None:
+                return "any"
+            return "dropped" if item.position in dropped else "kept"
+
+        def start(root: Item) -> Kept:
+            known = queue.scope == "function" or starts_thread(root.op)
+            return kept.nothing if known else kept.outside
+
+        kept = KeptGroups(max(self.before.get(item.position, 0) for item in waits), change)
+        found = Solver(analysis.conditions, [*waits, *commits, *calls], kept, start)
+        return all(
+            after[wait.position] >= found.before[wait].last[self.before[wait.position]]
+            for wait in waits
+            if wait in found.before
+        )
+
+
+# -- what is left of the youngest groups ----------------------------------------------------------------
+
+NONE = -(1 << 60)
+
+Change = Literal["kept", "dropped", "any", "none"]
+"""What an op does: it commits a group that stays, or that joins the next one, or it may commit
+any number that stay, or none."""
+
+
+class Kept(NamedTuple):
+    """What paths keep: `last[j]` the most of their j youngest groups, `NONE` if all have fewer;
+    `all[n]` the most on those that commit n groups, up to as many as `last` tells."""
+
+    last: tuple[int, ...]
+    all: dict[int, int]
+
+
+class KeptGroups(Domain[Kept]):
+    """The domain, for windows of 0 to `most` groups; `change` says what items do."""
+
+    def __init__(self, most: int, change: Callable[[Item], Change]) -> None:
+        self.most = most
+        self.unit = self._path(0)
+        self.never = Kept((NONE,) * (most + 1), {})
+        # Nobody knows how many groups there are, and all may stay.
+        self.outside = Kept(tuple(range(most + 1)), {n: n for n in range(most + 1)})
+        # There are no groups before: the youngest ones are none.
+        self.nothing = Kept((0,) * (most + 1), {})
+        worth = {"none": self.unit, "any": self.outside}
+        worth |= {"kept": self._path(0, 1), "dropped": self._path(0, 0)}
+        self.over = lambda item: worth[change(item)]
+
+    def _path(self, *kept: int) -> Kept:
+        """A path on which so many of its youngest groups stay; the last number is for all."""
+        room = self.most + 1
+        last = (*kept, *[NONE] * room)[:room]
+        return Kept(last, {len(kept) - 1: kept[-1]} if len(kept) <= room else {})
+
+    def then(self, first: Kept, later: Kept) -> Kept:
+        """Some youngest groups are all of the later path, or reach back into the first one."""
+        if self.never in (first, later):
+            return self.never
+        last = list(later.last)
+        every: dict[int, int] = {}
+        for number, kept in later.all.items():
+            for before, more in enumerate(first.last[: self.most + 1 - number]):
+                if more != NONE:
+                    last[number + before] = max(last[number + before], more + kept)
+            for before, more in first.all.items():
+                if number + before <= self.most:
+                    every[number + before] = max(every.get(number + before, 0), more + kept)
+        return Kept(tuple(last), every)
+
+    def join(self, first: Kept, second: Kept) -> Kept:
+        """The path that keeps more."""
+        every = first.all | second.all
+        for number in first.all.keys() & second.all.keys():
+            every[number] = max(first.all[number], second.all[number])
+        return Kept(tuple(map(max, first.last, second.last)), every)
+
+    def past(self, item: Item, through: list[Kept]) -> Kept:
+        """What may have been committed in another thread is not known."""
+        return self.outside

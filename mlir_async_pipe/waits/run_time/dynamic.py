@@ -14,37 +14,41 @@ keeps its static count (remark `dynamic-unsupported`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
+    after,
     ancestors,
+    attributes_of,
+    before,
+    create,
+    integer_attribute,
+    source_op,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import Item
-from mlir_async_pipe.facts.flow.solver import Solver
+from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, row_of
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS
+from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.balance import balance
 from mlir_async_pipe.waits.correlation import sources_of
 from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.records import WaitRecord
-from mlir_async_pipe.waits.run_time.group_numbers import Event, GroupNumbers
-from mlir_async_pipe.waits.run_time.possible_counts import (
-    NEWEST,
-    OPEN,
-    PossibleAges,
-    counts_in,
-)
-from mlir_async_pipe.waits.ssa.carry import can_carry
+from mlir_async_pipe.waits.run_time.count_operands import switch_over_counts
+from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
 from mlir_async_pipe.waits.ssa.skeleton import Skeleton
 from mlir_async_pipe.waits.token_values import Def
-from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
+from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 
@@ -249,3 +253,318 @@ class _Plan:
             own = [n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue)]
             return Event("commit", own[0]) if own else Event("other queue")
         return Event("copy" if row is not None and row.token else "value")
+
+
+# Counts groups at run time, and lets the number of its group travel beside each token.
+#
+#     commit   counter + 1, the number of its token      select   the number of what it selects
+#     copy     the number that the next commit makes     call     counter + what it commits at least
+#
+# Counters and numbers are index values in SSA form (`carry`), so they live in registers.
+
+# The number of a group that no wait of the queue can see: it is never old enough.
+NEVER = 1 << 30
+
+
+@dataclass(frozen=True)
+class Event:
+    """What an op is to the counters: `queue` is the number of the counter of a commit or wait,
+    `groups` are what a call adds to each, `cases` the counts of a wait above its static one."""
+
+    kind: Literal["commit", "other queue", "copy", "value", "call", "wait"]
+    queue: int = 0
+    groups: tuple[int, ...] = ()
+    cases: tuple[int, ...] = ()
+
+
+class GroupNumbers(Carrier):
+    """Carries one counter a queue, and the numbers of the tokens in `tracked`."""
+
+    def __init__(
+        self,
+        skeleton: Skeleton,
+        events: dict[Block, list[Event]],
+        tracked: dict[Value, int],
+        foreign: list[int],
+    ) -> None:
+        super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
+        self.events = {block: list(found) for block, found in events.items()}
+        self.tracked = tracked
+        self.foreign = foreign
+        entry = skeleton.root.regions[0].blocks[0]
+        self._entry = IntegerWriter(ir.InsertionPoint.at_block_begin(entry), skeleton.root.location)
+        self._zero = self._entry.constant(0)
+        # The op that came first may be a wait, which goes.
+        self._entry.ip = before(source_op(self._zero))
+
+    def count(self) -> None:
+        entry = self.skeleton.root.regions[0].blocks[0]
+        for argument in entry.arguments:
+            queue = self.tracked.get(argument)
+            if queue is not None:
+                self.bind(argument, self._entry.constant(-self.foreign[queue]))
+        self.run([self._zero] * len(self.foreign))
+
+    def over(self, op: Operation, variables: Variables) -> Variables:
+        """Count, number tokens, and replace waits."""
+        event = self.events[op.block].pop(0)
+        if event.kind == "wait":
+            self._switch(op, event, variables)
+            return variables
+        if event.kind == "commit":
+            variables = list(variables)
+            variables[event.queue] = self._plus(variables[event.queue], 1, op)
+        elif event.kind == "call":
+            variables = [
+                self._plus(counter, groups, op)
+                for counter, groups in zip(variables, event.groups, strict=True)
+            ]
+        for result in op.results:
+            queue = self.tracked.get(result)
+            if queue is not None:
+                self.bind(result, self._number_of(op, event, queue, variables))
+        return variables
+
+    def _number_of(self, op: Operation, event: Event, queue: int, variables: Variables) -> Value:
+        counter = variables[queue]
+        if event.kind == "commit":
+            return counter if event.queue == queue else self._entry.constant(NEVER)
+        if event.kind == "other queue":
+            return self._entry.constant(NEVER)
+        if event.kind == "copy":
+            return self._plus(counter, 1, op)
+        if op.name in SELECT_OPS:
+            numbers = [self.companion(op.operands[i], variables) for i in (1, 2)]
+            return self._at(after(op), op).select(op.operands[0], *numbers)
+        if op.name in CAST_OPS:
+            return self.companion(op.operands[0], variables)
+        return self._plus(counter, -self.foreign[queue], op)
+
+    def _switch(self, op: Operation, event: Event, variables: Variables) -> None:
+        write = self._at(before(op), op)
+        latest, *others = [self.companion(token, variables) for token in op.operands]
+        for number in others:
+            latest = write.largest(latest, number)
+        age = write.subtract(variables[event.queue], latest)
+        age = write.smallest(age, event.cases[-1])
+        least = integer_attribute(op, wait_rule(op).count) or 0
+
+        # Without tokens: the count of a case is given, and is not derived again.
+        def wait(count: int, where: Any) -> None:
+            kept = attributes_of(op)
+            del kept[wait_rule(op).count]
+            made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
+            set_count(made, wait_rule(made), count)
+
+        switch_over_counts(age, event.cases, least, op, wait)
+        op.erase()
+
+    def _plus(self, number: Value, more: int, behind: Operation) -> Value:
+        return self._at(after(behind), behind).add(number, more)
+
+    def _at(self, ip: Any, op: Operation) -> IntegerWriter:
+        return IntegerWriter(ip, op.location, self._entry)
+
+    # -- where values meet ----------------------------------------------------------------
+
+    def accompanied(self, values: Any) -> list[int]:
+        """The tokens whose numbers travel."""
+        return [place for place, value in enumerate(values) if value in self.tracked]
+
+    def companion(self, value: Value, variables: Variables) -> Value:
+        """The number of a token; of one from another thread: never old enough."""
+        return self.companions.get(value) or self._entry.constant(NEVER)
+
+    def width_at(self, block: Block) -> int:
+        return len(self.foreign)
+
+    def width_behind(self, op: Operation) -> int:
+        return len(self.foreign)
+
+    def apart(self, op: Operation, block: Block) -> Variables:
+        """Nothing is counted there."""
+        return []
+
+    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+        """A token from there was committed no later than here."""
+        for result in op.results:
+            queue = self.tracked.get(result)
+            if queue is not None:
+                self.bind(result, self._plus(variables[queue], -self.foreign[queue], op))
+        return variables
+
+
+# Which counts a wait can have at run time: all the ages that its token may have, path by path.
+#
+#     %t = commit             {0}
+#     scf.if %c { commit }    {0, 1}
+#     wait %t                 the count is 0 or 1
+#
+# A set of ages is a number whose bits are its members, so a commit is a shift and a join is `or`.
+
+# Bit 0: a group that no wait of the queue can see. Bit 1: a copy that is in no group yet (age
+# -1). Bit k + 2: k groups were committed since.
+NONE, OPEN, NEWEST = 1, 2, 4
+
+MADE = 0
+"""The source of a token that the path itself makes."""
+
+Row = dict[int, int]
+"""Where a token may come from: a token before the path, by how many groups it grows older (bit
+k + 2: by k groups), or `MADE`, by its ages at the end of the path."""
+
+
+class Ageing(NamedTuple):
+    """What paths do: the numbers of groups that they may commit, and the tokens that they make or
+    hand on; all others just grow older."""
+
+    groups: int
+    rows: dict[int, Row]
+
+    def row(self, value: int) -> Row:
+        """Where a token at the end of the path comes from."""
+        found = self.rows.get(value)
+        return {value: self.groups} if found is None else found
+
+
+class PossibleAges(Domain[Ageing]):
+    """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
+
+    `called` says how many groups a call commits at least (no more are counted at run time),
+    `foreign` is the age of a token from elsewhere, `live` has the tokens that the blocks of a frame
+    see from those before them.
+    """
+
+    has_values = True
+
+    def __init__(
+        self,
+        tracked: set[int],
+        queue: Queue,
+        called: Callable[[Any], int],
+        foreign: int,
+        oldest: int,
+        live: Callable[[Frame], dict[Node, set[int]]],
+    ) -> None:
+        self.tracked = tracked
+        self.queue = queue
+        self.called = called
+        self.foreign = foreign
+        self.live = live
+        self._ceiling = 1 << (oldest + 3)
+        self.unit = self.outside = Ageing(NEWEST, {})
+        self.never = Ageing(0, {})
+        self.over = self._over
+
+    def start(self, root: Item) -> Ageing:
+        """What a function is given."""
+        arguments = [a for frame in root.frames[:1] for a in frame.entry.arguments.values()]
+        return Ageing(NEWEST, self._made(arguments, self.foreign))
+
+    def _over(self, event: Any) -> Ageing:
+        """Commits make every token older; other ops may make tokens."""
+        if event.kind == "wait":
+            return self.unit
+        if isinstance(event, Item):
+            mine = event.queue == self.queue
+            groups = self.called(event.op) if event.kind == "call" else int(mine)
+            ages = self.foreign if event.kind == "call" else NEWEST if mine else NONE
+            most = self._bounded(NEWEST << min(groups, self._ceiling.bit_length()))
+            return Ageing(most, self._made(event.results.values(), ages))
+        if event.sources:
+            return Ageing(NEWEST, {event.number: dict.fromkeys(event.sources, NEWEST)})
+        ages = OPEN if event.kind == "copy" else self.foreign
+        return Ageing(NEWEST, self._made([event.number], ages))
+
+    def _made(self, values: Iterable[int], ages: int) -> dict[int, Row]:
+        return {value: {MADE: ages} for value in values if value in self.tracked}
+
+    def then(self, first: Ageing, later: Ageing) -> Ageing:
+        """Tokens of the first path grow older in the later one, or are handed on by it."""
+        if later == self.unit or first == self.never:
+            return first
+        if first == self.unit or later == self.never:
+            return later
+        rows = {}
+        # Many tokens have the same ages.
+        grown: dict[int, int] = {}
+        for value, row in first.rows.items():
+            if value not in later.rows:
+                rows[value] = row if later.groups == NEWEST else {}
+                for source, ages in row.items() if later.groups != NEWEST else ():
+                    if ages not in grown:
+                        grown[ages] = self._all_older(ages, later.groups)
+                    rows[value][source] = grown[ages]
+        for value, row in later.rows.items():
+            made = rows[value] = {MADE: row[MADE]} if MADE in row else {}
+            for middle, more in row.items():
+                for source, ages in first.row(middle).items() if middle != MADE else ():
+                    made[source] = made.get(source, 0) | self._all_older(ages, more)
+        return Ageing(self._all_older(first.groups, later.groups), rows)
+
+    def join(self, first: Ageing, second: Ageing) -> Ageing:
+        """What either path allows."""
+        if self.never in (first, second):
+            return second if first == self.never else first
+        rows: dict[int, Row] = {}
+        for value in first.rows.keys() | second.rows.keys():
+            row = rows[value] = first.row(value)
+            other = second.row(value)
+            if row != other:
+                row = rows[value] = dict(row)
+                for source, ages in other.items():
+                    row[source] = row.get(source, 0) | ages
+        return Ageing(first.groups | second.groups, rows)
+
+    def hand(self, sources: dict[int, int]) -> Ageing:
+        """A token is as old as the one that it is."""
+        tracked = self.tracked
+        return Ageing(
+            NEWEST,
+            {to: {of: NEWEST} for to, of in sources.items() if to in tracked or of in tracked},
+        )
+
+    def take(self, worth: Ageing, sources: dict[int, int]) -> Ageing:
+        """Nothing else is seen outside."""
+        return Ageing(worth.groups, {to: worth.row(of) for to, of in sources.items()})
+
+    def along(self, edge: Edge) -> dict[int, int]:
+        """All that is alive goes on."""
+        live = self.live(edge.target.frame).get(edge.target, set())
+        return {value: value for value in live & self.tracked} | super().along(edge)
+
+    def is_apart(self, item: Item) -> bool:
+        """Tokens are followed where counters can be carried along."""
+        return not item.row.carries
+
+    def past(self, item: Item, through: list[Ageing]) -> Ageing:
+        """A token from there was committed no later than here."""
+        return Ageing(NEWEST, self._made(item.results.values(), self.foreign))
+
+    def ages(self, here: Ageing, values: Iterable[int]) -> int:
+        """The ages that some tokens may have where all paths from the start are worth `here`."""
+        found = 0
+        for value in values:
+            found |= here.row(value).get(MADE, 0)
+        return found
+
+    def _all_older(self, ages: int, groups: int) -> int:
+        """What ages may become while one of some numbers of groups is committed."""
+        few, many = sorted((ages & ~NONE, groups), key=int.bit_count)
+        found = 0
+        while few:
+            lowest = few & -few
+            found |= many * lowest
+            few ^= lowest
+        return self._bounded(found // NEWEST) | (ages & NONE)
+
+    def _bounded(self, ages: int) -> int:
+        """All above the oldest are one."""
+        if ages < self._ceiling:
+            return ages
+        return (ages & (self._ceiling - 1)) | (self._ceiling >> 1)
+
+
+def counts_in(ages: int) -> list[int]:
+    """The counts that a set of ages stands for, in order; those below 0 are left out."""
+    return [bit - 2 for bit in range(2, ages.bit_length()) if ages >> bit & 1]

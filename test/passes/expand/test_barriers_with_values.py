@@ -1,6 +1,6 @@
 """Barriers that reduce a predicate over the block: they stay in the loop, for the value's sake.
 
-Covers: facts/loops/statements.py, machine/dialects/named_barriers.py
+Covers: facts/loops/statements.py, machine/dialects/nvvm.py
 """
 
 from __future__ import annotations

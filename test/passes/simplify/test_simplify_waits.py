@@ -1,6 +1,6 @@
 """async-pipe-simplify-waits: what never blocks goes, what may block stays.
 
-Covers: waits/redundant/simplify.py, waits/redundant/droppable.py, waits/redundant/idle_commits.py
+Covers: waits/redundant/simplify.py
 """
 
 import pytest

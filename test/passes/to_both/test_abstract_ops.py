@@ -3,8 +3,8 @@
 Each kernel is run with its abstract ops and with what they were lowered to; copies arrive as
 late as the waits allow, so a wait that vanished with too much shows.
 
-Covers: lowering/scopes/abstract_ops.py, lowering/scopes/abstract_plan.py,
-lowering/rocdl/to_rocdl.py, lowering/scopes/counter_limits.py, lowering/scopes/scope_copies.py
+Covers: lowering/scopes/abstract_ops.py, lowering/rocdl/to_rocdl.py, lowering/nvvm/to_nvvm.py,
+lowering/scopes/scope_copies.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Laws: the lowered kernel computes what NumPy does for every ragged size, on a ma
 copies arrive as late as the waits allow; what no copy can do stays in place with its reason, and
 a fill other than zero is refused.
 
-Covers: lowering/scopes/masked_loads.py, lowering/nvvm/nvidia_ops.py, lowering/rocdl/zero_fill.py,
+Covers: lowering/scopes/masked_loads.py, lowering/nvvm/nvidia_ops.py, lowering/rocdl/rocdl_copies.py,
 lowering/rocdl/rocdl_code.py
 """
 

@@ -1,6 +1,6 @@
 """Loops that end by equality run as often as they did, with the same numbers.
 
-Covers: lowering/rocdl/equal_ends.py
+Covers: lowering/rocdl/rocdl_code.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.lowering.rocdl.equal_ends import end_by_equality
+from mlir_async_pipe.lowering.rocdl.rocdl_code import end_by_equality
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 

@@ -1,6 +1,6 @@
 """Copies of a wave share addresses in LDS, and no copy moves: neither where it reads nor writes.
 
-Covers: lowering/rocdl/lds_addresses.py
+Covers: lowering/rocdl/native_calls.py
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.loop_addresses.address_parts import AddressParts
-from mlir_async_pipe.lowering.rocdl.lds_addresses import share_lds_addresses, split_for_rocdl
+from mlir_async_pipe.lowering.rocdl.native_calls import share_lds_addresses, split_for_rocdl
 
 COPY = "rocdl.load.async.to.lds %{0}, %{1}, 4, {2}, 0 : !llvm.ptr<1>, !llvm.ptr<3>"
 

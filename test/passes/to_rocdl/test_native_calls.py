@@ -1,7 +1,7 @@
 """Mathematics and sizes of the grid on AMD chips: with instructions where there are some, else by
 ROCm's device libraries, and never by nothing.
 
-Covers: lowering/rocdl/native_calls.py, lowering/rocdl/rocm_tools.py, lowering/rocdl/rocdl_code.py
+Covers: lowering/rocdl/native_calls.py, lowering/rocdl/rocdl_code.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from helpers.rocdl_kernels import parse
 from mlir_async_pipe import bindings
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
-from mlir_async_pipe.lowering.rocdl import rocdl_code, rocm_tools
+from mlir_async_pipe.lowering.rocdl import rocdl_code
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 pytestmark = [
@@ -50,7 +50,7 @@ def refused(text: str) -> AsyncPipeError:
 @pytest.fixture
 def no_libraries(monkeypatch):
     """A machine without ROCm and the packages that have its libraries."""
-    for module in (rocm_tools, rocdl_code):
+    for module in (rocdl_code,):
         monkeypatch.setattr(module, "device_libraries", lambda: None)
 
 
@@ -140,9 +140,9 @@ def test_the_libraries_of_a_package_are_found(monkeypatch, tmp_path):
     (tmp_path / "triton" / "__init__.py").write_text("raise AssertionError('not to be imported')")
     monkeypatch.setenv("ROCM_PATH", str(tmp_path / "none"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert rocm_tools.device_libraries() != place
+    assert rocdl_code.device_libraries() != place
     (place / "ocml.bc").write_text("")
-    assert rocm_tools.device_libraries() == place
+    assert rocdl_code.device_libraries() == place
 
 
 @pytest.mark.parametrize("dimension", ["x", "y", "z"])

@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
-from mlir_async_pipe.lowering.rocdl import rocdl_code, rocm_tools
+from mlir_async_pipe.lowering.rocdl import rocdl_code
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ needs_flydsl = pytest.mark.skipif(
     not any(stack.name == "flydsl" for stack in bindings.installed()),
     reason="no AMDGPU back end: pip install flydsl",
 )
-needs_linker = pytest.mark.skipif(rocm_tools.linker() is None, reason="no ld.lld")
+needs_linker = pytest.mark.skipif(rocdl_code.linker() is None, reason="no ld.lld")
 
 
 def emitted(text: str, emit: str, chip: str = "gfx950"):
@@ -79,7 +79,7 @@ def test_a_code_object_is_an_elf_file_and_its_waits_are_reported():
 
 @needs_flydsl
 def test_without_a_linker_the_packages_are_named(monkeypatch):
-    monkeypatch.setattr(rocm_tools, "linker", lambda: None)
+    monkeypatch.setattr(rocdl_code, "linker", lambda: None)
     with pytest.raises(AsyncPipeError) as caught:
         emitted(copy_kernel(STRAIGHT), "hsaco")
     assert caught.value.code == "linker-missing" and "pip install ziglang" in str(caught.value)
@@ -90,14 +90,14 @@ def test_a_linker_on_the_path_comes_first(monkeypatch, tmp_path):
     linker.write_text("#!/bin/sh\n")
     linker.chmod(linker.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert rocm_tools.linker() == [str(linker)]
+    assert rocdl_code.linker() == [str(linker)]
 
 
 def test_the_linker_of_a_package_is_found(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "ziglang" or None)
-    assert rocm_tools.linker() == [sys.executable, "-m", "ziglang", "ld.lld"]
+    assert rocdl_code.linker() == [sys.executable, "-m", "ziglang", "ld.lld"]
 
 
 def test_without_a_back_end_the_pip_command_is_given(monkeypatch):

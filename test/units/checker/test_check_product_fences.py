@@ -1,7 +1,7 @@
 """Products add to registers that their threads touched only after a fence, for the checker and for the
 machine.
 
-Covers: checker/phases/registers_in_flight.py, machine/product_registers.py, vocabulary/products.py
+Covers: checker/phases/registers_in_flight.py, machine/launch.py, vocabulary/products.py
 """
 
 from __future__ import annotations

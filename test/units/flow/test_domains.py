@@ -1,7 +1,7 @@
 """Every domain of the solver is a semiring with a star: that is what makes its answers exact.
 
 Covers: facts/flow/solver.py, waits/balance.py, waits/histories.py,
-waits/redundant/droppable.py, waits/run_time/possible_counts.py
+waits/redundant/simplify.py, waits/run_time/dynamic.py
 """
 
 import random
@@ -12,9 +12,9 @@ import pytest
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.balance import UNBOUNDED, LeastSum
 from mlir_async_pipe.waits.histories import NOTHING, History, Known
-from mlir_async_pipe.waits.redundant.droppable import KeptGroups
 from mlir_async_pipe.waits.redundant.in_flight import COMMIT, FOREIGN, InFlight, Transfer, known
-from mlir_async_pipe.waits.run_time.possible_counts import MADE, NEWEST, OPEN, Ageing, PossibleAges
+from mlir_async_pipe.waits.redundant.simplify import KeptGroups
+from mlir_async_pipe.waits.run_time.dynamic import MADE, NEWEST, OPEN, Ageing, PossibleAges
 
 AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5, lambda frame: {})
 KEPT = KeptGroups(4, lambda item: item)

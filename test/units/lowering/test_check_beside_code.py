@@ -1,6 +1,6 @@
 """Code is made while the last check runs; what the check says still comes first.
 
-Covers: lowering/lower.py, api.py, tool/emit.py
+Covers: lowering/lower.py, api.py, tool/process.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a launch hands over: as many values, of the sizes, that the entry point has; and what fits.
 
-Covers: lowering/launch_parameters.py, lowering/scopes/kernel_attribute.py, lowering/nvvm/ptx.py
+Covers: lowering/lower.py, lowering/scopes/kernel_attribute.py, lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 import mlir_async_pipe
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.lowering.launch_parameters import launch_values, parameters_of
+from mlir_async_pipe.lowering.lower import launch_values, parameters_of
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
 
 SIZES = {"u64": 8, "s64": 8, "b64": 8, "f64": 8, "u32": 4, "b32": 4, "f32": 4, "u16": 2, "b16": 2}

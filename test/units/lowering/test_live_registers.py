@@ -1,6 +1,6 @@
 """Values of PTX that live at once are counted as registers of 32 bits, and say whether ptxas is asked.
 
-Covers: lowering/nvvm/live_registers.py, lowering/nvvm/lower_nvvm.py
+Covers: lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.lowering.nvvm.live_registers import (
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import (
     LiveRegisters,
     declared_registers,
     live_registers,
+    needs_ptxas,
 )
-from mlir_async_pipe.lowering.nvvm.lower_nvvm import needs_ptxas
 
 DECLARED = ".reg .pred %p<9>;\n.reg .b16 %rs<9>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n"
 

@@ -1,6 +1,6 @@
 """Counts are read back from PTX and machine code; what cannot be right is refused.
 
-Covers: lowering/nvvm/ptx.py, lowering/nvvm/cubin.py, lowering/nvvm/ptxas.py
+Covers: lowering/nvvm/lower_nvvm.py, lowering/nvvm/cubin.py, lowering/nvvm/ptxas.py
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.lowering.nvvm.cubin import MachineLoop, parse_assembly
-from mlir_async_pipe.lowering.nvvm.ptx import check_calls, read_ptx
+from mlir_async_pipe.lowering.nvvm.lower_nvvm import check_calls, read_ptx
 from mlir_async_pipe.lowering.nvvm.ptxas import Resources, parse_verbose
 from mlir_async_pipe.session.diagnostics import LoweringError
 

@@ -1,6 +1,6 @@
 """amdgpu.dpp and rocdl.readlane beside the lanes that LLVM's manual names.
 
-Covers: machine/dialects/amd_lanes.py
+Covers: machine/dialects/amd.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Blocks of a cluster run together: they copy into each other's memory and meet; races and deadlocks
 between them are found, with both sides.
 
-Covers: machine/cluster_barrier.py, machine/dialects/clusters.py, machine/launch.py,
-machine/barrier_phases.py, machine/warp_order.py, machine/run_kernel.py, vocabulary/launch_ids.py,
+Covers: machine/launch.py, machine/dialects/clusters.py, machine/barrier_phases.py,
+machine/warp_order.py, machine/run_kernel.py, vocabulary/launch_ids.py,
 vocabulary/pure_ops.py
 """
 

@@ -2,7 +2,7 @@
 an acquire hears is ordered, and nothing else is.
 
 Covers: machine/flag_clocks.py, machine/warp_clock.py, machine/clocked_detector.py, machine/warp_order.py,
-machine/dialects/atomics.py, test/helpers/flag_kernels.py
+machine/dialects/memref.py, test/helpers/flag_kernels.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Barriers of some threads of a block: two warps hand a row back and forth.
 
-Covers: machine/dialects/named_barriers.py
+Covers: machine/dialects/nvvm.py
 """
 
 from __future__ import annotations

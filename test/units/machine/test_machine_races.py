@@ -1,7 +1,6 @@
 """The race detector: right programs are clean, and each breakage has its name and both ends.
 
-Covers: machine/detector.py, machine/shadow.py, machine/run_kernel.py, machine/races.py,
-machine/access.py
+Covers: machine/detector.py, machine/run_kernel.py, machine/access.py
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Every row of the vocabulary runs on the machine, or is refused by name.
 
 Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/registry.py,
-machine/launch.py, machine/llvm_types.py, machine/dialects/amd.py, machine/dialects/amd_tensor.py,
-machine/dialects/control.py, machine/dialects/hints.py, machine/dialects/gpu.py,
+machine/launch.py, machine/decode.py, machine/dialects/amd.py,
+machine/dialects/amd_tensor.py, machine/dialects/control.py, machine/dialects/gpu.py,
 machine/dialects/intrinsics.py, machine/dialects/llvm.py, machine/dialects/llvm_arith.py,
 machine/dialects/nvvm.py, machine/dialects/tma.py
 """

@@ -1,6 +1,6 @@
 """Products with 64-bit descriptors: types, swizzles and both major orders, against NumPy.
 
-Covers: machine/dialects/wgmma.py, vocabulary/products.py, test/helpers/descriptor_products.py
+Covers: machine/dialects/warpgroup.py, vocabulary/products.py, test/helpers/descriptor_products.py
 """
 
 from __future__ import annotations

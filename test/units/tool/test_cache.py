@@ -1,7 +1,7 @@
 """Results kept from run to run: the same answer, told again when anything that it depends on changes,
 and never a wrong one from a broken or a busy cache.
 
-Covers: cache.py, tool/kept_runs.py, api.py
+Covers: cache.py, tool/__main__.py, api.py
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlir_async_pipe.lowering import lower as lowering
 from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.session.diagnostics import Diagnostic
 from mlir_async_pipe.session.report import Report
-from mlir_async_pipe.tool import kept_runs
+from mlir_async_pipe.tool import __main__
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.options import Options
 
@@ -65,7 +65,7 @@ def test_nothing_is_kept_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatc
 def test_nothing_is_kept_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache.importlib.util, "find_spec", lambda name: None)
     assert cache.folder() is None
-    assert kept_runs.key_of(SOURCE, Options()) == ""
+    assert __main__.key_of(SOURCE, Options()) == ""
     assert not folder.exists()
 
 
@@ -85,14 +85,14 @@ def test_nothing_is_kept_without_the_library(folder: Path, monkeypatch: pytest.M
 def test_what_a_result_depends_on_changes_the_key(
     folder: Path, first: tuple, second: tuple
 ) -> None:
-    assert kept_runs.key_of(*first) != kept_runs.key_of(*second)
-    assert kept_runs.key_of(*first) == kept_runs.key_of(*first) != ""
+    assert __main__.key_of(*first) != __main__.key_of(*second)
+    assert __main__.key_of(*first) == __main__.key_of(*first) != ""
 
 
 @needs_diskcache
 def test_where_a_result_goes_does_not_change_the_key(folder: Path) -> None:
     elsewhere = Options(output="x", report_file="y", diagnostics="json", isolate=False)
-    assert kept_runs.key_of(SOURCE, elsewhere) == kept_runs.key_of(SOURCE, Options())
+    assert __main__.key_of(SOURCE, elsewhere) == __main__.key_of(SOURCE, Options())
 
 
 def test_versions_tools_and_our_files_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,15 +121,15 @@ def test_versions_tools_and_our_files_are_part_of_the_key(monkeypatch: pytest.Mo
 )
 @needs_diskcache
 def test_runs_that_have_to_run_are_not_kept(folder: Path, options: Options) -> None:
-    assert kept_runs.key_of(SOURCE, options) == ""
+    assert __main__.key_of(SOURCE, options) == ""
 
 
 @needs_diskcache
 def test_a_run_with_an_error_is_not_kept(folder: Path) -> None:
-    kept_runs.keep("key", [b"x"], [Diagnostic("error", "no", "code")], [Report((), {})])
-    assert kept_runs.find("key") is None
-    kept_runs.keep("key", [b"x"], [Diagnostic("remark", "yes", "code")], [Report((), {})])
-    found = kept_runs.find("key")
+    __main__.keep("key", [b"x"], [Diagnostic("error", "no", "code")], [Report((), {})])
+    assert __main__.find("key") is None
+    __main__.keep("key", [b"x"], [Diagnostic("remark", "yes", "code")], [Report((), {})])
+    found = __main__.find("key")
     assert found is not None and found.contents == (b"x",)
     assert found.reports() == [Report((), {})]
 

@@ -1,8 +1,7 @@
 """The command line tool as a process: what it writes, where, and how it ends.
 
 Covers: tool/__main__.py, tool/process.py, tool/run.py, tool/output.py, tool/printing.py,
-tool/listing.py, tool/explain.py, tool/report_writer.py, tool/statistics.py, tool/timing.py,
-tool/roundtrip.py
+tool/explain.py, tool/timing.py, tool/roundtrip.py
 """
 
 from __future__ import annotations

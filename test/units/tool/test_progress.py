@@ -1,6 +1,6 @@
 """What a terminal is told about work that takes long.
 
-Covers: tool/progress.py, tool/isolate.py
+Covers: tool/isolate.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from mlir_async_pipe.tool import progress
+from mlir_async_pipe.tool import isolate
 
 
 class Stream(io.StringIO):
@@ -28,7 +28,7 @@ class Stream(io.StringIO):
 
 def told(terminal: bool, seconds: float) -> str:
     stream = Stream(terminal)
-    with progress.shown(lambda: "running x", stream, silent=0.05, every=0.02):
+    with isolate.shown(lambda: "running x", stream, silent=0.05, every=0.02):
         time.sleep(seconds)
     return stream.getvalue()
 
@@ -52,7 +52,7 @@ def test_an_error_in_the_work_leaves_no_line():
     stream = Stream(True)
     with (
         pytest.raises(ZeroDivisionError),
-        progress.shown(lambda: "", stream, silent=0.01, every=0.01),
+        isolate.shown(lambda: "", stream, silent=0.01, every=0.01),
     ):
         time.sleep(0.1)
         raise ZeroDivisionError

@@ -1,6 +1,6 @@
 """Tuning: which candidates, what becomes of each, in which order, and what is kept.
 
-Covers: tuning/tune.py, tuning/evaluate.py, tuning/outcome.py
+Covers: tuning/tune.py, tuning/outcome.py
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.tuning import evaluate as worker
 from mlir_async_pipe.tuning.outcome import Outcome
-from mlir_async_pipe.tuning.tune import tune
+from mlir_async_pipe.tuning.tune import Task, task, tune
 
 TARGET = "nvvm:sm_80"
 STEPS = 12
@@ -61,7 +60,7 @@ class Inline(Executor):
     """Does what is submitted at once, and counts it."""
 
     def __init__(self) -> None:
-        self.asked: list[worker.Task] = []
+        self.asked: list[Task] = []
 
     def submit(self, function, /, *arguments, **keywords):
         self.asked += arguments
@@ -209,7 +208,7 @@ def test_what_a_store_has_is_not_tried_again(tmp_path):
 
 @pytest.mark.parametrize("changed", ["target", "text", "options", "inputs"])
 def test_all_that_figures_depend_on_is_in_the_key(changed):
-    asked = worker.task({}, tile(), TARGET, {"num_stages": 2}, (np.zeros(2),))
+    asked = task({}, tile(), TARGET, {"num_stages": 2}, (np.zeros(2),))
     other = {"target": "nvvm:sm_90", "text": tile(2), "options": {}, "inputs": (np.ones(2),)}
     assert replace(asked, **{changed: other[changed]}).key != asked.key
     assert replace(asked, parameters={"name": 1}).key == asked.key

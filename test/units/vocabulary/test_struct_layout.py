@@ -11,7 +11,7 @@ import pytest
 from helpers.check_harness import check_text, verdict
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.machine.llvm_types import layout_of as layout_of_machine
+from mlir_async_pipe.machine.decode import layout_of as layout_of_machine
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of, steps_of
 
 KNOWN = [
