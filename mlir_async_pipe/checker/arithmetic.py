@@ -14,12 +14,177 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from mlir_async_pipe.checker import choices, comparisons, divisions, forms, operators
+from mlir_async_pipe.checker import choices, forms, operators
 from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.settled import settle
-from mlir_async_pipe.checker.widths import result, signed, unsigned
+from mlir_async_pipe.checker.widths import (
+    in_64_bits,
+    result,
+    signed,
+    stored,
+    unsigned,
+)
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row
+
+# Division, remainder and shift to the right, of forms.
+#
+#     arith.divui, index.divu, llvm.udiv   a div b, for a constant b, of a as an unsigned number;
+#                                          quotient(a, b) and remainder(a, b) for another b
+#     arith.floordivsi                     a div b of a as a signed one
+#     arith.divsi                          the same, where a is not negative
+#
+# `divide` and its like are methods of `arithmetic.Forms`.
+
+
+def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
+    """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
+    0 (which is undefined)."""
+    if op.row.sign == "u":
+        a, b = (unsigned(x, op.bits, facts) for x in v)
+    else:
+        a, b = (signed(x, op.bits) for x in v)
+    if a is None or b is None or b == forms.ZERO or not _not_negative(b, facts):
+        return None
+    return a, b
+
+
+def _not_negative(form: Form, facts: Facts) -> bool:
+    """Whether rounding towards zero and rounding down agree."""
+    low, _ = forms.bounds(form, facts)
+    return low is not None and low >= 0
+
+
+def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    found = _read(op, v, facts)
+    if found is None or (op.row.rounding == "zero" and not _not_negative(found[0], facts)):
+        return None
+    a, b = found
+    if op.row.rounding == "up":
+        a = forms.add(a, forms.add(b, Form(-1)))
+        if not in_64_bits(a, facts):
+            return None
+    if not (b.is_constant or _not_negative(a, facts)):
+        return None
+    return stored(operators.apply("quotient", (a, b), facts), op.bits, facts)
+
+
+def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A remainder: of numbers that are not negative, or rounded down by a constant."""
+    found = _read(op, v, facts)
+    if found is None:
+        return None
+    down = op.row.rounding == "down" and found[1].is_constant
+    if not (down or _not_negative(found[0], facts)):
+        return None
+    return stored(operators.apply("remainder", found, facts), op.bits, facts)
+
+
+def is_shift(op: Typed, form: Form) -> bool:
+    """Whether a shift is by a number below the width; more is poison."""
+    return form.is_constant and 0 <= form.constant < min(op.bits, 63)
+
+
+def shift_right(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A division by a power of two that rounds down."""
+    if op.bits == 1 or not is_shift(op, v[1]):
+        return None
+    division = op._replace(row=Row("div", op.row.sign, "down"))
+    return divide(division, [v[0], Form(1 << v[1].constant)], facts)
+
+
+# Comparisons of integers as forms: what is decided becomes 0 or 1, the rest an operator.
+#
+#     slt a, b       a - b < 0
+#     ult a, b       a >= 0 and a - b < 0, for b >= 0: what is negative is large as unsigned
+#     ult a, b       b < 0 or a - b < 0, for a >= 0
+#
+# Forms stand for exact numbers, so a difference of them does not wrap.
+
+ONE: Form = Form(1)
+
+
+def is_negative(form: Form, facts: Facts) -> Form:
+    """1 if form < 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if high is not None and high < 0:
+        return ONE
+    if low is not None and low >= 0:
+        return forms.ZERO
+    return forms.call("cmp<", form)
+
+
+def is_zero(form: Form, facts: Facts) -> Form:
+    """1 if form = 0, 0 if not, else the undecided comparison."""
+    low, high = forms.bounds(form, facts)
+    if low == high == 0:
+        return ONE
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return forms.ZERO
+    return forms.call("cmp=", form)
+
+
+def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -> Form | None:
+    """The i1 form of a comparison, by the name of its predicate ("eq", "slt", "uge", …); None for
+    64-bit numbers from the two ends of the type, whose difference does not fit."""
+    if name in ("eq", "ne"):
+        equal = is_zero(forms.subtract(a, b), facts)
+        return equal if name == "eq" else negation(equal)
+    if name[0] == "s":
+        a, b = signed(a, bits), signed(b, bits)
+    kind = name[1:]
+    if kind in ("gt", "le"):
+        a, b = b, a
+    if not in_64_bits(forms.subtract(a, b), facts):
+        return None
+    less = is_negative(forms.subtract(a, b), facts) if name[0] == "s" else _below(a, b, facts)
+    if name[0] == "u" and not less.is_constant:
+        less = _below_as_read(a, b, bits, facts) or less
+    return less if kind in ("lt", "gt") else negation(less)
+
+
+def negation(bit: Form) -> Form:
+    """1 for 0, 0 for 1."""
+    return forms.subtract(ONE, bit)
+
+
+def _below(a: Form, b: Form, facts: Facts) -> Form:
+    """a < b as unsigned numbers: as signed ones, but for exactly one that is negative."""
+    less = is_negative(forms.subtract(a, b), facts)
+    first, second = is_negative(a, facts), is_negative(b, facts)
+    if first == second:
+        return less
+    if second == forms.ZERO:
+        return both(negation(first), less)
+    if first == forms.ZERO:
+        return negation(both(negation(second), negation(less)))
+    return operators.apply("xor", (less, operators.apply("xor", (first, second), facts)), facts)
+
+
+def _below_as_read(a: Form, b: Form, bits: int, facts: Facts) -> Form | None:
+    """a < b of the numbers without a sign, if that is decided: 119 + k as i8 is below 256 however
+    far k goes past 127."""
+    first, second = unsigned(a, bits, facts), unsigned(b, bits, facts)
+    if first is None or second is None:
+        return None
+    less = is_negative(forms.subtract(first, second), facts)
+    return less if less.is_constant else None
+
+
+def both(a: Form, b: Form) -> Form:
+    """a and b, for bits."""
+    for one, other in ((a, b), (b, a)):
+        if one.is_constant:
+            return other if one.constant else forms.ZERO
+    return forms.call("and", a, b)
+
+
+def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
+    """A comparison by the predicate of its op."""
+    name = op.detail
+    return None if name is None else compare(name, v[0], v[1], facts, op.given)
+
 
 Bound = Callable[[list[Form], Facts], Form | None]
 
@@ -85,7 +250,7 @@ class Forms(Domain[Form, Facts]):
 
     def shl(self, op: Typed, v: list[Form], known: Facts) -> Form | None:
         """A product with a constant power of two."""
-        if not divisions.is_shift(op, v[1]):
+        if not is_shift(op, v[1]):
             return None
         return result(op, forms.scale(v[0], 1 << v[1].constant), v[:1], known)
 
@@ -131,12 +296,12 @@ class Forms(Domain[Form, Facts]):
             return result(op, v[0], v, known)
         return signed(v[0], op.given) if op.row.sign == "s" else unsigned(v[0], op.given, known)
 
-    div = staticmethod(divisions.divide)
-    rem = staticmethod(divisions.remainder)
-    shr = staticmethod(divisions.shift_right)
+    div = staticmethod(divide)
+    rem = staticmethod(remainder)
+    shr = staticmethod(shift_right)
     select = staticmethod(choices.select)
     min = max = staticmethod(choices.extreme)
-    cmp = staticmethod(comparisons.cmp)
+    cmp = staticmethod(cmp)
 
 
 FORMS = Forms()

@@ -17,17 +17,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
+from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.same_op import copies_the_same
 from mlir_async_pipe.checker.site import Site, conflict
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
+from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import Scope
 
 Cause = Literal[
@@ -327,3 +330,40 @@ def _doubt(later: Event, earlier: Event, state: State) -> str:
     if state.other:
         return "divergent-condition"
     return "conditional-access" if later.maybe or earlier.maybe else ""
+
+
+# Whether threads that copy to one place with one op copy the same there.
+#
+#     copy %A[%i + %row] -> %s[%row]      threads with one %row copy one element: harmless
+#     copy %A[%tid] -> %s[%row]           they copy different ones: which arrives is chance
+#
+# Of stores nothing is known about the value: two threads that store to one place with one op
+# race, whatever they store.
+
+
+def copies_the_same(op: Any, frame: int) -> bool:
+    """Whether an async copy reads where it writes, but for a distance that all threads share."""
+    found = accesses(op)
+    writes = [access for access in found if access.writes]
+    reads = [access for access in found if not access.writes]
+    if len(writes) != 1 or not reads:
+        return False
+    places = list(writes[0].indices)
+    return all(
+        not differs(access.memory, frame)
+        and all(_follows(index, places, frame) for index in access.indices)
+        for access in reads
+    )
+
+
+def _follows(index: Any, places: list[Any], frame: int) -> bool:
+    """Whether an index is one of `places` plus what all threads share, or that alone."""
+    if index in places or not differs(index, frame):
+        return True
+    op = defining_op(index)
+    if op is None or not is_operator(op.name, "add"):
+        return False
+    one, other = op.operands
+    return (_follows(one, places, frame) and not differs(other, frame)) or (
+        _follows(other, places, frame) and not differs(one, frame)
+    )

@@ -17,39 +17,45 @@ them (see `periods`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
+from math import lcm
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import UndecidedError
-from mlir_async_pipe.checker.counters import Counters
 from mlir_async_pipe.checker.effects import Effects, NearAccesses, OutsideAccesses
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Facts, Form, Known
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
-from mlir_async_pipe.checker.other_threads import another_thread
+from mlir_async_pipe.checker.other_threads import another_thread, own
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
-from mlir_async_pipe.checker.plans import Plan, Planner
+from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.settled import exact, settle
-from mlir_async_pipe.checker.state import State
+from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
+    AnyIteration,
     Block,
+    Bracket,
     Branch,
+    Copy,
     Edge,
     Flow,
     Goto,
     LoopTest,
     Lost,
     Run,
+    Step,
     Stop,
     Switch,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.facts.flow.algorithms import post_order
 
 # What stands side by side is looked at as one.
@@ -334,3 +340,155 @@ class Explorer:
             self.values.forget_chosen(state, None)
             self._another_thread(edge.target, 0, state)
         self._push(edge.target, 0, state)
+
+
+# Reads each step of a kernel once: what it gives runs on the states that come to it.
+#
+#     %x = addi %a, %b     state.env[x] = form of a + form of b
+#     load, copy, wait     asks the judge, then joins the state (see `effects`)
+#
+# A value that no effect needs gives nothing to run.
+
+Plan = Callable[[State], object]
+
+
+@dataclass
+class Planner:
+    """Plans for the steps of one kernel. `needed` are the values that matter, `periods` what
+    iteration numbers are known modulo (None: slots are symbols); what moves control in a way
+    that nobody knows is kept in `lost`."""
+
+    values: Values
+    effects: Effects
+    iterations: Iterations
+    needed: set[int]
+    periods: dict[int, int] | None
+    lost: dict[Lost, None]
+
+    def plan(self, step: Step) -> Plan | None:
+        """Read a step once; what it gives runs on a state. None: it need not run."""
+        match step:
+            case Run() as run if run.makes_values:
+                return self._plan_value(run)
+            case Run() as run:
+                return self._plan_effect(run)
+            case Copy(assigns):
+                if self.needed.isdisjoint(target for target, _ in assigns):
+                    return None
+                return lambda state: self.assign(state, assigns)
+            case AnyIteration(loop, variable):
+                return partial(self.iterations.any_iteration, loop, variable)
+            case Bracket(kind, op, _):
+                bracket = partial(self.effects.groups.bracket, kind=kind, op=op)
+                # Calls move queues, which are the first thread's; scopes hold every thread.
+                return bracket if kind in ("scope", "end scope") else own(bracket)
+            case Lost():
+                return lambda state: self.lost.setdefault(step)
+
+    def _plan_value(self, run: Run) -> Plan | None:
+        # Half of a kernel computes data, or the same in every state.
+        if self.needed.isdisjoint(run.results) or self.values.fix(run):
+            return None
+        evaluate = self.values.prepare(run)
+        periods = self.periods
+        if periods is None:
+            return evaluate
+
+        def execute(state: State) -> None:
+            value = evaluate(state)
+            if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
+                check_periods(value, state.facts, periods)
+
+        return execute
+
+    def _plan_effect(self, run: Run) -> Plan | None:
+        """What an op loads, or what a call gives, is another value each time that it runs."""
+        effect = self.effects.prepare(run)
+        made = [
+            (number, result.type)
+            for number, result in zip(run.results, run.op.results, strict=True)
+            if number in self.needed and is_integer(result.type)
+        ]
+        if not made:
+            return effect
+
+        def execute(state: State) -> None:
+            for number, kind in made:
+                self.values.forget(state, number, kind)
+            if effect is not None:
+                effect(state)
+
+        return execute
+
+    def assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
+        """Assign, all at once, what an edge or a copy gives."""
+        new: list[tuple[int, Value | None]] = [
+            (target, self.values.get(state, source))
+            for target, source in assigns
+            if target in self.needed
+        ]
+        for target, value in new:
+            if value is None:
+                state.env.pop(target, None)
+            else:
+                state.env[target] = value
+
+
+# Numbers that a loop counts in a way that nothing but running it would tell.
+#
+#     %tile' = select %last, %tile + 1, %tile        0, 0, 1, 1, 2, 2, …
+#
+# Each new number would be a new state, for ever. After as many as no ring has slots, the number
+# is forgotten: from then on it may be anything.
+
+# Tiles of 16 KiB fill the 228 KiB of an H100 with 14 slots. What two counters count together makes
+# the square of it in states: with 64 a kernel over tiles of unknown number takes more than 20000.
+LARGEST_RING = 16
+
+
+class Counters:
+    """The values that variables were seen to have at the headers of loops."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._seen: dict[tuple[int, int], set[Form]] = {}
+
+    def forget_endless(self, header: int, state: State) -> None:
+        """Forget each variable of `state` that had more values than a ring has slots."""
+        for number, value in list(state.env.items()):
+            if not isinstance(value, Form):
+                continue
+            seen = self._seen.setdefault((header, number), set())
+            if len(seen) <= LARGEST_RING:
+                seen.add(value)
+            if len(seen) > LARGEST_RING:
+                _, ssa = self._values.flow.values[number]
+                self._values.forget(state, number, ssa.type)
+
+
+# Modulo what the iteration numbers of a kernel's loops must be known.
+#
+#     slot = (k + 2) mod 3                 k is needed modulo 3
+#     parity = (k div 2) mod 2             k is needed modulo 4
+#
+# The moduli are found while running, and the run starts again with them.
+
+
+class PeriodError(Exception):
+    """A remainder needs iteration numbers of a loop modulo more than is tracked."""
+
+    def __init__(self, loop: int, period: int) -> None:
+        self.loop = loop
+        self.period = period
+
+
+def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None:
+    """Raise PeriodError where `value` needs an iteration number modulo more than is `tracked`."""
+    for atom, period in needed_periods(value):
+        if atom.kind != "iteration" or period <= 1:
+            continue
+        loop = int(atom.key)  # type: ignore[call-overload]
+        known = facts.get(atom, ANYTHING)
+        wanted = lcm(tracked.get(loop, 1), period)
+        if known.modulus % period and known.exact is None and wanted <= LARGEST_PERIOD:
+            raise PeriodError(loop, wanted)

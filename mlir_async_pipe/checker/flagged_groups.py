@@ -16,8 +16,7 @@ from mlir_async_pipe.checker.differences import Differences
 from mlir_async_pipe.checker.footprints import Group
 from mlir_async_pipe.checker.forms import Atom
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis
-from mlir_async_pipe.checker.meetings import Meetings
-from mlir_async_pipe.checker.neighbours import of_axis
+from mlir_async_pipe.checker.meetings import Meetings, of_axis
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects
-from mlir_async_pipe.checker.explore import Explorer
+from mlir_async_pipe.checker.explore import Explorer, PeriodError
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Points
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
@@ -29,9 +30,9 @@ from mlir_async_pipe.checker.overlap import Answers, Comparer
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
-from mlir_async_pipe.checker.periods import PeriodError
+from mlir_async_pipe.checker.phases.followed_kernel import Followed
+from mlir_async_pipe.checker.phases.role_log import Does
 from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
-from mlir_async_pipe.checker.role_uses import RoleUse, role_uses
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites
@@ -39,6 +40,7 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
@@ -340,3 +342,58 @@ def _summary(
             reasons[finding.reason] = reasons.get(finding.reason, 0) + 1
     unsafe_ops = len(unsafe) + in_scope
     return CheckSummary(name, len(sites.sites), unsafe_ops, len(unknown), reasons, explorer.states)
+
+
+# Who arrives at which mbarriers, and who waits there: a record for each op of each role.
+#
+# threads   does       op                              place     barriers  arrivals  parities  made
+# 0-127     waits      nvgpu.mbarrier.try_wait.parity  k:30:7    0, 1, 2   1         0, 1      k:12:5
+# 128       announces  nvgpu.mbarrier.arrive.expect_tx k:51:9    0, 1, 2   1         0, 1      k:12:5
+
+
+@dataclass(frozen=True)
+class RoleUse:
+    """What the threads of one role do at an op: with the mbarriers `barriers` of those that are
+    initialised at `made` (None: barriers of threads, by number), of which `arrivals` make a phase,
+    in phases of some `parities`."""
+
+    function: str
+    threads: str
+    does: Does
+    op: str
+    place: Place
+    barriers: tuple[int, ...]
+    arrivals: int
+    parities: tuple[int, ...]
+    made: Place | None
+
+
+def role_uses(function: str, followed: Followed) -> Iterator[RoleUse]:
+    """The records of a kernel, by op and role."""
+    for step, seen in sorted(followed.roles.items(), key=lambda entry: entry[0]):
+        op = followed.ops[step.op].op
+        made = None if step.root < 0 else Place.of(followed.ops[step.init].op)
+        yield RoleUse(
+            function,
+            _ranges(step.mask),
+            step.does,
+            op.name,
+            Place.of(op),
+            tuple(sorted({number for number, _ in seen})),
+            step.needs,
+            tuple(sorted({parity for _, parity in seen})),
+            made,
+        )
+
+
+def _ranges(mask: int) -> str:
+    """0-3, 8 of the bits 100001111."""
+    found: list[str] = []
+    first = None
+    for number in range(mask.bit_length() + 1):
+        if mask >> number & 1:
+            first = number if first is None else first
+        elif first is not None:
+            found.append(str(first) if first == number - 1 else f"{first}-{number - 1}")
+            first = None
+    return ", ".join(found)

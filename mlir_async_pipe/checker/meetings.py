@@ -9,14 +9,14 @@ gathered, and joined with what others knew, once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.fact_scopes import FactScopes
-from mlir_async_pipe.checker.footprints import Touched, both_facts, with_decisions
-from mlir_async_pipe.checker.forms import Atom, Known
-from mlir_async_pipe.checker.grid_blocks import block_axis
+from mlir_async_pipe.checker.footprints import Group, Touched, both_facts, with_decisions
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Known
+from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, is_of_launch
 from mlir_async_pipe.checker.state import Event, State
 
 Knowns = dict[Atom, Known]
@@ -141,3 +141,135 @@ class _Path:
                     sums.append(atom)
             self._common = (blocks, sums, with_decisions(launch), certain)
         return self._common
+
+
+# Two blocks next to each other, as numbers for what tells blocks apart.
+#
+#     C[128 block x + thread]        block x = 0 and 1, in both orders
+#
+# Where such blocks touch one place, they certainly race.
+
+
+def neighbours(
+    grid: GridBlocks, is_fixed: Callable[[Atom], bool], a: Group, b: Group
+) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
+    """Numbers for the unknowns of two blocks next to each other; none where some have no
+    value that certainly occurs. `is_fixed` tells what all blocks have alike."""
+    atoms = {
+        atom
+        for form in (*a.shared, *b.shared)
+        for atom in forms.atoms_of(form)
+        if atom.kind != "call"
+    }
+    free = [atom for atom in atoms if atom.kind != "iteration" and block_axis(atom) is None]
+    # Of what blocks compute for themselves nobody knows that two of them come to one value.
+    if not all(is_fixed(atom) and _cancels(atom, a, b) for atom in free):
+        return
+    for axis in grid.open_axes:
+        for shift in (0, 1), (1, 0):
+            ends = []
+            for group, step in zip((a, b), shift, strict=True):
+                numbers = dict.fromkeys(free, 0)
+                for atom in atoms:
+                    if atom.kind == "iteration":
+                        numbers[atom] = group.facts.get(atom, ANYTHING).low or 0
+                for along in range(3):
+                    low = of_axis(group.facts, along).low or 0
+                    for atom in atoms:
+                        if block_axis(atom) == along:
+                            numbers[atom] = low + (step if along == axis else 0)
+                ends.append(numbers)
+            possible = _may_be(grid, a, axis, shift[0]) and _may_be(grid, b, axis, shift[1])
+            first, second = (
+                (of_axis(group.facts, axis).low or 0) + step
+                for group, step in zip((a, b), shift, strict=True)
+            )
+            if possible and first != second:
+                yield ends[0], ends[1]
+
+
+def _may_be(grid: GridBlocks, group: Group, axis: int, step: int) -> bool:
+    """Whether there is a block `step` after the first one of a group."""
+    known = of_axis(group.facts, axis)
+    number = (known.low or 0) + step
+    size = grid.sizes[axis]
+    return (known.high is None or number <= known.high) and (size is None or number < size)
+
+
+def of_axis(facts: dict[Atom, Known], axis: int) -> Known:
+    """What is known of the block id of an axis."""
+    return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
+
+
+def _cancels(atom: Atom, a: Group, b: Group) -> bool:
+    """Whether both ends have the same multiple of an atom, as a term of its own."""
+    for x, y in zip(a.shared, b.shared, strict=True):
+        if dict(x.terms).get(atom, 0) != dict(y.terms).get(atom, 0):
+            return False
+        for form in (x, y):
+            if any(
+                p.kind == "call" and atom in forms.atoms_of(forms.of_atom(p)) for p, _ in form.terms
+            ):
+                return False
+    return distinct_axis(atom) is None and atom.kind == "symbol"
+
+
+# Where a fact about an atom holds, seen from one path of one block.
+#
+#     %n = 4            in the whole grid: %n is an argument of the kernel
+#     %i in [0, 8)      in what every block does, at a time of its own
+#     block_id = 0      in one block
+#
+# At every access each fact of its path is asked for; an atom is told apart once.
+
+Scope = Literal["block", "launch", "grid", "blocks", "path"]
+"""One block; the grid, by the sizes of its launch or by something else; what every block does; one
+path of one block."""
+
+
+@dataclass
+class FactScopes:
+    """The scopes of the atoms of one kernel; `is_argument` knows its arguments."""
+
+    is_argument: Callable[[int], bool]
+    _known: dict[Atom, Scope] = field(default_factory=dict)
+
+    def of(self, atom: Atom) -> Scope:
+        """The scope of facts about an atom."""
+        found = self._known.get(atom)
+        if found is None:
+            found = self._known[atom] = self._found(atom)
+        return found
+
+    def _found(self, atom: Atom) -> Scope:
+        if block_axis(atom) is not None:
+            return "block"
+        if self._is_of_grid(atom):
+            return "launch" if is_of_launch(atom) else "grid"
+        return "blocks" if self._is_common(atom) else "path"
+
+    def _is_of_grid(self, atom: Atom) -> bool:
+        """Whether a fact about the atom holds in the whole grid, at any time."""
+        parts = forms.terms_of(atom) if atom.kind == "sum" else ((atom, 1),)
+        return all(self.is_fixed(part) for part, _ in parts)
+
+    def _is_common(self, atom: Atom) -> bool:
+        """Whether what a path decided holds in other blocks too."""
+        if atom.kind in ("tid", "iteration"):
+            return True
+        parts = [a for a, _ in forms.terms_of(atom)] if atom.kind == "sum" else [atom]
+        leaves = [a for p in parts for a in forms.atoms_of(forms.of_atom(p)) if a.kind != "call"]
+        return all(self.is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
+
+    def is_fixed(self, atom: Atom) -> bool:
+        """Whether an unknown has one value in the whole grid, at any time."""
+        if atom.kind == "call":
+            operands = forms.operator_of(atom)[1]
+            return all(self.is_fixed(part) for form in operands for part, _ in form.terms)
+        if atom.kind != "symbol" or distinct_axis(atom) is not None:
+            return False
+        if isinstance(atom.key, tuple):
+            if atom.key[0] == "bit":
+                return self.is_argument(atom.key[1])
+            return is_of_launch(atom) or atom.key[0] in ("dim", "address")
+        return isinstance(atom.key, int) and self.is_argument(atom.key)

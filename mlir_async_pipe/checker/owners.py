@@ -20,7 +20,6 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, around, at_end, width_of
-from mlir_async_pipe.checker.fact_scopes import FactScopes
 from mlir_async_pipe.checker.flagged_groups import FlaggedGroups
 from mlir_async_pipe.checker.footprints import (
     Group,
@@ -41,8 +40,7 @@ from mlir_async_pipe.checker.grid_blocks import (
     distinct_axis,
     thread_axis,
 )
-from mlir_async_pipe.checker.meetings import Meetings
-from mlir_async_pipe.checker.neighbours import neighbours, of_axis
+from mlir_async_pipe.checker.meetings import FactScopes, Meetings, neighbours, of_axis
 from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts

@@ -21,11 +21,10 @@ from mlir_async_pipe.checker import (
     forms,
     widths,
 )
-from mlir_async_pipe.checker.believed_ranges import believed
+from mlir_async_pipe.checker.believed_ranges import SIZE, believed
 from mlir_async_pipe.checker.choices import UndecidedError, wrapped
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
-from mlir_async_pipe.checker.launch_ranges import SIZE
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots

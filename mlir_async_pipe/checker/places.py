@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in
-from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import (
+    LARGEST_BLOCK,
     LARGEST_ENUMERATION,
     ThreadRange,
     Threads,
     has_numbers,
+    ids_in,
     is_thread_number,
+    number_of,
     range_length,
     within,
 )

@@ -7,25 +7,18 @@ be are enumerated: no meeting is then a proof, but a meeting counts only within 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Literal
 
 import numpy as np
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.block_places import LARGEST_BLOCK, ids_in, open_ids
-from mlir_async_pipe.checker.form_numbers import _NUMPY, number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.thread_rows import (
-    by_position,
-    equal_rows,
-    may_differ,
-    rows_once,
-    sure_to_differ,
-)
 from mlir_async_pipe.facts.values.views import Piece
+from mlir_async_pipe.vocabulary.launch_ids import LARGEST_BLOCK
 
 Verdict = Literal["no", "yes", "cannot tell"]
 
@@ -317,3 +310,143 @@ def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarr
         if known.high is not None:
             keep &= number <= known.high
     return keep
+
+
+# Positions of threads as rows of numbers: (thread, start in each dimension), each once.
+#
+# rows of both ends      (0, 16, 4), (1, 16, 8), …
+# by position            (16, 4) from thread 0 to 0, (16, 8) from 1 to 1
+
+LARGEST_NUMBER = 1 << 62
+
+
+def may_differ(
+    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray
+) -> np.ndarray:
+    """Where one of the threads low_a … high_a and one of low_b … high_b are two threads."""
+    found: np.ndarray = ~((low_a == high_a) & (low_b == high_b) & (low_a == low_b))
+    return found
+
+
+def sure_to_differ(
+    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray, surely: int
+) -> np.ndarray:
+    """The same for threads that exist in this very block: the lowest that differ are there."""
+    found: np.ndarray = (
+        may_differ(low_a, high_a, low_b, high_b)
+        & (np.maximum(low_a, low_b) < surely)
+        & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
+    )
+    return found
+
+
+def equal_rows(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows of `a`, each row once, that are rows of `b` too, and of those."""
+    _, inverse = rows_once(np.concatenate([a, b]))
+    _, in_a, in_b = np.intersect1d(inverse[: len(a)], inverse[len(a) :], return_indices=True)
+    return in_a, in_b
+
+
+def by_position(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with equal positions merged: with the lowest and the highest thread of each."""
+    boxes, inverse = rows_once(rows[:, 1:])
+    least = np.full(len(boxes), np.iinfo(np.int64).max)
+    most = np.full(len(boxes), -1)
+    np.minimum.at(least, inverse, rows[:, 0])
+    np.maximum.at(most, inverse, rows[:, 0])
+    return np.concatenate([np.zeros((len(boxes), 1), np.int64), boxes], axis=1), least, most
+
+
+def rows_once(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted rows, each once, and where each row went. Rows of few numbers are compared as one
+    number of that many digits, which is five times faster."""
+    if rows.size:
+        low = rows.min(axis=0)
+        spans = [
+            int(last) - int(first) + 1 for first, last in zip(low, rows.max(axis=0), strict=True)
+        ]
+        if prod(spans) < LARGEST_NUMBER:
+            digits = np.array([prod(spans[d + 1 :]) for d in range(len(spans))])
+            numbers, inverse = np.unique((rows - low) @ digits, return_inverse=True)
+            return numbers[:, None] // digits % np.array(spans) + low, inverse.reshape(-1)
+    once, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return once, inverse.reshape(-1)
+
+
+def number_of(form: Form, values: Mapping[Atom, np.ndarray]) -> np.ndarray:
+    """The form as numbers, one a point of an enumeration."""
+    total = np.asarray(_as_int64(form.constant), dtype=np.int64)
+    for atom, coefficient in form.terms:
+        if atom in values:
+            number = values[atom]
+        else:
+            name, arguments = forms.operator_of(atom)
+            number = _NUMPY[name](*(number_of(argument, values) for argument in arguments))
+        total = total + _as_int64(coefficient) * number
+    return total
+
+
+def _as_int64(number: int) -> int:
+    """The number as 64 bits, which sums and products of an enumeration are taken modulo."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _wrap(number: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """The lowest bits as a signed number: moved to the top, and back with the sign."""
+    unused: np.ndarray = np.int64(64) - bits
+    return np.right_shift(np.left_shift(number, unused), unused)
+
+
+_NUMPY: dict[str, Callable[..., np.ndarray]] = {
+    "mod": np.mod,
+    "div": np.floor_divide,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+    "mul": np.multiply,
+    "shl": np.left_shift,
+    "wrap": _wrap,
+    "cmp<": lambda a: (a < 0).astype(np.int64),
+    "cmp=": lambda a: (a == 0).astype(np.int64),
+}
+
+
+# Where the threads of a block stand: their ids, by a number for each thread.
+#
+# 32 threads in x, 4 in y          thread 33 has x = 1, y = 1, lane 1, warp 1
+# any block of axes x and y        all places (x, y) with (x + 1) (y + 1) <= 1024
+
+
+@lru_cache(maxsize=64)
+def ids_in(size: tuple[int, int, int], warp: int) -> Mapping[Atom, np.ndarray]:
+    """The ids of the threads of a block of known size, by their linear number."""
+    linear = np.arange(size[0] * size[1] * size[2])
+    return {
+        Atom("tid", "x"): linear % size[0],
+        Atom("tid", "y"): linear // size[0] % size[1],
+        Atom("tid", "z"): linear // (size[0] * size[1]),
+        Atom("tid", "lane"): linear % warp,
+        Atom("tid", "warp"): linear // warp,
+    }
+
+
+@lru_cache(maxsize=8)
+def open_ids(axes: str) -> Mapping[Atom, np.ndarray]:
+    """All (x, y, z) that blocks of up to `LARGEST_BLOCK` threads have, the first one first:
+
+    of axes x and y 7 069 places, of all three 29 425. Two of them need not fit into one block;
+    where none meet, none do in any block.
+    """
+    extents = [LARGEST_BLOCK if axis in axes else 1 for axis in "zyx"]
+    x = np.zeros(1, np.int64)
+    places = [np.zeros((1, 0), np.int64), np.ones(1, np.int64)]
+    for extent in extents:
+        # A place needs a block of (x + 1) (y + 1) (z + 1) threads at least.
+        at, volume = places
+        room = np.minimum(LARGEST_BLOCK // volume, extent)
+        rows = np.repeat(np.arange(len(at)), room)
+        x = np.arange(len(rows)) - np.repeat(np.cumsum(room) - room, room)
+        places = [np.column_stack([at[rows], x]), volume[rows] * (x + 1)]
+    return {Atom("tid", axis): places[0][:, 2 - n] for n, axis in enumerate("xyz")}

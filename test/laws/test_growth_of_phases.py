@@ -4,7 +4,7 @@ and iterations.
 With slots, states without merging what warps have heard grow exponentially (docs/phases.md): 4300, 11400
 and 47400 for 2, 3 and 4 of the expander's kernel with two versions of the sums.
 
-Covers: checker/phases/states_seen.py, checker/phases/role_shapes.py, checker/phases/loop_turns.py
+Covers: checker/phases/phase_paths.py, checker/phases/role_shapes.py, checker/phases/loop_turns.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from helpers.machine_programs import parse
 from helpers.paths import ROOT
 from helpers.tensor_kernels import Ring
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.checker.phases.states_seen import Merging, StatesSeen
+from mlir_async_pipe.checker.phases.phase_paths import Merging, StatesSeen
 
 sys.path.insert(0, str(ROOT / "examples"))
 from generate_blackwell_gemm import BlackwellGemm

@@ -4,10 +4,10 @@ Sound: for all operands that abstract ones stand for, the machine's result is am
 that the domain's answer stands for; forms and numbers are the result. i8 is tried in full, index
 at small numbers and both ends. Complete: a domain that has a method answers.
 
-Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py, facts/values/linear.py,
-facts/values/sums.py, facts/values/intervals.py,
-facts/values/numbers.py, facts/values/divisors.py, facts/values/affine_expressions.py, checker/arithmetic.py,
-checker/divisions.py, checker/choices.py, checker/comparisons.py
+Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py,
+facts/values/linear.py, facts/values/sums.py, facts/values/intervals.py,
+facts/values/numbers.py, facts/values/divisors.py, facts/values/affine_expressions.py,
+checker/arithmetic.py, checker/choices.py
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import FORMS
 from mlir_async_pipe.checker.choices import UndecidedError
-from mlir_async_pipe.checker.form_numbers import number_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.facts.values.divisors import DIVISORS, Multiple
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, Arithmetic

@@ -12,11 +12,12 @@ clocks of warps (`followed_kernel`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.graph_facts import live_values, needed_values
+from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import (
     Forgiven,
@@ -26,12 +27,12 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.byte_places import Place, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.mending import forgiving
-from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
 from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
-from mlir_async_pipe.checker.phases.outlived import Outlived
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand, fresh
@@ -40,6 +41,7 @@ from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import BlockedError
+from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,
     act,
@@ -50,8 +52,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
     suspend,
 )
 from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
-from mlir_async_pipe.checker.phases.states_seen import Merging, StatesSeen
-from mlir_async_pipe.checker.phases.thread_barriers import may_wait
+from mlir_async_pipe.checker.phases.unknown_products import atoms_within
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
@@ -69,6 +70,66 @@ from mlir_async_pipe.checker.step_graph import (
     Stop,
     Switch,
 )
+
+# The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
+#
+#     slot 1, tile 4, producer has heard of the reads of slots 0 and 1      followed
+#     slot 1, tile 8, producer has heard of the read of slot 0              followed: it stands for both
+#     slot 1, tile 9, producer has heard of the reads of slots 0 and 1      the same
+#
+# A merged state waits until no other one goes on, so that most of its shape are in it by then.
+#
+# Which op brought the last arrival of a phase (one in the loop, or one of the drains after it) is a part of the
+# shape, or not. Without it the states no longer remember where in the ring earlier tiles ended, which doubles
+# them with each slot; but of more states less is known in all of them.
+
+
+class Merging(Enum):
+    """Which states of roles are followed as one."""
+
+    NOTHING = "equal ones"
+    SAME_ENDS = "those of one shape"
+    ALL = "those of one shape, whichever ops ended phases"
+
+
+@dataclass
+class StatesSeen:
+    """States by block and shape, with what was heard in all that are `merged`; `waiting`: to go on from,
+    the oldest first. `heads` are blocks with which iterations begin."""
+
+    merged: Merging
+    heard: dict[tuple[int, Hashable], Heard] = field(default_factory=dict)
+    waiting: dict[tuple[int, Hashable], PathState] = field(default_factory=dict)
+    heads: set[int] = field(default_factory=set)
+
+    def goes_on(self, block: int, state: PathState) -> bool:
+        """Whether a state is new, or not asked, and goes on at once."""
+        memory, merges = state.memory, self.merged is not Merging.NOTHING
+        by_iteration = isinstance(memory, RoleMemory) and (merges or memory.blocks.threads)
+        if by_iteration and not state.is_asked(block in self.heads):
+            return True
+        shape, heard = state.shape_and_heard(ends=self.merged is not Merging.ALL)
+        if not merges:
+            before = len(self.heard)
+            self.heard[block, (shape, heard)] = ()
+            return len(self.heard) > before
+        known = self.heard.get((block, shape))
+        if known is not None:
+            heard = least(known, heard)
+            if heard == known:
+                return False
+            assert isinstance(memory, RoleMemory)
+            lower(memory, heard)
+        self.heard[block, shape] = heard
+        self.waiting[block, shape] = state
+        return False
+
+    def next(self) -> tuple[int, PathState]:
+        """The block and state that has waited longest."""
+        (block, shape), state = next(iter(self.waiting.items()))
+        del self.waiting[block, shape]
+        return block, state
+
 
 # Steps that are run on all paths together: three seconds or so.
 STEPS = 150_000
@@ -364,3 +425,49 @@ def _end(spot: Spot) -> None:
 
 def _lost(state: PathState, spot: Spot) -> None:
     raise NotFollowedError("unfollowed")
+
+
+# What no later step can ask for is forgotten where paths meet: else loops in a row multiply states.
+#
+#     loop on %full0        6 states after it: its mbarriers in slots and phases
+#     loop on %full1        %full0 is named by no value that is read any more: 6 again, not 36
+#
+# An mbarrier is forgotten after all of its copies are over, and what is known of unknowns that nothing
+# is made of any more; `past` keeps what led here, for numbers to be found with which it is taken.
+
+
+@dataclass
+class Outlived:
+    """What the values that live where blocks begin, `live`, name of mbarriers and unknowns."""
+
+    flow: Flow
+    numbers: PathNumbers
+    live: list[set[int]]
+    _given: dict[int, list[Value]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        inside = {n for _, body in loop_bodies(self.flow).values() for n in body}
+        again = {
+            (step.op, step.frame)
+            for number in inside
+            for step in self.flow.blocks[number].steps
+            if isinstance(step, Run)
+        }
+        groups = self.numbers.groups.items()
+        # A loop around makes the same ones anew.
+        self.once = frozenset(group for made, group in groups if made not in again)
+
+    def forget(self, state: PathState, block: int) -> None:
+        """Forget what is over, where all threads of one block go one way."""
+        if type(state.memory) is not AsyncMemory or state.mask != state.memory.everybody:
+            return
+        if block not in self._given:
+            self._given[block] = [self.numbers.given(number) for number in self.live[block]]
+        values = {*self._given[block], *state.env.values()}
+        values |= {turn.value for turn in state.turns.values()}
+        terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
+        atoms = {inner for atom in terms for inner in atoms_within(atom)}
+        roots = {value.root for value in values if isinstance(value, Place)}
+        roots |= {int(str(atom.key)) for atom in atoms if atom.kind in ("address", "units")}
+        state.memory.forget(self.once - roots)
+        state.known.keep(atoms)

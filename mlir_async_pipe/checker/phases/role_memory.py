@@ -9,9 +9,9 @@ As in `async_memory`, with clocks of warps in the place of barriers of the block
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import (
     FaultCode,
@@ -26,11 +26,10 @@ from mlir_async_pipe.checker.phases.byte_places import Region, meet
 from mlir_async_pipe.checker.phases.far_checks import is_fenced
 from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
 from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
-from mlir_async_pipe.checker.phases.role_touches import Fenced, Landed, check_waited, threads_of
 from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.touches import Touch, refuse
-from mlir_async_pipe.checker.phases.warp_clocks import Event, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.touches import Touch, refuse, unwaited
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
 
@@ -312,3 +311,39 @@ class RoleMemory(AsyncMemory):
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
         same = touch.by == other.by and single(threads_of(touch))
         return same or self.clocks.sees(threads_of(touch), event)
+
+
+# What roles did to memory, as it is known to those who have waited for it.
+#
+# a copy that has landed     over for who knows that its phase is
+# a generic write            over for the async proxy after a fence, for who has waited since
+
+
+class Landed(NamedTuple):
+    """A copy that is over for who knows that this phase of the mbarrier `column` is."""
+
+    copy: Copy
+    column: int
+    phase: int
+
+
+class Fenced(NamedTuple):
+    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`."""
+
+    touch: Touch
+    fenced: bool
+    done: Event
+
+
+def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:
+    """Somebody of those who are there knows that copies are over."""
+    for one in landed:
+        if all(known.before[one.column] <= one.phase for known in there):
+            raise unwaited(one.copy)
+
+
+def threads_of(touch: Touch) -> int:
+    """The threads that touch it. Raises NotFollowedError where they are not known."""
+    if touch.by is None:
+        raise NotFollowedError("unknown-threads")
+    return touch.by

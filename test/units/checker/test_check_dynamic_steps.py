@@ -2,7 +2,7 @@
 machine makes each of these fail.
 
 Covers: checker/phases/unknown_products.py, checker/phases/amounts.py, checker/phases/ranges_of_sums.py,
-checker/phases/loop_turns.py, checker/phases/witness_numbers.py
+checker/phases/loop_turns.py, checker/phases/followed_kernel.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The numbers that a note names are numbers with which the fault is met.
 
-Covers: checker/phases/fault_examples.py, checker/phases/followed_kernel.py, checker/hazards.py
+Covers: checker/phases/followed_kernel.py, checker/hazards.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Forms, facts and overlaps: the arithmetic under the checker.
 
-Covers: checker/forms.py, checker/comparisons.py, checker/overlap.py, checker/reach.py, checker/paths.py,
+Covers: checker/forms.py, checker/arithmetic.py, checker/overlap.py, checker/paths.py,
 checker/thread_grid.py, facts/values/views.py, checker/settled.py, checker/residues.py
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.checker import forms, operators
-from mlir_async_pipe.checker.comparisons import compare
+from mlir_async_pipe.checker.arithmetic import compare
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.paths import at_least, hull, split

@@ -1,6 +1,6 @@
 """Answers that are kept: which questions are one, and that what was asked before changes nothing.
 
-Covers: checker/thread_grid.py, checker/thread_rows.py, checker/places.py, checker/overlap.py
+Covers: checker/thread_grid.py, checker/places.py, checker/overlap.py
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.places import _numbers
-from mlir_async_pipe.checker.thread_grid import Threads, compared, from_zero
-from mlir_async_pipe.checker.thread_rows import by_position, equal_rows
+from mlir_async_pipe.checker.thread_grid import (
+    Threads,
+    by_position,
+    compared,
+    equal_rows,
+    from_zero,
+)
 from mlir_async_pipe.facts.values.views import BYTES, Piece, Region
 
 THREADS = Threads((32, 1, 1))

@@ -2,8 +2,8 @@
 
 Covers: checker/phases/followed_kernel.py, checker/phases/role_phases.py, checker/phases/role_memory.py,
 checker/phases/role_strands.py, checker/phases/warp_clocks.py, checker/phases/parted_sides.py,
-checker/phases/thread_barriers.py, checker/phases/loop_turns.py, checker/phases/role_log.py,
-checker/role_uses.py
+checker/phases/op_effects.py, checker/phases/loop_turns.py, checker/phases/role_log.py,
+checker/kernel.py
 """
 
 from __future__ import annotations

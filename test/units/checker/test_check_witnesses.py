@@ -1,6 +1,6 @@
 """A kernel is called unsafe by its phases only with numbers with which it is.
 
-Covers: checker/phases/witness_numbers.py, checker/phases/followed_kernel.py
+Covers: checker/phases/followed_kernel.py
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mlir_async_pipe import pipeline
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.followed_kernel import witnesses
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
-from mlir_async_pipe.checker.phases.witness_numbers import witnesses
 from mlir_async_pipe.checker.step_graph import Flow
 
 GROUP = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 1>"

@@ -1,6 +1,6 @@
 """A merged memory of roles stands for all that are merged in it: what passes there passes in each of them.
 
-Covers: checker/phases/role_shapes.py, checker/phases/states_seen.py
+Covers: checker/phases/role_shapes.py, checker/phases/phase_paths.py
 """
 
 from __future__ import annotations
