@@ -145,7 +145,7 @@ def _site(sites: Sites, run: Run) -> int:
 def is_proxy(site: Site) -> bool:
     """Whether an access is that of a tensor copy, or of a copy that completes on an mbarrier."""
     row = row_of(site.op)
-    return row is not None and row.by_proxy
+    return row.by_proxy
 
 
 def _has_phases(flow: Flow) -> bool:
@@ -153,15 +153,14 @@ def _has_phases(flow: Flow) -> bool:
     return any(
         step.row.phase is not None or step.row.tensor is not None or step.row.queue == WGMMA
         for step in (step for block in flow.blocks for step in block.steps)
-        if isinstance(step, Run) and step.row is not None
+        if isinstance(step, Run)
     )
 
 
 def _waits(flow: Flow) -> Iterator[Run]:
     """The waits on mbarriers, which may hang or pass too early whatever memory they are for."""
     for step in (step for block in flow.blocks for step in block.steps):
-        row = step.row if isinstance(step, Run) else None
-        if isinstance(step, Run) and row is not None and row.phase in ("wait", "test"):
+        if isinstance(step, Run) and step.row.phase in ("wait", "test"):
             yield step
 
 

@@ -209,7 +209,7 @@ class AwaitedFlags:
         """The number that a store writes, whole; None of other writes."""
         site = self.sites.sites[store]
         row = row_of(site.op)
-        if site.access is None or site.asynchronous or row is None or not row.stores:
+        if site.access is None or site.asynchronous or not row.stores:
             return None
         return constant_value(site.op.operands[0])
 
@@ -226,7 +226,7 @@ class AwaitedFlags:
             return True
         return (
             step is not None
-            and (step.row is None or step.row.opaque is not None)
+            and not step.row.known
             and not (self.sites.is_harmless(step.op) or is_partial_barrier(step.op))
         )
 

@@ -114,11 +114,11 @@ class Effects:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
         op = run.op
         row = run.row
-        if row is not None and row.meeting is not None:
+        if row.meeting is not None:
             # Some threads wait for some others: what races after it cannot be told for certain.
             return State.taint
-        if row is None or row.opaque is not None:
-            if row is not None and row.opaque is not None and row.opaque.ends_copies:
+        if not row.known:
+            if row.opaque is not None and row.opaque.ends_copies:
                 return _taint_copies
             return None if self.sites.is_harmless(op) else partial(self._opaque, run)
         queue = self.sites.queue_name(op, row)
@@ -292,7 +292,7 @@ class Effects:
             if self.judge.comparer.threads.several and self.sites.is_logged(number):
                 state.log = state.log | {event}
         # What nobody has looked at may be anything.
-        if run.row is None or run.row.opaque is None or run.row.opaque.meets:
+        if run.row.opaque is None or run.row.opaque.meets:
             state.taint(REASON)
 
     def _is_shared(self, root: int) -> bool:

@@ -113,7 +113,7 @@ class Points:
     def fences(self, point: Point, spaces: frozenset[str]) -> bool:
         """Whether a barrier of the block, which orders memory of all `spaces`, stands at a point."""
         step = self.step(point)
-        if not isinstance(step, Run) or step.row is None or step.row.barrier is None:
+        if not isinstance(step, Run) or step.row.barrier is None:
             return False
         return spaces <= step.row.barrier(step.op)
 
@@ -180,8 +180,7 @@ class FlagOrders:
     def _is_fence(self, point: Point) -> bool:
         """Whether the step orders what its thread does, and tells nobody."""
         step = self.points.step(point)
-        row = step.row if isinstance(step, Run) else None
-        return row is not None and row.fence is not None
+        return isinstance(step, Run) and step.row.fence is not None
 
     @cached_property
     def _is_met_by_fences(self) -> bool:

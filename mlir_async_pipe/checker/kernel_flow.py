@@ -69,7 +69,7 @@ from mlir_async_pipe.facts.flow.ways import (
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.facts.values.uniformity import conditions
-from mlir_async_pipe.vocabulary import Row, is_pure, row_of
+from mlir_async_pipe.vocabulary import Row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -200,7 +200,7 @@ class Builder:
 
     def _plain(self, op: Any, name: str, frame: int, current: Block) -> Block:
         """An op without regions, or one whose regions are followed by nobody."""
-        if name in CALL_OPS and row_of(op) is None and not is_pure(op):
+        if name in CALL_OPS and row_of(op).does == "unknown":
             return self._call(op, frame, current)
         if name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
             self._lose(op, frame, current)
@@ -219,15 +219,13 @@ class Builder:
         if member is not None:
             current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
             return
-        makes_values = row is None and is_pure(op) and not len(op.regions)
+        makes_values = row.pure and not len(op.regions)
         is_data = makes_values and all(map(self.flow.is_data, op.results))
         if is_data and not any(self.flow.is_accumulator(o) or is_loaded(o) for o in op.operands):
             return
         self._run(op, row, frame, current, makes_values)
 
-    def _run(
-        self, op: Any, row: Row | None, frame: int, current: Block, makes_values: bool
-    ) -> None:
+    def _run(self, op: Any, row: Row, frame: int, current: Block, makes_values: bool) -> None:
         number = self.flow.number
         current.steps.append(
             Run(
@@ -273,7 +271,7 @@ class Builder:
         """A region that runs in place; that of a scope is asynchronous."""
         op, (region,) = item.op, item.frames
         outer, self.maybe = self.maybe, self.maybe or item.row.masked
-        scope = row_of(op) is not None and not item.row.masked
+        scope = row_of(op).described and not item.row.masked
         if scope:
             current.steps.append(Bracket("scope", op, frame))
         after = self.inline(region, frame, frame, current, () if scope else op.results)

@@ -103,7 +103,7 @@ def join_of(flow: Flow, branch: int) -> int | None:
 
 
 def is_barrier(step: Step) -> bool:
-    return isinstance(step, Run) and step.row is not None and step.row.barrier is not None
+    return isinstance(step, Run) and step.row.barrier is not None
 
 
 def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:

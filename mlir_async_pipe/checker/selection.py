@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions, callee_of
 from mlir_async_pipe.facts.values.memory_roots import space_of_type
-from mlir_async_pipe.vocabulary import is_pure, is_unseen_copy, named_row, row_of
+from mlir_async_pipe.vocabulary import is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
@@ -49,7 +49,7 @@ def _kernels(module: Any) -> list[Any]:
     callees = callable_functions(module)
     for op in walk_named(module, _tells):
         row = row_of(op)
-        copies = is_unseen_copy(op) or (row is not None and row.asynchronous(op))
+        copies = is_unseen_copy(op) or row.asynchronous(op)
         if copies or is_opaque_code(op):
             # Who calls it may use what it copies.
             holder = _kernel_around(op)
@@ -61,7 +61,7 @@ def _kernels(module: Any) -> list[Any]:
             around = _kernel_around(op)
             if around is not None:
                 threaded[around] = None
-        elif op.name in CALL_OPS and not is_pure(op):
+        elif op.name in CALL_OPS and not row.pure:
             callee, around = callee_of(op, callees), _kernel_around(op)
             if around is not None and callee is None:
                 unknown_calls[around] = None
@@ -78,7 +78,7 @@ def _kernels(module: Any) -> list[Any]:
 def _tells(name: str) -> bool:
     """Whether ops called `name` may be kernels, or say that what is around them is one."""
     return (
-        named_row(name) is not None
+        named_row(name).described
         or name in MEMORY_NAMES
         or name in CALL_OPS
         or name in OPAQUE_CODE
@@ -122,7 +122,7 @@ def _called_from(first: dict[Any, None], calls: dict[Any, dict[Any, None]]) -> s
 def is_about_threads(name: str) -> bool:
     """Whether ops called `name` tell that several threads run: thread ids and barriers do."""
     row = named_row(name)
-    if row is not None and row.barrier is not None:
+    if row.barrier is not None:
         return True
     return is_id_of_threads(name)
 

@@ -34,14 +34,12 @@ from mlir_async_pipe.vocabulary import (
     Row,
     accesses,
     given_count,
-    is_pure,
     queue_of,
     row_of,
 )
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.rows import PHYSICAL_QUEUES, MemoryOrder
 
 SCOPE = "async_pipe.scope"
@@ -99,7 +97,7 @@ class Sites:
 
     def _collect(self, run: Run) -> None:
         op, row, frame = run.op, run.row, run.frame
-        if row is None or (op, frame) in self._of:
+        if not row.described or (op, frame) in self._of:
             return
         if row.wait is not None and row.completion != "counter":
             given = given_count(op)
@@ -163,7 +161,7 @@ class Sites:
         ]
         # When tensor copies happen their phases say (see `async_proxy`), and no path here.
         rows = map(row_of, (site.op for site in self.sites))
-        proxies = [row is not None and row.by_proxy for row in rows]
+        proxies = [row.by_proxy for row in rows]
         of_root: dict[int, list[_Kind]] = {}
         followed = (kind for kind, proxy in zip(kinds, proxies, strict=True) if not proxy)
         for kind in dict.fromkeys(followed):
@@ -236,7 +234,7 @@ class Sites:
         """The values that executing an op with effects looks at: memory and subscripts of
         accesses that matter, tokens of a wait, the memory that an unknown op is given."""
         row = run.row
-        if row is None or row.opaque is not None:
+        if not row.known:
             if self.is_harmless(run.op):
                 return ()
             given = zip(run.operands, run.op.operands, strict=True)
@@ -270,9 +268,9 @@ class Sites:
             self.ops.append(op)
         return found
 
-    def queue_name(self, op: Any, row: Row | None) -> str | None:
+    def queue_name(self, op: Any, row: Row) -> str | None:
         """The FIFO of an op; abstract queues share the one of the chip, if there is one."""
-        if op is None or row is None or row.queue is None:
+        if op is None or row.queue is None:
             return None
         queue = queue_of(op)
         if queue is None:
@@ -305,7 +303,7 @@ class Sites:
     @cached_property
     def copies_counted(self) -> frozenset[str]:
         """The queues on which some wait counts copies, not groups."""
-        ops = {op for op, _ in self._of if (row := row_of(op)) and row.completion == "counter"}
+        ops = {op for op, _ in self._of if row_of(op).completion == "counter"}
         return frozenset(name for op in ops for name in self.counted_queues(op))
 
     @cached_property
@@ -317,7 +315,7 @@ class Sites:
         for block in self.flow.blocks:
             since: Counter[Hashable] = Counter()
             for step in block.steps:
-                if not isinstance(step, Run) or step.row is None:
+                if not isinstance(step, Run) or not step.row.described:
                     continue
                 if step.row.commits == "group":
                     since.clear()
@@ -359,10 +357,10 @@ class Sites:
             # Workgroup memory stays until the block has ended.
             return space_of(op.operands[-1]) == "workgroup"
         row = row_of(op)
-        if row is not None and (row.phase is not None or row.tensor not in (None, "alloc")):
+        if row.phase is not None or row.tensor not in (None, "alloc"):
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
-        return is_harmless(op.name) or is_pure(op)
+        return row.harmless or row.pure
 
 
 def _strength(access: Access, order: MemoryOrder) -> Strength:

@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     op: Any
     name: str
-    row: Row | None
+    row: Row
     frame: int
     operands: tuple[int, ...]
     results: tuple[int, ...]

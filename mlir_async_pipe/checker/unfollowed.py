@@ -34,7 +34,7 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.ways import successors
 from mlir_async_pipe.facts.values.memory_roots import space_of
-from mlir_async_pipe.vocabulary import Row, accesses, is_pure, is_unseen_copy, named_row, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -55,9 +55,10 @@ def is_quiet(op: Any) -> bool:
 
 
 def _is_silent(op: Any) -> bool:
-    if row_of(op) is not None:
+    row = row_of(op)
+    if row.described:
         return False
-    if is_pure(op):
+    if row.pure:
         return len(op.regions) == 0
     return leaves_region(op) or op.name in BRANCH_ROWS or op.name in REGION_ROWS
 
@@ -110,13 +111,13 @@ def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
             yield op
         elif op not in followed:
             row = row_of(op)
-            called = op.name in CALL_OPS and not is_pure(op)
-            if called or (row is not None and _matters(op, row)):
+            called = op.name in CALL_OPS and not row.pure
+            if called or _matters(op, row):
                 yield op
 
 
 def _may_be_noisy(name: str) -> bool:
-    return named_row(name) is not None or name in CALL_OPS or name in OPAQUE_CODE
+    return named_row(name).described or name in CALL_OPS or name in OPAQUE_CODE
 
 
 def reason_of(op: Any) -> str:
@@ -144,11 +145,11 @@ def _possible(region: Any) -> Iterator[Any]:
 def homeless(module: Any) -> Iterable[Any]:
     """The async ops, commits, waits and barriers that stand in no function and no launch."""
     outside = walk_named(
-        module, lambda name: named_row(name) is not None or name in HOMES, inside=False
+        module, lambda name: named_row(name).described or name in HOMES, inside=False
     )
     for op in (inner for found in outside if found.name not in HOMES for inner in walk(found)):
         row = row_of(op)
-        if row is None or not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
+        if not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
             continue
         if not any(above.name in HOMES for above in ancestors(op)):
             yield op

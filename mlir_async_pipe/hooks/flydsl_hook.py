@@ -110,8 +110,7 @@ def _for_the_stack(text: str, target: Target) -> str:
     with plain_values(), new_context():
         module = ir.Module.parse(text)
         asynchronous = (
-            row is not None and (row.queue is not None or row.wait is not None)
-            for row in map(row_of, walk(module))
+            row.queue is not None or row.wait is not None for row in map(row_of, walk(module))
         )
         if any(asynchronous):
             api.run_pass("async-pipe-to-rocdl", module, target)

@@ -317,8 +317,9 @@ class Decoder:
 
     def site(self, op: Any) -> Site:
         """A numbered site for an op."""
-        row = row_of(op)
-        is_async = row is not None and bool(row.accesses) and row.asynchronous(op)
+        found = row_of(op)
+        row = found if found.described else None
+        is_async = bool(found.accesses) and found.asynchronous(op)
         is_async = is_async or op.name == "async_pipe.scope"
         made = Site(
             len(self.sites),

@@ -127,7 +127,7 @@ def _is_by_hand(op: Operation) -> bool:
     to be left in flight."""
     row = row_of(op)
     written = any(name in op.attributes for name in (BARRIERS, CURSOR, STORES_IN_FLIGHT))
-    return written or (row is not None and row.slots != 0)
+    return written or row.slots != 0
 
 
 def run_check(

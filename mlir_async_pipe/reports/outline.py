@@ -173,7 +173,7 @@ def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 
 def _kind(op: Operation) -> str:
     row = row_of(op)
-    if row is None or row.opaque is not None:
+    if not row.known:
         return "" if len(op.regions) or not is_statement(op) or _ends(op) else "statement"
     if row.wait is not None:
         return "wait"
@@ -228,7 +228,7 @@ def _entry(
 
 def _count(op: Operation) -> int | None:
     row = row_of(op)
-    assert row is not None and row.wait is not None
+    assert row.wait is not None
     given = given_count(op)
     return 0 if given is None and row.wait.form == "token" else given
 

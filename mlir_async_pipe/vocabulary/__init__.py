@@ -1,10 +1,10 @@
 """The one table: what every op issues, commits, waits for, reads, writes and orders.
 
-row_of(op)       the row of an op kind, None if the table does not know it
+row_of(op)       the row of an op, `UNKNOWN` if the table does not know it
 accesses(op)     what this op reads and writes, with subscripts and extents
 queue_of(op)     the queue that this op issues to, commits to or waits for
 order_of(op)     what it orders: acquire, release, among volatile and atomic accesses
-is_pure(op)      the op is known to touch no memory; neither row nor pure: opaque
+is_pure(op)      the op is known to touch no memory
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS, abstract_queue_number
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, DEAD_ENDS, EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
 from mlir_async_pipe.vocabulary.op_table import (
     ROWS,
@@ -33,15 +32,13 @@ from mlir_async_pipe.vocabulary.op_table import (
     meets_cluster,
     named_row,
     operand_groups,
-    row_name,
     row_of,
     tensor_use,
     use_of,
 )
-from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_ROWS, is_harmless, is_pure
+from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_ROWS, PURE_ROWS
 from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
-    EVERYTHING,
     PHYSICAL_QUEUES,
     UNORDERED,
     AccessKind,
@@ -100,7 +97,7 @@ ROWS.update(
         **ASYNC_ROWS,
         **MEMORY_ROWS,
         **VENDOR_ROWS,
-        **{row.op: row for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *_OTHERS)},
+        **{row.op: row for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS, *_OTHERS)},
     }
 )
 
@@ -136,48 +133,42 @@ class Access(NamedTuple):
         return self.kind != "read"
 
 
+def is_pure(op: Any) -> bool:
+    """Whether the op itself (not its regions) touches no memory and makes a value."""
+    return row_of(op).pure
+
+
 def is_barrier(op: Any) -> bool:
     """Whether an op is a barrier of all threads of the block."""
-    row = row_of(op)
-    return row is not None and row.barrier is not None
+    return row_of(op).barrier is not None
 
 
 def order_of(op: Any) -> MemoryOrder:
     """What an op itself (not its regions) orders for other threads: everything, where nobody knows
     what it does. A call counts as such; who knows its callee asks the ops in there."""
     row = row_of(op)
-    if row is not None:
-        spaces = None if row.barrier is None else row.barrier(op)
-        return both("block", spaces) if spaces and row.order is unordered else row.order(op)
-    known = is_pure(op) or is_harmless(op.name) or op.name in _QUIET
-    return UNORDERED if known else EVERYTHING
+    spaces = None if row.barrier is None else row.barrier(op)
+    return both("block", spaces) if spaces and row.order is unordered else row.order(op)
 
 
 def flag_order(op: Any) -> MemoryOrder:
     """What an op orders beside barriers, phases and fences for the async proxy, each of which has
     its own rules: flags, semaphores, fences, and whatever nobody knows."""
     row = row_of(op)
-    if row is not None and (
-        row.phase is not None or row.barrier is not None or row.meeting is not None
-    ):
+    if row.phase is not None or row.barrier is not None or row.meeting is not None:
         return UNORDERED
     return UNORDERED if shows_writes(op) else order_of(op)
 
 
-_QUIET = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
-
-
 def shows_writes(op: Any) -> bool:
     """Whether an op is a fence after which the async proxy sees what the thread wrote."""
-    row = row_of(op)
-    return row is not None and row.fence is not None and row.fence.shows != "nothing"
+    fence = row_of(op).fence
+    return fence is not None and fence.shows != "nothing"
 
 
 def is_unseen_copy(op: Any) -> bool:
     """Whether an op copies asynchronously, and the table does not say what, or on which queue."""
     row = row_of(op)
-    if row is None:
-        return False
     if row.opaque is not None:
         return row.opaque.copies
     return row.completion == "counter" and row.asynchronous(op) and not row.accesses
@@ -186,43 +177,40 @@ def is_unseen_copy(op: Any) -> bool:
 def opaque_of(op: Any) -> Opaque | None:
     """Why an op may do anything to those who follow accesses, queues and barriers alone; None if it
     does not, or nobody has looked at it."""
-    row = row_of(op)
-    return None if row is None else row.opaque
+    return row_of(op).opaque
 
 
 def is_wait_name(name: str) -> bool:
     """Whether ops called `name` wait."""
-    return name in ROWS and ROWS[name].wait is not None
+    return named_row(name).wait is not None
 
 
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
-    row = row_of(op)
-    return row is not None and row.meeting is not None
+    return row_of(op).meeting is not None
 
 
 def is_store(op: Any) -> bool:
     """Whether an op stores one value, element by element, and does nothing else: no copy may stand
     for a volatile or atomic store."""
-    row = ROWS.get(op.name)
-    return row is not None and row.stores and not row.order(op).strong
+    row = named_row(op.name)
+    return row.stores and not row.order(op).strong
 
 
 def given_count(op: Any) -> int | None:
     """The constant that a wait lets stay in flight, None if it has none."""
-    row = row_of(op)
-    if row is None or row.wait is None:
+    rule = row_of(op).wait
+    if rule is None:
         return None
-    if row.wait.operand is not None:
-        return constant_value(op.operands[row.wait.operand])
-    return integer_attribute(op, row.wait.count)
+    if rule.operand is not None:
+        return constant_value(op.operands[rule.operand])
+    return integer_attribute(op, rule.count)
 
 
 def set_count(op: Any, count: int) -> None:
     """Let a wait leave so many in flight."""
-    row = row_of(op)
-    assert row is not None and row.wait is not None
-    rule = row.wait
+    rule = row_of(op).wait
+    assert rule is not None
     if rule.operand is None:
         set_integer(op, rule.count, count, rule.count_bits)
         return
@@ -234,21 +222,20 @@ def set_count(op: Any, count: int) -> None:
 
 def has_only_a_count(op: Operation) -> bool:
     """Whether an op is a wait with a constant count and no tokens."""
-    row = row_of(op)
-    if row is None or row.wait is None or row.wait.form == "next" or len(op.operands):
+    rule = row_of(op).wait
+    if rule is None or rule.form == "next" or len(op.operands):
         return False
     return given_count(op) is not None
 
 
 def accesses(op: Any) -> tuple[Access, ...]:
     """What this op itself (not its regions) reads and writes; () for ops without a row."""
-    row = row_of(op)
-    return () if row is None or not row.accesses else _accesses(op)
+    return _accesses(op) if row_of(op).accesses else ()
 
 
 @remembered
 def _accesses(op: Any) -> tuple[Access, ...]:
-    row = ROWS[row_name(op)]
+    row = row_of(op)
     groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
     operands = list(op.operands)
@@ -292,7 +279,7 @@ def queue_of(op: Any, target: Target | None = None) -> Queue | None:
     Per-thread copies (`nvgpu.device_async_*`) are those of the chip too, whoever made it.
     """
     row = row_of(op)
-    if row is None or row.queue is None:
+    if row.queue is None:
         return None
     physical = None if target is None else target.chip.copy_queue
     if isinstance(row.queue, Queue):

@@ -37,7 +37,8 @@ _ORDERS = {
 
 
 def _phase(op: str, use: PhaseUse, operands: tuple[str, ...], **options: Any) -> Row:
-    return Row(op, operands, effects=(Phase(use),), order=_ORDERS.get(use, unordered), **options)
+    order, near = _ORDERS.get(use, unordered), op.startswith("nvgpu.mbarrier.")
+    return Row(op, operands, effects=(Phase(use),), order=order, harmless=near, **options)
 
 
 def _copy(op: str, operands: tuple[str, ...], *read: AccessRule, **options: Any) -> Row:

@@ -1,6 +1,7 @@
 """The one table, and the one way to look up what it says of an op.
 
-row_of(op)               the row of an op, None if nobody has looked at ops of its name
+row_of(op)               the row of an op: `UNKNOWN` if nobody has looked at ops of its name
+named_row(name)          the row of all ops of a name, where `by_op` and `whole` ask for no more
 operand_groups(op, row)  which operands of an op belong to which named group of its row
 
 Of the call of an intrinsic it is the row of what it calls: what is an attribute of an op is an operand
@@ -24,10 +25,11 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import callee_name
-from mlir_async_pipe.vocabulary.rows import PhaseUse, Row, TensorUse
+from mlir_async_pipe.vocabulary.rows import EVERYTHING, PhaseUse, Row, TensorUse
 
 # The package fills it when it is imported.
 ROWS: dict[str, Row] = {}
+UNKNOWN = Row("", does="unknown", order=lambda op: EVERYTHING)
 
 SIZES = "operandSegmentSizes"
 # The op whose row is that of the intrinsic it calls.
@@ -39,39 +41,37 @@ _TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")
 _TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
 
 
-def row_of(op: Any) -> Row | None:
-    """The row of this op's kind, or that of barriers of some threads, if this one is. None if nobody
-    has looked at ops of its name."""
-    name = op.name
-    row = named_row(row_name(op) if name in CALLS else name)
-    return row if row is None or row.whole is None or row.whole(op) else row.of_some
+def row_of(op: Any) -> Row:
+    """The row of this op's kind, or that of barriers of some threads, if this one is."""
+    row = named_row(op.name)
+    if row.by_op is not None:
+        row = row.by_op(op)
+    return row if row.whole is None or row.whole(op) else row.of_some
 
 
 @cache
-def named_row(name: str) -> Row | None:
+def named_row(name: str) -> Row:
     """The row of all ops called `name`: their own, or that of the longest beginning that has one."""
     if name in ROWS:
         return ROWS[name]
     ends = (at for at in range(len(name) - 1, 0, -1) if name[at - 1] in "._")
-    return next((ROWS[name[:at]] for at in ends if name[:at] in ROWS), None)
+    return next((ROWS[name[:at]] for at in ends if name[:at] in ROWS), UNKNOWN)
 
 
 def use_of(op: Any) -> PhaseUse | None:
     """What an op does with mbarriers, None for all others."""
-    row = row_of(op)
-    return None if row is None else row.phase
+    return row_of(op).phase
 
 
 def tensor_use(op: Any) -> TensorUse | None:
     """What an op does with tensor memory, None if it has nothing to do with it."""
-    row = row_of(op)
-    return None if row is None else row.tensor
+    return row_of(op).tensor
 
 
 def meets_cluster(op: Any) -> bool:
     """Whether an op is a part of the barrier at which all threads of a cluster of blocks meet."""
-    row = row_of(op)
-    return row is not None and row.meeting is not None and row.meeting.of == "cluster"
+    meeting = row_of(op).meeting
+    return meeting is not None and meeting.of == "cluster"
 
 
 def intrinsic_name(op: Any) -> str:
@@ -102,9 +102,7 @@ def _known_intrinsic(name: str) -> str | None:
 
 def groups_of(op: Any) -> dict[str, range]:
     """`operand_groups` of an op that has a row."""
-    row = row_of(op)
-    assert row is not None
-    return operand_groups(op, row)
+    return operand_groups(op, row_of(op))
 
 
 def operand_groups(op: Any, row: Row) -> dict[str, range]:

@@ -15,13 +15,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, calls_mathematics
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name, row_name
-from mlir_async_pipe.vocabulary.rows import EVERYTHING, Opaque, Phase, Row, Tensor, unordered
+from mlir_async_pipe.vocabulary.control_flow import (
+    BRANCH_ROWS,
+    CALL_OPS,
+    DEAD_ENDS,
+    EXIT_OPS,
+    REGION_ROWS,
+    calls_mathematics,
+)
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.op_table import (
+    CALL,
+    ROWS,
+    UNKNOWN,
+    intrinsic_name,
+    named_row,
+    row_name,
+)
+from mlir_async_pipe.vocabulary.rows import Opaque, Phase, Row, Tensor, unordered
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
@@ -31,26 +45,16 @@ def _named(dialect: str, names: str) -> frozenset[str]:
     return frozenset(f"{dialect}.{name}" for name in names.split())
 
 
-# Dialects without memory, the exceptions listed below, and families of ops.
-_PURE_FAMILIES = (
+# Dialects without memory, and families of ops.
+_FAMILIES = (
     *("arith.", "math.", "index.", "complex.", "ub.", "affine.", "vector."),
     "nvvm.convert.",
     *("rocdl.cvt.", "rocdl.dot4.", "rocdl.fdot2."),
     *("llvm.intr.vector.reduce.", "llvm.intr.vp.", "llvm.intr.experimental.constrained."),
     *("rocdl.cluster.id.", "rocdl.cluster.workgroup.id."),
-    *REGISTERS,
 )
-_NOT_PURE = (
-    _named(
-        "affine", "for if parallel load store vector_load vector_store dma_start dma_wait prefetch"
-    )
-    | _named(
-        "vector",
-        "load store transfer_read transfer_write maskedload maskedstore gather scatter expandload "
-        "compressstore mask print yield",
-    )
-    | _named("llvm.intr", "vp.load vp.store vp.gather vp.scatter")
-)
+# Ops of these families that are in no other table.
+_UNKNOWN = _named("affine", "dma_start dma_wait prefetch vector_load vector_store")
 _PURE_LLVM = _named(
     "llvm",
     "add sub mul sdiv udiv srem urem and or xor shl lshr ashr icmp fcmp fadd fsub fmul fdiv frem "
@@ -70,9 +74,6 @@ _PURE_LLVM = _named(
     "uadd.with.overflow ucmp umax umin umul.with.overflow ushl.sat usub.sat usub.with.overflow "
     "vector.deinterleave2 vector.extract vector.insert vector.interleave2 vscale",
 )
-
-Agreement = Literal["operands", "same", "differs"]
-"""Threads make the same value: where their operands agree, always, or never."""
 
 # One lane's value for its wave (readfirstlane, readlane); other waves have their own.
 _AS_OPERANDS = (
@@ -140,64 +141,70 @@ _DIFFERS = (
         "dpp swizzle_bitmode permlane_swap permlane_var mfma wmma scaled_mfma scaled_wmma "
         "sparse_mfma sparse_wmma",
     )
-    | _named("rocdl", "ballot ds_bpermute ds_swizzle mbcnt.hi mbcnt.lo update.dpp wave.id")
+    | _named(
+        "rocdl", "ballot ds_bpermute ds_swizzle mbcnt.hi mbcnt.lo permlanex16 update.dpp wave.id"
+    )
 )
 _DIFFERING_FAMILIES = (
-    *("rocdl.mfma.", "rocdl.smfmac.", "rocdl.swmmac.", "rocdl.wmma.", "rocdl.permlane"),
+    *("rocdl.mfma.", "rocdl.smfmac.", "rocdl.swmmac.", "rocdl.wmma."),
+    *("rocdl.permlane16.", "rocdl.permlane32.", "rocdl.permlanex16."),
     *REGISTERS,
 )
-_PURE_NAMES = _AS_OPERANDS | _SAME | _DIFFERS | _PURE_LLVM | VIEW_OPS.keys()
 
-_HARMLESS = frozenset(
-    "cf.assert gpu.launch gpu.launch_func gpu.module memref.assume_alignment amdgpu.memory_counter_wait "
-    "rocdl.s.waitcnt rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt rocdl.s.wait.storecnt "
-    "builtin.module func.func gpu.func llvm.func memref.global".split()
-) | _named(
-    "llvm.intr",
-    "assume dbg.declare dbg.label dbg.value experimental.noalias.scope.decl fake.use invariant.end "
-    "invariant.start lifetime.end lifetime.start prefetch var.annotation",
-)
-_HARMLESS_PREFIXES = (*REGISTERS, "nvgpu.mbarrier.")
-
-
-def is_pure(op: Any) -> bool:
-    """Whether the op itself (not its regions) is known to touch no memory."""
-    name = op.name
-    return (
-        is_pure_name(name)
-        or (name in _CODE and _only_computes(op))
-        or (name in CALL_OPS and calls_mathematics(op))
+_HARMLESS = (
+    {"cf.assert", *ALLOCATION_OPS}
+    | _named("builtin", "module")
+    | _named("func", "func")
+    | _named("gpu", "func launch module")
+    | _named("llvm", "func")
+    | _named(
+        "llvm.intr",
+        "assume dbg.declare dbg.label dbg.value experimental.noalias.scope.decl fake.use invariant.end "
+        "invariant.start lifetime.end lifetime.start prefetch var.annotation",
     )
-
-
-@cache
-def is_pure_name(name: str) -> bool:
-    """The same of all ops called `name`."""
-    if name in _PURE_NAMES:
-        return True
-    return name not in _NOT_PURE and name.startswith((*_PURE_FAMILIES, *_DIFFERING_FAMILIES))
-
-
-@cache
-def agreement(name: str) -> Agreement:
-    """How threads of a block agree on what a pure op called `name` makes, beside the ids that
-    `launch_ids` knows."""
-    if name in _SAME:
-        return "same"
-    differs = name in _DIFFERS or name in _CODE or name.startswith(_DIFFERING_FAMILIES)
-    return "differs" if differs else "operands"
-
-
-@cache
-def is_harmless(name: str) -> bool:
-    """Whether ops called `name`, which have no row, touch no memory that a copy could."""
-    return name in _HARMLESS or name in ALLOCATION_OPS or name.startswith(_HARMLESS_PREFIXES)
-
+)
 
 _ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
 _CODE = (CALL, *_ASSEMBLY)
 # The names of all ops that may be code of the target, of which the IR says nothing.
 OPAQUE_CODE = (*_CODE, "llvm.call")
+
+
+def _row(op: str, **options: Any) -> Row:
+    return Row(op, does="value", **options)
+
+
+def _nothing(op: str) -> Row:
+    return Row(op, does="nothing", harmless=op in _HARMLESS)
+
+
+def _of_code(op: Any) -> Row:
+    name = row_name(op)
+    return ROWS[name] if name != op.name else _COMPUTED if _only_computes(op) else _CODE_ROW
+
+
+def _of_call(op: Any) -> Row:
+    name = row_name(op)
+    return ROWS[name] if name != op.name else _FUNCTION if calls_mathematics(op) else UNKNOWN
+
+
+_CODE_ROW = replace(UNKNOWN, agree="differs")
+_COMPUTED, _FUNCTION = _row("", agree="differs"), _row("")
+
+PURE_ROWS = (
+    *map(_row, (*_FAMILIES, *(_AS_OPERANDS | _PURE_LLVM | (VIEW_OPS.keys() - _AS_OPERANDS)))),
+    *(_row(op, agree="same") for op in _SAME),
+    *(_row(op, agree="differs") for op in (*_DIFFERS, *_DIFFERING_FAMILIES)),
+    *(replace(UNKNOWN, op=op) for op in _UNKNOWN),
+    *map(
+        _nothing,
+        {*_HARMLESS, *REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
+        - {"async_pipe.scope", "affine.yield", "ub.unreachable", *_AS_OPERANDS},
+    ),
+    # Those that are known to compute nothing but a value are told by the op.
+    *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, "llvm.inline_asm")),
+    *(replace(UNKNOWN, op=op, by_op=_of_call) for op in CALL_OPS),
+)
 
 
 def is_opaque_code(op: Any) -> bool:
@@ -244,7 +251,8 @@ def is_pure_intrinsic(name: str) -> bool:
             return True
         named = [of_op + ".".join([first, *rest[:count]]) for count in range(len(rest) + 1)]
         # llvm.vp.load is no llvm.intr.vp.add: the longest name that is known counts.
-        return not _NOT_PURE.intersection(named) and any(map(is_pure_name, named))
+        rows = [named_row(of_op) for of_op in named]
+        return any(row.pure for row in rows) and not any(row.described for row in rows)
     return False
 
 
@@ -271,14 +279,16 @@ _OPS = {
     Opaque("it belongs to the host's side of a launch"): "gpu.binary gpu.host_register "
     "gpu.host_unregister gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc "
     "nvgpu.tma.create.descriptor",
-    Opaque("it belongs to the host's side of a launch", orders=False): "gpu.launch_func",
+    Opaque(
+        "it belongs to the host's side of a launch", orders=False, harmless=True
+    ): "gpu.launch_func",
     Opaque("it calls a library for sparse matrices on the host", orders=False): "gpu.create_ "
     "gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ gpu.spmat_ gpu.spmm gpu.spmm_ "
     "gpu.spmv gpu.spmv_",
     Phase.opaque: "amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init amdgpu.ds_barrier_poll_state "
     "rocdl.ds.atomic.barrier.",
     replace(Phase.opaque, phases=True): "nvvm.mbarrier. nvvm.cp.async.mbarrier.",
-    replace(Phase.opaque, orders=False, phases=True): "nvgpu.mbarrier.",
+    replace(Phase.opaque, orders=False, phases=True, harmless=True): "nvgpu.mbarrier.",
     Opaque(
         "it arrives at a barrier when copies are over, which no queue here counts", ends_copies=True
     ): "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
@@ -286,6 +296,7 @@ _OPS = {
         "it waits for a hardware counter that belongs to no queue here",
         orders=False,
         ends_copies=True,
+        harmless=True,
     ): "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt "
     "rocdl.s.wait.storecnt rocdl.s.waitcnt",
     Opaque(_CLUSTER, meets=True): "nvvm.griddepcontrol",
@@ -328,7 +339,12 @@ _OPS = {
 
 
 OPAQUE_ROWS = tuple(
-    Row(op, effects=(opaque,), order=(lambda op: EVERYTHING) if opaque.orders else unordered)
+    Row(
+        op,
+        effects=(opaque,),
+        order=UNKNOWN.order if opaque.orders else unordered,
+        harmless=opaque.harmless,
+    )
     for opaque, ops in _OPS.items()
     for op in ops.split()
 )

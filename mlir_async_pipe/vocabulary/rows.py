@@ -302,7 +302,8 @@ class WaitRule:
 class Opaque:
     """The op may touch any memory; `why` nobody can say which. It may also `order` the accesses of its
     thread, let threads meet or end, copy asynchronously until nobody knows when, end copies of AMD's
-    queues in a way that no group tells, or do to `phases` what nobody follows."""
+    queues in a way that no group tells, or do to `phases` what nobody follows. `harmless`: it touches no
+    memory that a copy could."""
 
     why: str
     orders: bool = True
@@ -310,6 +311,7 @@ class Opaque:
     copies: bool = False
     ends_copies: bool = False
     phases: bool = False
+    harmless: bool = False
 
 
 PhaseUse = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
@@ -402,6 +404,9 @@ class Meeting:
 
 Effect = Opaque | Phase | Tensor | Fence | Meeting
 
+Agreement = Literal["operands", "same", "differs"]
+"""Threads make the same value: where their operands agree, always, or never."""
+
 
 def _between(spaces: frozenset[str]) -> MemoryOrder:
     return both("block", spaces) if spaces else UNORDERED
@@ -451,6 +456,35 @@ class Row:
     # Stores the value of operand 0 element by element: a copy can, if that was loaded.
     stores: bool = False
     effects: tuple[Effect, ...] = ()
+    # Beside ops with effects: those that only make a value, those that move control or name memory,
+    # and those at which nobody has looked.
+    does: Literal["effects", "value", "nothing", "unknown"] = "effects"
+    # The row of this very op, where its name does not say all: of calls and assembly.
+    by_op: Callable[[Any], Row] | None = None
+    # Touches no memory that a copy could.
+    harmless: bool = False
+    # How threads of a block agree on the value, beside the ids that `launch_ids` knows.
+    agree: Agreement = "operands"
+
+    @property
+    def described(self) -> bool:
+        """Whether the row says what the op does beside making a value and moving control."""
+        return self.does == "effects"
+
+    @property
+    def known(self) -> bool:
+        """Whether accesses, queues and barriers are all that the op does."""
+        return self.does == "effects" and self.opaque is None
+
+    @property
+    def pure(self) -> bool:
+        """Whether the op itself (not its regions) touches no memory and makes a value."""
+        return self.does == "value"
+
+    @property
+    def differs(self) -> bool:
+        """Whether the op makes another value in each thread, whatever it is given."""
+        return self.does == "value" and self.agree == "differs"
 
     @property
     def by_proxy(self) -> bool:

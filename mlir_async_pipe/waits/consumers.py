@@ -173,7 +173,7 @@ def check_depths(analysis: Analysis, session: Session) -> None:
 def _slots(item: Item) -> int:
     """The slots that an op acquires, below 0: releases; 0 for ops around it."""
     row = row_of(item.op)
-    return 0 if row is None else row.slots
+    return row.slots
 
 
 def _too_deep(item: Item, held: int, depth: int) -> CountError:

@@ -115,18 +115,13 @@ class Analysis:
 def waits_on_tokens(op: Any) -> bool:
     """Whether a wait names its groups by tokens (else its count is its own)."""
     row = row_of(op)
-    return (
-        row is not None
-        and row.wait is not None
-        and row.wait.form == "token"
-        and len(tokens_of(op)) > 0
-    )
+    return row.wait is not None and row.wait.form == "token" and len(tokens_of(op)) > 0
 
 
 def _is_number(kind: Any, op: Any) -> bool:
     """Whether an operand is the queue or the count of an abstract wait."""
     row = row_of(op)
-    return type_text(kind) == NUMBER_TYPE and row is not None and row.queue == "attribute"
+    return type_text(kind) == NUMBER_TYPE and row.queue == "attribute"
 
 
 def _check_token(kind: Any, op: Any) -> None:

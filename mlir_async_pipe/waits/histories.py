@@ -52,13 +52,13 @@ class History(Domain[Known]):
             return self.queue.scope == "thread"
         row = row_of(op)
         queues = (self.queue, None)
-        return row is not None and row.commits is not None and queue_of(op, self.target) in queues
+        return row.commits is not None and queue_of(op, self.target) in queues
 
     def has_token(self, op: Operation) -> bool:
         """Whether an op makes a group of the queue, and denotes it by a token, or its other form
         does."""
         row = row_of(op)
-        if row is None or row.commits != "group" or queue_of(op, self.target) != self.queue:
+        if row.commits != "group" or queue_of(op, self.target) != self.queue:
             return False
         copies = None if self.target is None else self.target.chip.copy_queue
         return len(op.results) > 0 or token_form(op, copies) is not None

@@ -163,7 +163,7 @@ class TokenValues:
             return self._define_result(value, number, self._last)
         node, position = self.graph.node_of(op.block), self.graph.position_of(op)
         row = row_of(op)
-        if row is not None and row.token and row.commits is None:
+        if row.token and row.commits is None:
             return Def("copy", number, op, node, position)
         if name in SELECT_OPS:
             condition, *chosen = op.operands

@@ -96,7 +96,7 @@ def _leave_reason(op: Any, record: WaitRecord) -> None:
 def wait_rule(op: Any) -> WaitRule:
     """How the wait `op` waits, by the vocabulary."""
     row = row_of(op)
-    assert row is not None and row.wait is not None
+    assert row.wait is not None
     return row.wait
 
 

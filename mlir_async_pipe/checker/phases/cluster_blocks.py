@@ -122,7 +122,7 @@ def reaches_blocks(run: Run) -> bool:
     op, row = run.op, run.row
     if op.name == MAPA or meets_cluster(op):
         return True
-    if row is None or row.phase is None:
+    if row.phase is None:
         return False
     return len(groups_of(op).get("multicast", ())) > 0
 

@@ -68,8 +68,7 @@ class FarMemory:
 
     def box(self, spot: Spot, run: Run) -> Region | None:
         """What a copy touches of global memory, None where nothing else does."""
-        op, row = run.op, run.row
-        assert row is not None
+        op = run.op
         ((root, use),) = _copied(self.sites, run)
         if root not in self.roots:
             return None
@@ -93,7 +92,7 @@ def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
     kinds: dict[_Kind, Run] = {}
     for run in (step for block in flow.blocks for step in block.steps):
         if isinstance(run, Run) and not run.makes_values:
-            asserted = None if run.row is None or run.row.opaque else sites.independent(run.op)
+            asserted = None if not run.row.known else sites.independent(run.op)
             for root, use in uses(sites, run):
                 kinds.setdefault((root, use, asserted), run)
     copies = [kind for kind in kinds if kind[1] in ("copy", "put")]
@@ -143,7 +142,7 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
         yield from copied
         return
     found: list[tuple[Root, Use]] = []
-    if row is not None and row.opaque is None:
+    if row.known:
         found = [(root_of(a.memory), "read" if a.kind == "read" else "write") for a in accesses(op)]
     elif not (sites.is_harmless(op) or is_partial_barrier(op)):
         given = {
@@ -161,10 +160,10 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
 def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     """The root that a copy between global and workgroup memory reads or writes."""
     op, row = run.op, run.row
-    if row is not None and row.phase == "copy":
+    if row.phase == "copy":
         use: Use = "copy"
         end = "source"
-    elif row is not None and row.queue == BULK_STORE and row.accesses:
+    elif row.queue == BULK_STORE and row.accesses:
         use, end = "put", "destination"
     else:
         return

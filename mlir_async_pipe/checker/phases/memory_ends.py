@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 
@@ -106,7 +107,7 @@ class Bounds:
         made = defining_op(root.value)
         if made is None:
             return Piece(_bytes_of(root.value), None)
-        step = Run(made, made.name, None, 0, (), (), makes_values=True)
+        step = Run(made, made.name, row_of(made), 0, (), (), makes_values=True)
         return Piece(_bytes_of(root.value), self.number(step))
 
 

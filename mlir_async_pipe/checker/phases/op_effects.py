@@ -103,7 +103,7 @@ class OpEffects:
         op, row = run.op, run.row
         if run.makes_values:
             return None
-        if row is None:
+        if not row.described:
             return self.generic.opaque(run)
         for effect in row.effects:
             match effect:
@@ -129,10 +129,10 @@ class OpEffects:
         """The values that an op looks at which does something, or makes a name of memory: where
         in global memory a copy is does not matter."""
         row = run.row
-        names = row is not None and (row.phase is not None or row.swizzled)
+        names = row.phase is not None or row.swizzled
         if not names and self.prepare(run) is None:
             return ()
-        groups = groups_of(run.op) if row is not None else {}
+        groups = groups_of(run.op) if row.described else {}
         followed = self.far is not None and self.far.touched(run)
         elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
@@ -301,7 +301,7 @@ class OpEffects:
 def counts_arrivals(run: Run) -> bool:
     """Whether all that a step does is an arrival, or a copy whose bytes a phase counts: the phase is
     the same in whatever order they come."""
-    return run.row is not None and run.row.phase in ("arrive", "expect", "copy")
+    return run.row.phase in ("arrive", "expect", "copy")
 
 
 def is_asked(form: Form) -> bool:

@@ -161,7 +161,7 @@ class PathNumbers:
         if use == "arrive":
             return partial(self.effects.token, run)
         row = row_of(op)
-        if row is not None and row.swizzled and not row.accesses:
+        if row.swizzled and not row.accesses:
             return lambda spot: _described(spot.get(run.operands[0]), op.operands[0].type)
         if op.name == ELECT:
             return self._elected
@@ -279,7 +279,7 @@ def _loads_the_number(op: Any) -> bool:
     if len(found) != 1 or found[0].kind != "read" or not is_integer(op.results[0].type):
         return False
     kind = str(found[0].memory.type)
-    return kind.startswith(("memref<i32", "memref<1xi32")) and row_of(op) is not None
+    return kind.startswith(("memref<i32", "memref<1xi32")) and row_of(op).described
 
 
 def _is_of_kernel(value: Any) -> bool:

@@ -96,7 +96,7 @@ class Registers:
             return lambda registers, mask: registers.loading.update(dict.fromkeys(run.results, own))
         if waits_for(op) == "load":
             return lambda registers, mask: registers.loading.clear()
-        if row is not None and row.queue == WGMMA:
+        if row.queue == WGMMA:
             return _queued(run, row, number)
         if op.name in PARTS:
             return _part(run, number)

@@ -189,7 +189,7 @@ def own_cycles(op: Any) -> int | None:
 
 def _is_async(op: Any) -> bool:
     row = row_of(op)
-    return row is not None and row.queue is not None and row.asynchronous(op)
+    return row.queue is not None and row.asynchronous(op)
 
 
 def _copies_inside(op: Any) -> bool:

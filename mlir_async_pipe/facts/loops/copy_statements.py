@@ -92,7 +92,7 @@ def only_reads(statement: Statement, space: str) -> bool:
 
 def _can_be_async_copy(op: Operation) -> bool:
     row = row_of(op)
-    if row is None or not (row.asynchronous(op) or row.async_attribute):
+    if not (row.asynchronous(op) or row.async_attribute):
         return False
     found = accesses(op)
     reads = [a for a in found if not a.writes]

@@ -42,7 +42,7 @@ from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.annotations import STAGE, is_pipelined_inside
 from mlir_async_pipe.facts.loops.transactions import has_transactions, is_phase_op
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, is_barrier, is_pure, row_of
+from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # The maker of what no op of the body makes: the induction variable, and what the loop carries.
@@ -176,8 +176,6 @@ def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
 def is_synchronisation(op: Operation) -> bool:
     """Group creation, waits and barriers."""
     row = row_of(op)
-    if row is None:
-        return False
     return row.commits == "group" or row.wait is not None or row.barrier is not None
 
 
@@ -211,9 +209,9 @@ def _surely_meets(op: Operation) -> bool:
 def is_statement(op: Operation) -> bool:
     """Whether a top-level op that is no synchronisation is a statement."""
     row = row_of(op)
-    if row is not None and (row.accesses or row.queue is not None):
+    if row.accesses or row.queue is not None or not row.pure:
         return True
-    return not is_pure(op) or len(op.regions) > 0 or STAGE in op.attributes
+    return len(op.regions) > 0 or STAGE in op.attributes
 
 
 def numbering(body: Body) -> tuple[tuple[str, Any], ...]:

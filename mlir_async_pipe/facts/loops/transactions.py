@@ -61,11 +61,11 @@ from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.vocabulary import (
-    ROWS,
     VIEW_OPS,
     Row,
     groups_of,
     is_pure,
+    named_row,
     row_of,
     tensor_use,
     use_of,
@@ -216,7 +216,7 @@ def has_transactions(loop: Operation) -> bool:
 
 def complete_on_mbarriers(names: Iterable[str]) -> bool:
     """Whether some ops of these names may complete on mbarriers."""
-    return any(name in ROWS and _is_of_mbarriers(ROWS[name]) for name in names)
+    return any(_is_of_mbarriers(named_row(name)) for name in names)
 
 
 def is_phase_op(op: Operation) -> bool:
@@ -258,7 +258,7 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
 
 def _completes_on_mbarrier(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and _is_of_mbarriers(row)
+    return _is_of_mbarriers(row)
 
 
 def _is_of_mbarriers(row: Row) -> bool:
@@ -429,14 +429,14 @@ def wait_attribute(op: Operation) -> str | None:
     if op.name == WARPGROUP_MMA:
         return PRODUCTS_LEFT
     row = row_of(op)
-    return row.wait.count if row is not None and row.queue == WGMMA and row.wait else None
+    return row.wait.count if row.queue == WGMMA and row.wait else None
 
 
 def _queued(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.queue == WGMMA
+    return row.queue == WGMMA
 
 
 def _commits(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.commits is not None
+    return row.commits is not None

@@ -11,10 +11,9 @@ import re
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, remembered, type_text
-from mlir_async_pipe.vocabulary import accesses, is_pure
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import followed_callee
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 
 
 @remembered
@@ -40,7 +39,7 @@ def _names_of_operand(user: Any, number: int) -> list[Value] | None:
         return [callee.regions[0].blocks[0].arguments[number]]
     if any(access.memory_operand == number for access in accesses(op)):
         return []
-    if is_harmless(op.name) or op.name in DEALLOCATION_OPS:
+    if row_of(op).harmless or op.name in DEALLOCATION_OPS:
         return []
     if op.name in ADDRESS_OPS or not is_pure(op):
         return None

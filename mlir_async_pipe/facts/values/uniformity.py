@@ -27,10 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
 )
 from mlir_async_pipe.facts.flow.ways import first_taken, origins
-from mlir_async_pipe.vocabulary import is_pure
+from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id
-from mlir_async_pipe.vocabulary.pure_ops import agreement, is_pure_name
 
 
 class Uniformity:
@@ -109,7 +108,7 @@ def _is_thread_id(origin: Operation) -> bool:
     # The block arguments of a gpu.launch begin at the launch itself.
     return (
         origin.name == "gpu.launch"
-        or (is_pure_name(origin.name) and agreement(origin.name) == "differs")
+        or named_row(origin.name).differs
         or any(k is not None and k.differs for k in known)
     )
 
@@ -130,7 +129,7 @@ def conditions(op: Operation) -> list[Value]:
 def is_made_of_operands(name: str) -> bool:
     """Whether what pure ops without regions called `name` make is the same in all threads if all
     operands are: `sources` of it are the operands."""
-    return agreement(name) == "operands" and name != "memref.dim" and not is_id(name)
+    return named_row(name).agree == "operands" and name != "memref.dim" and not is_id(name)
 
 
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
@@ -145,7 +144,7 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     assert op is not None
     if known is not None:
         return (), op
-    threads = agreement(op.name)
+    threads = named_row(op.name).agree
     if threads != "operands":
         return (), None if threads == "same" else op
     if op.name == "memref.dim":

@@ -196,7 +196,7 @@ def _shared_parts(found: list[Access], copies: Copies) -> set[tuple[Block, Terms
     pointers: dict[tuple[Block, Terms], set[Any]] = defaultdict(set)
     for access in found:
         row = row_of(access.op)
-        if row is None or not row.asynchronous(access.op) or str(access.kind) == _SHARED:
+        if not row.asynchronous(access.op) or str(access.kind) == _SHARED:
             continue
         if access.parts[-1]:
             key = (access.op.block, access.parts[-1])

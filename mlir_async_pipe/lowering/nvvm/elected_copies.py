@@ -40,7 +40,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
-from mlir_async_pipe.vocabulary import ROWS, groups_of, row_of, use_of
+from mlir_async_pipe.vocabulary import groups_of, named_row, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, block_size
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
@@ -134,14 +134,14 @@ class _Kernel:
 def _only_issues(op: Operation) -> bool:
     """Whether an op waits for nobody, and orders no memory of thread 0 before a copy after it."""
     row = row_of(op)
-    commits = row is not None and row.queue == BULK_STORE and bool(row.commits)
+    commits = row.queue == BULK_STORE and bool(row.commits)
     issues = use_of(op) == "expect" or op.name in TENSOR_LOADS or _is_store(op.name)
     return only_computes(op) or _is_fence(op) or issues or commits
 
 
 def _is_fence(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.fence is not None
+    return row.fence is not None
 
 
 def _ends_met(ops: list[Operation]) -> bool:
@@ -153,18 +153,18 @@ def _ends_met(ops: list[Operation]) -> bool:
 def _is_barrier(op: Operation) -> bool:
     """A barrier of all threads of the block: on NVIDIA it orders all their memory."""
     row = row_of(op)
-    return row is not None and row.barrier is not None and bool(row.barrier(op))
+    return row.barrier is not None and bool(row.barrier(op))
 
 
 def _is_store(name: str) -> bool:
-    row = ROWS.get(name)
-    return row is not None and row.queue == BULK_STORE and "predicate?" in row.operands
+    row = named_row(name)
+    return row.queue == BULK_STORE and "predicate?" in row.operands
 
 
 def _each_thread_waits(kernel: Operation, same: Uniformity) -> bool:
     """Whether all threads commit and wait for the groups of stores, and meet after each wait."""
     blocks: dict[Any, list[Operation]] = {}
-    for op in walk_named(kernel, lambda name: name in ROWS and ROWS[name].queue == BULK_STORE):
+    for op in walk_named(kernel, lambda name: named_row(name).queue == BULK_STORE):
         if not _is_store(op.name):
             blocks.setdefault(op.block, []).append(op)
     for block, found in blocks.items():
@@ -173,7 +173,7 @@ def _each_thread_waits(kernel: Operation, same: Uniformity) -> bool:
         left, meets = set(found), False
         for op in reversed(operations(block)):
             row = row_of(op)
-            if op in left and row is not None and row.wait is not None and not meets:
+            if op in left and row.wait is not None and not meets:
                 return False
             if not (op in left or only_computes(op) or _is_fence(op)):
                 meets = op.name == _END or _is_barrier(op)

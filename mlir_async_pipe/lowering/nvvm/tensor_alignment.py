@@ -60,7 +60,7 @@ def asked_of(key: Any, asked: dict[Any, int]) -> int:
 def _asked_by(op: Operation) -> tuple[Value, int] | None:
     """The workgroup memory of a tensor copy or matrix descriptor, and its alignment."""
     row = row_of(op)
-    if row is None or not row.swizzled:
+    if not row.swizzled:
         return None
     groups = groups_of(op)
     memory = op.operands[groups[row.swizzled][0]]

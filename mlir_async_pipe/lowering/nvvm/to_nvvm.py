@@ -392,7 +392,7 @@ def check_copy_spaces(root: Operation) -> None:
     """Raise LoweringError (copy-spaces) at the first cp.async that does not read global memory."""
     for op in walk(root):
         row = row_of(op)
-        if row is None or row.queue != CP_ASYNC or not row.accesses:
+        if row.queue != CP_ASYNC or not row.accesses:
             continue
         for access in accesses(op):
             source = root_of(access.memory)

@@ -78,7 +78,7 @@ def mark(module: Any) -> tuple[MarkedWait, ...]:
         fewest = _fewest_copies(function)
         for op in walk(function):
             row = row_of(op)
-            if row is None or row.wait is None or row.queue not in _QUEUES:
+            if row.wait is None or row.queue not in _QUEUES:
                 continue
             count = given_count(op) or 0
             copies = fewest if row.queue == ASYNC_LDS else (1, 1)
@@ -115,12 +115,12 @@ def _copies_in_front(mark_op: Operation) -> tuple[int, int]:
 
 def _is_copy(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.queue == ASYNC_LDS and row.asynchronous(op)
+    return row.queue == ASYNC_LDS and row.asynchronous(op)
 
 
 def _is_mark(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.queue == ASYNC_LDS and row.commits == "group"
+    return row.queue == ASYNC_LDS and row.commits == "group"
 
 
 def _insert_marker(wait: Operation, number: int) -> None:

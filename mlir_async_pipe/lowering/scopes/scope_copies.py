@@ -116,9 +116,9 @@ def _classify_op(
     row = row_of(op)
     if is_store(op):
         return _pair(op, chip, arithmetic, refuse)
-    if row is not None and row.asynchronous(op) and row.queue == chip.copy_queue:
+    if row.asynchronous(op) and row.queue == chip.copy_queue:
         return None
-    if row is not None and row.accesses and row.wait is None:
+    if row.accesses and row.wait is None:
         if any(access.writes for access in accesses(op)):
             return NotCopies(f"'{op.name}' is no copy that {chip.name} can issue", op)
         if all(root_of(access.memory).space == "global" for access in accesses(op)):

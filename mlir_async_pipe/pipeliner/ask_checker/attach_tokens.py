@@ -191,7 +191,7 @@ class _Attacher(Carrier):
     def over(self, op: Operation, variables: Variables) -> Variables:
         """A commit comes first in the history, a wait takes from it."""
         row = row_of(op)
-        if row is not None and row.wait is not None:
+        if row.wait is not None:
             # A block in a loop that never runs has no answers.
             answers = self.retiring.get(op.block)
             if answers and answers.pop(0):
@@ -281,11 +281,11 @@ def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
     siblings = operations(commit.block)
     for op in reversed(siblings[: siblings.index(commit)]):
         row = row_of(op)
-        if row is not None and row.commits == "group":
+        if row.commits == "group":
             return copies[::-1], not others
         if len(op.regions) or op.name in CALL_OPS:
             others = True
-        elif row is not None and row.asynchronous(op):
+        elif row.asynchronous(op):
             if row.token and not list(op.results[0].uses):
                 copies.append(op.results[0])
             else:

@@ -44,7 +44,7 @@ from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import ROWS, flag_order, row_of
+from mlir_async_pipe.vocabulary import flag_order, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -53,7 +53,6 @@ from mlir_async_pipe.vocabulary.control_flow import (
     LOOP_OPS,
     REGION_ROWS,
 )
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless, is_pure
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
@@ -130,7 +129,11 @@ def _drop_in(
 ) -> Outcome | None:
     """Drop barriers of one kernel. Returns what the checker says of it; None where it was not asked
     about the kernel as it is now."""
-    barriers = [op for op in walk_named(kernel, ROWS.__contains__) if _orders_memory(op)]
+    barriers = [
+        op
+        for op in walk_named(kernel, lambda name: named_row(name).described)
+        if _orders_memory(op)
+    ]
     if not barriers or not (kernel.name == "gpu.launch" or is_kernel(kernel)):
         return None
     noalias = options.assume_noalias_arguments
@@ -156,7 +159,7 @@ def _drop_in(
 def _orders_memory(op: Operation) -> bool:
     """Whether an op is nothing but a barrier of all threads, for some memory."""
     row = row_of(op)
-    return row is not None and row.barrier is not None and bool(row.barrier(op)) and not op.results
+    return row.barrier is not None and bool(row.barrier(op)) and not op.results
 
 
 def _is_proven(outcome: Outcome) -> bool:
@@ -172,16 +175,15 @@ def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> b
 
 def _is_known(op: Operation, callees: Callees) -> bool:
     """Whether it is known what an op does to memory, and that it orders nothing, beside barriers."""
-    if op.name in CALL_OPS and row_of(op) is None and not is_pure(op):
+    row = row_of(op)
+    if op.name in CALL_OPS and row.does == "unknown":
         callee = callee_of(op, callees)
         return callee is not None and has_body(callee)
-    row = row_of(op)
-    if row is not None and (row.phase is not None or row.fence is not None):
+    if row.phase is not None or row.fence is not None:
         return False
     if flag_order(op) != UNORDERED:
         return False
-    known = row is not None and row.opaque is None
-    return known or is_pure(op) or is_harmless(op.name) or op.name in _CONTROL
+    return row.known or row.pure or row.harmless or op.name in _CONTROL
 
 
 def _loops_around(op: Operation) -> int:

@@ -98,7 +98,7 @@ def _candidates(kernel: Operation) -> list[Operation]:
     found = []
     for op in walk_named(kernel, is_wait_name):
         row = row_of(op)
-        by_token = row is not None and row.wait is not None and row.wait.form == "token"
+        by_token = row.wait is not None and row.wait.form == "token"
         tokens = list(op.operands) if by_token else []
         if DRAIN in op.attributes or (
             len(tokens) == 1 and any(_stands_before(w, op) for w in waited.get(tokens[0], ()))

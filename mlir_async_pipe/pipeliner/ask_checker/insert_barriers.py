@@ -161,7 +161,7 @@ def _outside_of_loops(op: Operation, earlier: Operation) -> Operation:
 
 def _synchronises(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and (row.wait is not None or row.barrier is not None)
+    return row.wait is not None or row.barrier is not None
 
 
 def _insert(place: Operation, outcome: Outcome) -> None:

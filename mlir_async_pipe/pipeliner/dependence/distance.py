@@ -38,9 +38,8 @@ from mlir_async_pipe.facts.values.memory_roots import may_alias
 from mlir_async_pipe.facts.values.sums import of_symbol, subtract, without
 from mlir_async_pipe.pipeliner.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
+from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.pure_ops import agreement
 
 
 class Distances(NamedTuple):
@@ -280,7 +279,7 @@ class LoopIndex:
                 self._varies[current] = known.differs
             elif op is None:
                 self._varies[current] = self._argument_varies(current)
-            elif not is_pure(op) or agreement(op.name) == "differs" or len(op.regions):
+            elif not (row := row_of(op)).pure or row.agree == "differs" or len(op.regions):
                 self._varies[current] = True
             else:
                 missing = [o for o in op.operands if o not in self._varies]

@@ -36,7 +36,7 @@ def touched_by_call(
         row = row_of(op)
         if op.name in CALL_OPS or is_synchronisation(op) or order_of(op) != UNORDERED:
             return None
-        if row is not None and row.asynchronous(op):
+        if row.asynchronous(op):
             return None
         if op.name not in EXIT_OPS and is_opaque(op):
             return None

@@ -154,7 +154,7 @@ def _in_flight(op: Operation, asynchronous: bool) -> bool:
 
 def _waits(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.wait is not None
+    return row.wait is not None
 
 
 def refusal(error: AsyncPipeError, loop: Operation, around: Surroundings) -> AsyncPipeError:

@@ -48,7 +48,6 @@ from mlir_async_pipe.vocabulary import (
     Access,
     accesses,
     is_barrier,
-    is_pure,
     order_of,
     row_of,
 )
@@ -116,7 +115,7 @@ def _regions_of_op(
 ) -> None:
     own, order = accesses(op), order_of(op)
     row = row_of(op)
-    if row is not None and row.fences_sums and not own:
+    if row.fences_sums and not own:
         # It stays before its products, and behind what fills their registers.
         order = both("thread")
     conditional = op != top and _is_conditional(op, top)
@@ -167,16 +166,16 @@ _STRUCTURE = frozenset(
 def is_opaque(op: Operation) -> bool:
     """Whether nothing is known of the memory that the op itself touches."""
     row = row_of(op)
-    if row is not None:
+    if row.described:
         return row.opaque is not None
-    return op.name not in _STRUCTURE and not is_pure(op)
+    return not row.pure and op.name not in _STRUCTURE
 
 
 def _in_scope(op: Operation, top: Operation) -> bool:
     current: Operation | None = op
     while current is not None:
         row = row_of(current)
-        if row is not None and len(current.regions) and row.asynchronous(current):
+        if len(current.regions) and row.asynchronous(current):
             return True
         if current == top:
             return False

@@ -26,7 +26,7 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.values.memory_roots import Root, Space, may_alias, root_of
 from mlir_async_pipe.facts.values.root_bytes import static_bytes
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
-from mlir_async_pipe.vocabulary import ROWS, accesses, order_of, row_of
+from mlir_async_pipe.vocabulary import accesses, named_row, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
@@ -35,7 +35,6 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     launched_sizes,
     usual_lanes,
 )
-from mlir_async_pipe.vocabulary.pure_ops import is_pure_name
 
 
 class Touch(NamedTuple):
@@ -261,7 +260,7 @@ def _read(function: Operation) -> _Function:
     found.size = len(named)
     names = {name for name, _ in named}
     found.lanes = usual_lanes(names)
-    plain = {name for name in names if name not in ROWS and is_pure_name(name)}
+    plain = {name for name in names if named_row(name).pure}
     for place, (name, op) in enumerate(named):
         if name in plain and len(op.regions) == 0:
             continue
@@ -271,12 +270,12 @@ def _read(function: Operation) -> _Function:
             before = last.get(op.block)
             if before is not None:
                 found.in_front[place] = before
-        if row is not None and row.barrier is not None:
+        if row.barrier is not None:
             found.barriers[op.block].append(place)
         elif order_of(op).orders:
             found.orders.append(place)
         touches = _touches(op, place)
-        if touches or (row is not None and row.opaque is None) or len(op.regions):
+        if touches or row.known or len(op.regions):
             last[op.block] = op if name == "scf.for" else None
         for root, touch in touches:
             identity = root.identity

@@ -39,7 +39,7 @@ from mlir_async_pipe.facts.loops.annotations import NUM_STAGES
 from mlir_async_pipe.facts.values.affine_expressions import Place, results_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary.pure_ops import is_pure
+from mlir_async_pipe.vocabulary import is_pure
 
 LOOPS = ("scf.for", "affine.for")
 # How many operands stand before those of the map: the memory, and the value that is stored.

@@ -37,8 +37,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import natural_loops, post_dominators, predecessors
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, SELECT_OPS
-from mlir_async_pipe.vocabulary.pure_ops import is_pure
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _may_have_slots(body: Body) -> bool:
 
 def _may_write(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and any(rule.kind != "read" for rule in row.accesses)
+    return any(rule.kind != "read" for rule in row.accesses)
 
 
 def _is_ours(root: Root) -> bool:
@@ -279,8 +279,6 @@ def _rewrite(user: Operation, buffer: Value, new: Value) -> None:
 
 
 def _rewrite_access(op: Operation, buffer: Value, new: Value) -> None:
-    row = row_of(op)
-    assert row is not None
     own = [access for access in accesses(op) if access.memory == buffer]
     operands: list[Any] = list(op.operands)
     for access in own:

@@ -147,7 +147,7 @@ def _may_write(op: Operation, noalias_arguments: bool) -> bool:
 
 def _stores_tensor(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.queue == BULK_STORE and bool(row.swizzled)
+    return row.queue == BULK_STORE and bool(row.swizzled)
 
 
 def touches_no_tensor(op: Operation) -> bool:

@@ -118,7 +118,7 @@ def groups_of_input(units: Units) -> dict[int, int]:
     number = 0
     for op in body.ops:
         row = row_of(op)
-        if row is not None and row.commits == "group":
+        if row.commits == "group":
             members = [defining_op(operand) for operand in op.operands] or pending
             for member in members:
                 if member is not None and member in units.statement_places:

@@ -38,7 +38,7 @@ def check_guardable(units: Units) -> None:
 
 def _takes_source_elements(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and f"{SOURCE_ELEMENTS}?" in row.operands
+    return f"{SOURCE_ELEMENTS}?" in row.operands
 
 
 def zero_of(kind: Any) -> Any:

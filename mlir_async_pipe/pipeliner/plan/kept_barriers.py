@@ -41,7 +41,7 @@ def kept_barriers(units: Units, regions: list[Region]) -> tuple[KeptBarrier, ...
     kept = []
     for op in units.body.synchronisation:
         row = row_of(op)
-        if row is None or row.barrier is None:
+        if row.barrier is None:
             continue
         in_front = [top for top in opaque if textual[top] < textual[op]]
         behind = [top for top in opaque if textual[top] > textual[op]]

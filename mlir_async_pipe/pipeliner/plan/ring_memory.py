@@ -171,9 +171,7 @@ def shows_slots(op: Operation) -> bool:
     if op.name in VIEW_OPS:
         return can_move(op)
     row = row_of(op)
-    return op.name in ADDRESS_OPS or (
-        row is not None and (bool(row.accesses) or bool(row.swizzled))
-    )
+    return op.name in ADDRESS_OPS or (bool(row.accesses) or bool(row.swizzled))
 
 
 def _is_memory(value: Any) -> bool:
@@ -220,7 +218,7 @@ def _may_use(op: Operation, planned: set[Any]) -> bool:
     row = row_of(op)
     if is_opaque(op):
         return True
-    if row is not None and row.queue:
+    if row.queue:
         return True
     return any(
         not root.owned or root.identity in planned

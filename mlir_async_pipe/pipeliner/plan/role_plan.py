@@ -51,7 +51,6 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
@@ -272,7 +271,7 @@ def _any_thread_may(op: Operation) -> bool:
         return not len(op.operands)
     if meets_cluster(op) or op.name in REGION_ROWS or op.name in EXIT_OPS or op.name in HINTS:
         return True
-    return is_free(op) or shows_writes(op) or is_harmless(op.name)
+    return is_free(op) or shows_writes(op) or row_of(op).harmless
 
 
 def lanes_read(loop: Operation, products: Products) -> bool:
@@ -281,7 +280,7 @@ def lanes_read(loop: Operation, products: Products) -> bool:
         return True
     for op in walk(loop):
         row = row_of(op)
-        if row is not None and row.queue == WGMMA:
+        if row.queue == WGMMA:
             continue
         for access in accesses(op):
             if not access.writes and root_of(access.memory).space != "global":

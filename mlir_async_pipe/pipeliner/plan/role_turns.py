@@ -38,10 +38,9 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.turn_tiles import turn_tiles
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, use_of
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.pure_ops import is_harmless
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 GROUPS = 2
@@ -106,7 +105,7 @@ def plan_turns(
 def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operation) -> None:
     """Beside the loop around, what the threads of the input run must not matter to be run twice."""
     for op in (inner for top in moved if top != around for inner in walk(top)):
-        if not (is_barrier(op) or is_harmless(op.name) or is_free(op)):
+        if not (is_barrier(op) or row_of(op).harmless or is_free(op)):
             refuse(
                 f"both groups would run '{op.name}', which stands beside the loop around",
                 op,

@@ -71,8 +71,6 @@ def physical_copy(op: Operation) -> Operation | None:
     found = None
     for inner in walk(op):
         row = row_of(inner)
-        if row is None:
-            continue
         if row.wait is not None or (row.asynchronous(inner) and len(inner.regions)):
             return None
         if found is None and _is_copy_in_flight(inner, asked):
@@ -84,4 +82,4 @@ def _is_copy_in_flight(op: Operation, asked: bool) -> bool:
     """Whether an op completes later by itself, or will when it is `asked` to: copies to LDS
     without their `async` get it."""
     row = row_of(op)
-    return row is not None and (row.asynchronous(op) or (asked and bool(row.async_attribute)))
+    return row.asynchronous(op) or (asked and bool(row.async_attribute))

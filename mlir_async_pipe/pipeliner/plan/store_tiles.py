@@ -39,6 +39,7 @@ from mlir_async_pipe.vocabulary import (
     accesses,
     flag_order,
     groups_of,
+    named_row,
     row_of,
 )
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
@@ -121,8 +122,7 @@ def is_tensor_store(op: Operation) -> bool:
 
 
 def _queued(op: Operation) -> bool:
-    row = ROWS.get(op.name)
-    return row is not None and row.queue == BULK_STORE
+    return named_row(op.name).queue == BULK_STORE
 
 
 def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
@@ -212,7 +212,7 @@ def _writes(
             if of_tile is None:
                 continue
             row = row_of(op)
-            if access.kind != "write" or access.asynchronous or row is None or row.by_proxy:
+            if access.kind != "write" or access.asynchronous or row.by_proxy:
                 why = f"'{op.name}' does more to its tile than to write it before the store"
                 raise _refused(why, op, loop)
             of_tile.append(access)
@@ -253,8 +253,8 @@ def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> N
 
 
 def _meets(op: Operation) -> bool:
-    row = ROWS.get(op.name)
-    return row is not None and row.barrier is not None and "workgroup" in row.barrier(op)
+    barrier = named_row(op.name).barrier
+    return barrier is not None and "workgroup" in barrier(op)
 
 
 def _check_the_same(

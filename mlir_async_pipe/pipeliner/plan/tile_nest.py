@@ -80,7 +80,7 @@ def _obstacle(nest: Nest) -> str:
         if flag_order(op) != UNORDERED:
             return f"'{op.name}' after the inner loop orders memory for other threads"
         row = row_of(op)
-        if row is not None and (row.commits or row.wait or row.asynchronous(op)):
+        if row.commits or row.wait or row.asynchronous(op):
             return f"'{op.name}' stands after the inner loop"
     first, *carried = nest.outer.regions[0].blocks[0].arguments
     bounds, initial = list(nest.inner.operands)[:3], list(nest.inner.operands)[3:]

@@ -174,7 +174,7 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
 
 def _commits_group(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.commits == "group"
+    return row.commits == "group"
 
 
 def _loads(statement: Statement) -> bool:

@@ -152,7 +152,7 @@ def _uses(item: Item, queue: Queue) -> bool:
 def _abstract(item: Item) -> int | None:
     """The abstract queue of a wait, None for a wait of the chip's own."""
     row = row_of(item.op)
-    physical = row is None or isinstance(row.queue, Queue)
+    physical = not row.described or isinstance(row.queue, Queue)
     return None if physical else abstract_queue_number(item.op)
 
 
@@ -182,7 +182,7 @@ def _committing(analysis: Analysis, queue: Queue) -> set[Item]:
 def allowed(item: Item) -> int | None:
     """The groups that a wait lets stay in flight, None if that is not a constant."""
     row = row_of(item.op)
-    if row is None or row.wait is None:
+    if row.wait is None:
         return None
     if count_operand(item.op) is not None:
         return None
@@ -195,12 +195,12 @@ def allowed(item: Item) -> int | None:
 def _takes(item: Item) -> bool:
     """Whether a wait also takes a group off its queue, so that it may not go."""
     row = row_of(item.op)
-    return row is not None and row.wait is not None and row.wait.form == "next"
+    return row.wait is not None and row.wait.form == "next"
 
 
 def _waits_fully(item: Item) -> bool:
     row = row_of(item.op)
-    return row is not None and row.wait is not None and row.wait.completes(item.op) == "full"
+    return row.wait is not None and row.wait.completes(item.op) == "full"
 
 
 def _at_start(queue: Queue, root: Item) -> Transfer:
@@ -257,7 +257,7 @@ def _of_function(function: Operation, target: Target | None) -> list[Operation]:
     waiting: dict[Queue, Skeleton] = {}
     for op in walk(function):
         row, queue = row_of(op), queue_of(op, target)
-        if row is None or queue is None or queue.scope != "function":
+        if queue is None or queue.scope != "function":
             continue
         if row.commits == "group" and not any(map(is_used, op.results)):
             marks.append((op, queue))
@@ -269,7 +269,7 @@ def _of_function(function: Operation, target: Target | None) -> list[Operation]:
 def _waits_on(function: Operation, queue: Queue, target: Target | None) -> Skeleton:
     def waits(op: Operation) -> bool:
         row = row_of(op)
-        return row is not None and row.wait is not None and queue_of(op, target) in (queue, None)
+        return row.wait is not None and queue_of(op, target) in (queue, None)
 
     return Skeleton(function, waits, waits)
 

@@ -119,9 +119,7 @@ class _Callees:
     def commits(self, op: Operation, queue: Queue) -> bool:
         """Whether an op surely commits a group to the queue."""
         row = row_of(op)
-        return (
-            row is not None and row.commits is not None and self.analysis.graph.queue(op) == queue
-        )
+        return row.commits is not None and self.analysis.graph.queue(op) == queue
 
 
 @dataclass(eq=False)
@@ -249,10 +247,10 @@ class _Plan:
         if op.name in CALL_OPS:
             return Event("call", groups=tuple(self.callees.groups(op, q) for q in self.queues))
         row = row_of(op)
-        if row is not None and row.commits is not None:
+        if row.commits is not None:
             own = [n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue)]
             return Event("commit", own[0]) if own else Event("other queue")
-        return Event("copy" if row is not None and row.token else "value")
+        return Event("copy" if row.token else "value")
 
 
 # Counts groups at run time, and lets the number of its group travel beside each token.

@@ -115,22 +115,22 @@ def _takes(op: Operation) -> bool:
 
 def _acquires(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.slots > 0
+    return row.slots > 0
 
 
 def _releases(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.slots < 0
+    return row.slots < 0
 
 
 def _takes_next(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.wait is not None and row.wait.form == "next"
+    return row.wait is not None and row.wait.form == "next"
 
 
 def _commits(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.commits == "group"
+    return row.commits == "group"
 
 
 def _can_be_carried(cell: Operation) -> bool:

@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlir_async_pipe.vocabulary import ROWS, VIEW_OPS, is_pure, is_store
+from mlir_async_pipe.vocabulary import ROWS, VIEW_OPS, is_pure, is_store, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS, in_scope, runs_once
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, names_memory
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
-from mlir_async_pipe.vocabulary.pure_ops import agreement, is_harmless
 
 
 def op(name: str) -> SimpleNamespace:
@@ -25,7 +24,7 @@ def op(name: str) -> SimpleNamespace:
 def test_what_makes_names_and_numbers_of_others_is_pure(name: str) -> None:
     # Intrinsics of LLVM are opaque until a row says otherwise.
     assert is_pure(op(name)) or name.startswith("llvm.intr.")
-    assert name not in ROWS
+    assert not named_row(name).described
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
@@ -47,7 +46,7 @@ def test_an_op_with_accesses_is_not_pure(name: str) -> None:
     ],
 )
 def test_threads_agree_on_what_an_op_makes(name: str, expected: str) -> None:
-    assert agreement(name) == expected
+    assert named_row(name).agree == expected
 
 
 @pytest.mark.parametrize(
@@ -73,14 +72,14 @@ def test_names_of_memory() -> None:
     assert not any(names_memory(op(name)) for name in (*VIEW_OPS, *POINTER_STEPS))
 
 
-@pytest.mark.parametrize("name", ["cf.assert", "nvvm.read.ptx.sreg.tid.x", "memref.alloc"])
+@pytest.mark.parametrize("name", ["cf.assert", "llvm.intr.assume", "memref.alloc"])
 def test_harmless_ops(name: str) -> None:
-    assert is_harmless(name)
+    assert named_row(name).harmless
 
 
 @pytest.mark.parametrize("name", ["memref.dealloc", "llvm.call", "gpu.barrier", "vector.gather"])
 def test_ops_that_may_touch_memory_are_not_harmless(name: str) -> None:
-    assert not is_harmless(name)
+    assert not named_row(name).harmless
 
 
 def test_what_may_stand_around_copies() -> None:

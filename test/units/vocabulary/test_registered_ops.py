@@ -13,24 +13,20 @@ from pathlib import Path
 import pytest
 
 from mlir_async_pipe.bindings import STACKS, ir, new_context
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, ROWS, named_row
+from mlir_async_pipe.vocabulary import ROWS, is_pure, named_row
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS
-from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
-from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
+from mlir_async_pipe.vocabulary.op_table import UNKNOWN
 from mlir_async_pipe.vocabulary.pure_ops import (
     OPAQUE_ROWS,
-    agreement,
-    is_harmless,
+    PURE_ROWS,
     is_opaque_code,
-    is_pure,
     is_pure_intrinsic,
 )
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
 
 DIALECTS = ("gpu", "nvgpu", "amdgpu", "nvvm", "rocdl", "vector", "memref", "llvm.intr")
-CONTROL = {*REGION_ROWS, *EXIT_OPS, *ALLOCATION_OPS, *DEALLOCATION_OPS}
 
 
 @dataclass(frozen=True)
@@ -66,27 +62,13 @@ def test_the_installed_stacks_register_ops_of_every_dialect():
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_registered_op_is_known_or_opaque_for_a_reason(dialect):
-    """In exactly one way: a row, pure, or control flow and allocation."""
-    wrong = {
-        name: ways
-        for name in OPS
-        if name.startswith(f"{dialect}.")
-        and sum(
-            ways := (
-                named_row(name) is not None,
-                is_pure(Named(name)),
-                name in CONTROL,
-                is_harmless(name) and dialect == "llvm.intr",
-            )
-        )
-        != 1
-    }
-    assert wrong == {}
+    unknown = {name for name in OPS if named_row(name).does == "unknown"}
+    assert {name for name in unknown if name.startswith(f"{dialect}.")} == set()
 
 
 def test_an_op_that_nobody_has_looked_at_is_found():
     made_up = Named("rocdl.load.from.nowhere")
-    assert named_row(made_up.name) is None
+    assert named_row(made_up.name) is UNKNOWN
     assert not is_pure(made_up)
 
 
@@ -112,7 +94,7 @@ def test_an_op_without_a_row_has_that_of_the_longest_family(name, row):
 def test_no_op_has_two_rows():
     tables = [INTRINSIC_ROWS, ASYNC_ROWS, MEMORY_ROWS, VENDOR_ROWS]
     names = [name for table in tables for name in table]
-    names += [row.op for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS)]
+    names += [row.op for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS)]
     assert len(names) == len(set(names))
     assert set(names) == set(ROWS)
 
@@ -130,7 +112,7 @@ def test_who_knows_no_phases_finds_them_opaque():
 )
 def test_what_crosses_lanes_is_pure_and_differs(name):
     assert is_pure(Named(name))
-    assert agreement(name) == "differs"
+    assert named_row(name).agree == "differs"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +127,7 @@ def test_what_crosses_lanes_is_pure_and_differs(name):
 )
 def test_what_stays_in_its_lane_differs_as_its_operands_do(name):
     assert is_pure(Named(name))
-    assert agreement(name) == "operands"
+    assert named_row(name).agree == "operands"
 
 
 @pytest.mark.parametrize(
@@ -189,4 +171,4 @@ def test_what_an_intrinsic_or_assembly_computes_may_differ_between_threads():
         named = {"intrin": ir.StringAttr.get("llvm.nvvm.ex2.approx.f")}
         call = ir.Operation.create("llvm.call_intrinsic", results=[kind], attributes=named)
         assert is_pure(call) and not is_opaque_code(call)
-        assert agreement(call.name) == "differs"
+        assert named_row(call.name).agree == "differs"

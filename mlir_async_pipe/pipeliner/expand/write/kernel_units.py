@@ -147,7 +147,7 @@ def _make_asynchronous(op: Operation) -> None:
         return
     for inner in walk(op):
         row = row_of(inner)
-        if row is not None and row.async_attribute:
+        if row.async_attribute:
             inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)
 
 
@@ -248,7 +248,7 @@ def _commit(group: Group, members: list[Operation], behind: Operation) -> Operat
 
 def _makes_token(op: Operation) -> bool:
     row = row_of(op)
-    return row is not None and row.token
+    return row.token
 
 
 def _queue_attribute(queue: int, context: Any) -> Any:

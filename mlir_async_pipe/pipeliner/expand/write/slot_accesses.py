@@ -117,7 +117,6 @@ def _with_leading_index(
     op: Operation, buffer: VersionedBuffer, access: Access, slot: Value
 ) -> Operation:
     row = row_of(op)
-    assert row is not None
     groups = groups_of(op)
     of_memory = {groups[rule.memory].start: rule.indices for rule in row.accesses}
     indices = of_memory[access.memory_operand]

@@ -87,7 +87,7 @@ class UnitCosts:
 
     def _physical(self, op: Operation) -> CopyCost:
         row = row_of(op)
-        assert row is not None and row.queue is not None
+        assert row.queue is not None
         name = self.queue(row.queue if isinstance(row.queue, str) else row.queue.name)
         size = sum(_bytes(access) for access in accesses(op) if access.writes)
         return CopyCost(
@@ -103,7 +103,7 @@ def _issued(op: Operation) -> list[Operation]:
     found = []
     for inner in walk(op) if len(op.regions) else (op,):
         row = row_of(inner)
-        if row is not None and not len(inner.regions) and row.asynchronous(inner):
+        if not len(inner.regions) and row.asynchronous(inner):
             found.append(inner)
     return found
 
@@ -111,7 +111,7 @@ def _issued(op: Operation) -> list[Operation]:
 def _held(op: Operation, model: CostModel) -> float:
     if is_synchronisation(op):
         row = row_of(op)
-        return model.barrier if row is not None and row.barrier is not None else 0
+        return model.barrier if row.barrier is not None else 0
     inside = [
         sum(_held(inner, model) for block in region.blocks for inner in operations(block))
         for region in op.regions
