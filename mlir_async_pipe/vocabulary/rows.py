@@ -269,12 +269,12 @@ class AccessRule:
     memory: str
     indices: str
     extent: Extent
-    certain: Callable[[Any], bool] = lambda op: True
-    active_lanes: Callable[[Any], int | None] = lambda op: None
+    certain: Callable[[Any], bool] | None = None
+    active_lanes: Callable[[Any], int | None] | None = None
     # LDS copies of gfx9 and gfx10 name one address a wave; lane l writes l extents after it.
     over_lanes: bool = False
     # How threads share out the memory, one for each of its dimensions; None: each has all of it.
-    shares: Shares = lambda op: None
+    shares: Shares | None = None
     # The leading slot index of a versioned buffer can be put before these subscripts.
     takes_slot_index: bool = True
 
@@ -466,27 +466,27 @@ class Row:
     # How threads of a block agree on the value, beside the ids that `launch_ids` knows.
     agree: Agreement = "operands"
 
-    @property
+    @cached_property
     def described(self) -> bool:
         """Whether the row says what the op does beside making a value and moving control."""
         return self.does == "effects"
 
-    @property
+    @cached_property
     def known(self) -> bool:
         """Whether accesses, queues and barriers are all that the op does."""
         return self.does == "effects" and self.opaque is None
 
-    @property
+    @cached_property
     def pure(self) -> bool:
         """Whether the op itself (not its regions) touches no memory and makes a value."""
         return self.does == "value"
 
-    @property
+    @cached_property
     def differs(self) -> bool:
         """Whether the op makes another value in each thread, whatever it is given."""
         return self.does == "value" and self.agree == "differs"
 
-    @property
+    @cached_property
     def by_proxy(self) -> bool:
         """Whether the op's accesses are those of a tensor copy, or complete on an mbarrier: its
         phases say when they happen."""

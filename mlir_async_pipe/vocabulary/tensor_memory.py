@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of
-from mlir_async_pipe.vocabulary.op_table import tensor_use
+from mlir_async_pipe.vocabulary.op_table import named_row, tensor_use
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Tensor, TensorUse
 
 LANES, COLUMNS, CELL_BYTES = 128, 512, 4
@@ -85,7 +85,7 @@ def is_tensor_pointer(value: Any) -> bool:
 def is_loaded(value: Any) -> bool:
     """Whether a value is the result of a load, which is there after a wait only."""
     made = defining_op(value)
-    return made is not None and tensor_use(made) == "load"
+    return made is not None and named_row(made.name).tensor == "load"
 
 
 def fence_side(op: Any) -> Literal["before", "after"] | None:

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import flag_kernels
 from helpers.check_harness import Checked, check_text
-from mlir_async_pipe.vocabulary import ROWS
+from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.rows import unordered
@@ -249,7 +249,7 @@ def _ordinary(text: str) -> set[str]:
     """The ops of a text that all threads run with an effect that a row tells in full."""
     words = {word.strip('"') for line in text.splitlines() for word in line.split("(")[0].split()}
     partial = {row.op for row in BARRIER_ROWS if row.whole is not None}
-    return {word for word in words - partial if word in ROWS and not ROWS[word].opaque}
+    return {word for word in words - partial if named_row(word).known}
 
 
 def test_every_op_that_orders_stands_in_the_table() -> None:
