@@ -215,13 +215,13 @@ class Builder:
         self._append(op, frame, current)
 
     def _append(self, op: Any, frame: int, current: Block) -> None:
-        row, member = row_of(op), taken_member(op)
+        row = row_of(op)
+        makes_values = row.pure and not len(op.regions)
+        member = taken_member(op) if makes_values else None
         if member is not None:
             current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
             return
-        makes_values = row.pure and not len(op.regions)
-        is_data = makes_values and all(map(self.flow.is_data, op.results))
-        if is_data and not any(self.flow.is_accumulator(o) or is_loaded(o) for o in op.operands):
+        if makes_values and self.flow.is_only_data(op):
             return
         self._run(op, row, frame, current, makes_values)
 

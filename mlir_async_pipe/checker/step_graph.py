@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.type_kinds import REGISTERS, is_data
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.vocabulary import Row
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
 class Edge(NamedTuple):
@@ -179,9 +180,13 @@ class Flow:
             found = self._data[kind] = is_data(kind)
         return found
 
-    def is_accumulator(self, value: Any) -> bool:
-        """Whether an SSA value may be what products in flight still add to."""
-        kind = value.type
+    def is_only_data(self, op: Any) -> bool:
+        """Whether an op makes data, of nothing that products or loads in flight still write."""
+        return all(map(self.is_data, op.results)) and not any(
+            self._is_accumulator(value.type) or is_loaded(value) for value in op.operands
+        )
+
+    def _is_accumulator(self, kind: Any) -> bool:
         found = self._accumulators.get(kind)
         if found is None:
             found = self._accumulators[kind] = str(kind).startswith(REGISTERS)

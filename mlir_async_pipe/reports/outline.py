@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.flow.ways import origins
-from mlir_async_pipe.facts.loops.statements import is_statement
+from mlir_async_pipe.facts.loops.annotations import STAGE
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
@@ -174,7 +174,9 @@ def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 def _kind(op: Operation) -> str:
     row = row_of(op)
     if not row.known:
-        return "" if len(op.regions) or not is_statement(op) or _ends(op) else "statement"
+        if row.pure and STAGE not in op.attributes:
+            return ""
+        return "" if len(op.regions) or _ends(op) else "statement"
     if row.wait is not None:
         return "wait"
     if row.barrier is not None:

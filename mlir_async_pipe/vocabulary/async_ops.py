@@ -44,6 +44,7 @@ from mlir_async_pipe.vocabulary.memory_ops import (
     bytes_given,
     bytes_of,
     neighbours,
+    size_of_last_group,
     transfer_type,
     whole,
 )
@@ -84,8 +85,7 @@ def whole_source(op: Any) -> None:
 
 def limited_elements(op: Any) -> Any:
     """`srcElements`, after which a copy writes zeros."""
-    sizes = str(op.attributes["operandSegmentSizes"]).rstrip("> ")
-    return op.operands[-1] if sizes.endswith("1") else None
+    return op.operands[-1] if size_of_last_group(op) else None
 
 
 def limited_bytes(op: Any) -> Any:

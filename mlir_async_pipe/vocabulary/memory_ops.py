@@ -157,7 +157,14 @@ def shape_of(kind: Any) -> tuple[int, ...]:
 
 def unmasked(op: Any) -> bool:
     """Vector transfers: no mask operand (operandSegmentSizes ends in 0)."""
-    return not str(op.attributes["operandSegmentSizes"]).rstrip("> ").endswith("1")
+    return size_of_last_group(op) == 0
+
+
+def size_of_last_group(op: Any) -> int:
+    """How many operands the last group has of an op that says it."""
+    sizes = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    # By index: to unpack it would make an iterator of the bindings (docs/speed.md).
+    return int(sizes[len(sizes) - 1])
 
 
 def never(op: Any) -> bool:

@@ -482,6 +482,11 @@ class Row:
         return self.does == "value"
 
     @cached_property
+    def synchronises(self) -> bool:
+        """Whether the op forms a group, waits, or is a barrier."""
+        return self.commits == "group" or self.wait is not None or self.barrier is not None
+
+    @cached_property
     def differs(self) -> bool:
         """Whether the op makes another value in each thread, whatever it is given."""
         return self.does == "value" and self.agree == "differs"

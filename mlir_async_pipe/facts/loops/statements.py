@@ -40,9 +40,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.annotations import STAGE, is_pipelined_inside
-from mlir_async_pipe.facts.loops.transactions import has_transactions, is_phase_op
+from mlir_async_pipe.facts.loops.transactions import ANNOUNCED, has_transactions
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.vocabulary import accesses, is_barrier, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 
 # The maker of what no op of the body makes: the induction variable, and what the loop carries.
@@ -159,11 +159,11 @@ def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
     statements: list[Statement] = []
     pure: list[Operation] = []
     synchronisation: list[Operation] = []
-    transactional = has_transactions(loop)
     for op in ops:
-        if is_derived_again(op) or (transactional and is_phase_op(op)):
+        row = row_of(op)
+        if _is_dropped(op, row) or (row.phase in ANNOUNCED and has_transactions(loop)):
             synchronisation.append(op)
-        elif op in also or is_statement(op):
+        elif op in also or _is_statement(op, row):
             for part in PARTS if op.name == "scf.for" and is_pipelined_inside(op) else ("",):
                 statements.append(Statement(len(statements), op, part))
         else:
@@ -175,13 +175,16 @@ def read_body(loop: Operation, also: Collection[Operation] = ()) -> Body:
 
 def is_synchronisation(op: Operation) -> bool:
     """Group creation, waits and barriers."""
-    row = row_of(op)
-    return row.commits == "group" or row.wait is not None or row.barrier is not None
+    return row_of(op).synchronises
 
 
 def is_derived_again(op: Operation) -> bool:
     """Synchronisation that is dropped; a barrier that gives a value stays."""
-    return is_synchronisation(op) and not (len(op.results) and is_barrier(op))
+    return _is_dropped(op, row_of(op))
+
+
+def _is_dropped(op: Operation, row: Row) -> bool:
+    return row.synchronises and not (row.barrier is not None and len(op.results))
 
 
 def synchronisation_in(op: Operation) -> Operation | None:
@@ -208,10 +211,11 @@ def _surely_meets(op: Operation) -> bool:
 
 def is_statement(op: Operation) -> bool:
     """Whether a top-level op that is no synchronisation is a statement."""
-    row = row_of(op)
-    if row.accesses or row.queue is not None or not row.pure:
-        return True
-    return len(op.regions) > 0 or STAGE in op.attributes
+    return _is_statement(op, row_of(op))
+
+
+def _is_statement(op: Operation, row: Row) -> bool:
+    return not row.pure or STAGE in op.attributes or len(op.regions) > 0
 
 
 def numbering(body: Body) -> tuple[tuple[str, Any], ...]:

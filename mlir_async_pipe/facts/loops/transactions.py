@@ -219,10 +219,8 @@ def complete_on_mbarriers(names: Iterable[str]) -> bool:
     return any(_is_of_mbarriers(named_row(name)) for name in names)
 
 
-def is_phase_op(op: Operation) -> bool:
-    """Whether an op announces or waits for a phase, or names an mbarrier: of a transaction, its
-    commit and its wait."""
-    return use_of(op) in ("expect", "wait", "handle")
+# What announces or waits for a phase, or names an mbarrier: of a transaction, its commit and its wait.
+ANNOUNCED = ("expect", "wait", "handle")
 
 
 def transactions_of(loop: Operation) -> tuple[Transaction, ...]:

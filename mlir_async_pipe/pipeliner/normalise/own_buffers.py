@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     remap,
     symbol_name,
+    unchanged,
     users,
     walk,
 )
@@ -54,12 +55,15 @@ ALIGNMENT = 16
 
 def own_buffers(loop: Operation) -> None:
     """Rewrite the windows that the loop touches, then make its views again inside of it."""
-    for source in _bytes_of_windows(loop):
+    with unchanged():
+        touched = _touched(loop)
+        sources = _bytes_of_windows(touched)
+    for source in sources:
         windows = _windows(source)
         if windows:
             _allocate(windows)
             _forget(source, windows)
-    _make_views_again(loop)
+    _make_views_again(loop, _touched(loop) if sources else touched)
 
 
 @dataclass(frozen=True)
@@ -71,18 +75,16 @@ class Window:
     end: int
 
 
-def _touched(loop: Operation) -> Iterator[Value]:
-    """The memory of the accesses to workgroup memory in a loop."""
-    for op in walk(loop):
-        for access in accesses(op):
-            if root_of(access.memory).space == "workgroup":
-                yield access.memory
+def _touched(loop: Operation) -> list[Value]:
+    """The workgroup memory that a loop accesses, each value once."""
+    found = dict.fromkeys(access.memory for op in walk(loop) for access in accesses(op))
+    return [memory for memory in found if root_of(memory).space == "workgroup"]
 
 
-def _bytes_of_windows(loop: Operation) -> list[Operation]:
-    """The allocations and globals that the loop uses through memref.view, each once."""
+def _bytes_of_windows(touched: list[Value]) -> list[Operation]:
+    """The allocations and globals that a loop uses through memref.view, each once."""
     found: dict[Any, Operation] = {}
-    for memory in _touched(loop):
+    for memory in touched:
         root = root_of(memory)
         source = defining_op(root.value)
         if root.kind not in ("allocation", "global") or source is None:
@@ -177,18 +179,18 @@ def _forget(source: Operation, windows: list[Window]) -> None:
         )
 
 
-def _make_views_again(loop: Operation) -> None:
+def _make_views_again(loop: Operation, touched: list[Value]) -> None:
     """Clone the views outside of the loop that its accesses use to its beginning."""
     body = operations(loop.regions[0].blocks[0])
     made: dict[Value, Value] = {}
-    for memory in dict.fromkeys(_touched(loop)):
+    for memory in touched:
         outside = [op for op in _chain(memory) if loop not in list(ancestors(op))]
         if not all(map(can_move, outside)):
             continue
         for op in reversed(outside):
             if op.results[0] not in made:
                 clone(op, made, ir.InsertionPoint(body[0]))
-    for op in body:
+    for op in body if made else ():
         remap(op, made)
     dead = [defining_op(value) for value in made if not users(value)]
     erase(op for op in dead if op is not None)
