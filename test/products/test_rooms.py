@@ -122,7 +122,7 @@ def test_every_room_stands_in_the_picture_once():
 NAMED_FROM_BELOW = {
     ("session.report", "chips"): "a session carries the target and asks it nothing",
     (
-        "vocabulary",
+        "vocabulary.op_table",
         "chips.target",
     ): "whose copies go to which queue is the chip's; chips name queues",
 }

@@ -219,7 +219,7 @@ def run(module: Any, options: GuardedLoadsOptions, session: Session) -> None:
     session = with_target(options, session)
     for loop in counted_loops(module):
         inside = operations(loop.regions[0].blocks[0])
-        if not any(op.name in ("scf.if", "scf.for") for op in inside):
+        if not any(len(op.regions) for op in inside):
             continue
         if not loads_itself(loop):
             take_loads_out(loop)
