@@ -336,13 +336,12 @@ def _wait(queue: str, left: int, spot: Spot) -> None:
 def may_wait(run: Run) -> bool:
     """Whether threads may stop at an op until others come."""
     row = named_row(run.op.name)
-    return row is not None and (row.barrier is not None or row.phase in ("wait", "test"))
+    return row.barrier is not None or row.phase in ("wait", "test")
 
 
 def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     """What a barrier does, which faults call by its `number`."""
     row = run.row
-    assert row is not None
     if row.meeting is not None and row.meeting.of == "cluster":
         waits, tells = bool(row.meeting.spaces(run.op)), row.order(run.op).release
         return partial(_meet_in_cluster, run, number, waits=waits, tells=tells)

@@ -89,7 +89,7 @@ def clamp_counts(root: Any, session: Session) -> None:
     """
     for op in walk(root):
         row = row_of(op)
-        if row is None or row.wait is None or not isinstance(row.queue, Queue):
+        if row.wait is None or not isinstance(row.queue, Queue):
             continue
         count, largest = given_count(op), row.queue.largest_count
         if count is not None and count < 0:
@@ -497,8 +497,6 @@ def check_tensor_ops(root: Operation, chip: Chip) -> None:
 def _lacking(op: Operation, chip: Chip) -> _Lack | None:
     """What the chip lacks for an op, None if nothing."""
     row = row_of(op)
-    if row is None:
-        return None
     if (row.tensor is not None or row.phase == "commit") and not chip.tensor_memory:
         advice = "sm_100a, sm_103a and sm_110a have; " + _products_of(chip)
         return _Lack("tensor memory", code="no-tensor-memory", advice=advice)

@@ -384,13 +384,13 @@ class Wait:
 def is_group(op: Operation) -> bool:
     """Whether an op commits a group of per-thread copies."""
     row = row_of(op)
-    return row is not None and row.queue == CP_ASYNC and row.commits == "group"
+    return row.queue == CP_ASYNC and row.commits == "group"
 
 
 def is_wait(op: Operation) -> bool:
     """Whether an op waits for groups of per-thread copies."""
     row = row_of(op)
-    return row is not None and row.queue == CP_ASYNC and row.wait is not None
+    return row.queue == CP_ASYNC and row.wait is not None
 
 
 def check_control(ops: list[Operation], uniformity: Uniformity) -> None:
@@ -431,7 +431,7 @@ def plan_waits(
     planned = []
     for op in waits:
         row = row_of(op)
-        assert row is not None and row.wait is not None
+        assert row.wait is not None
         count = given_count(op) or 0
         if count < 0:
             raise CountError(

@@ -339,7 +339,7 @@ def _has_uses(op: Any) -> bool:
 
 def _is_group(item: Item) -> bool:
     row = row_of(item.op)
-    return row is not None and row.commits == "group"
+    return row.commits == "group"
 
 
 def _between(node: Node, first: Item, last: Item) -> bool:
