@@ -127,6 +127,13 @@ def _sharpen_by_sum(
     return low, high
 
 
+def earlier(counter: Atom) -> tuple[Atom, Atom]:
+    """How many iterations before the youngest one an access was, and the sum of which facts say what
+    is left of the iteration number then."""
+    before = Atom("any", (("earlier", counter.key), Known(0, None)))
+    return before, Atom("sum", frozenset(((counter, 1), (before, -1))))
+
+
 def sum_atom(form: Form) -> Atom:
     """The atom under which facts about the non-constant part of `form` are kept."""
     if len(form.terms) == 1:

@@ -7,7 +7,7 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -23,14 +23,13 @@ from mlir_async_pipe.checker.state import (
     Event,
     Group,
     State,
-    event_of,
     moved,
 )
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.checker.widths import stored, unsigned
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
-from mlir_async_pipe.facts.values.views import Piece, Region
+from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes, whole_root
 
 
 @dataclass
@@ -126,14 +125,19 @@ class Iterations:
             else:
                 # By how much an iteration was before the end is 1 or more, as the way between two is.
                 rewrite(state, {travelled: forms.subtract(ends[1], ends[0])}, unsure=True)
+        # The next run of the loop has earlier iterations of its own.
+        before, left = forms.earlier(atom)
+        least = state.facts.pop(left, ANYTHING).low
+        most = None if known.high is None or least is None else known.high - least
+        gone = forms.of_atom(Atom("any", (("left", number), Known(0, most))))
         if known.exact is not None:
-            rewrite(state, {atom: Form(known.low or 0)})
+            rewrite(state, {atom: Form(known.low or 0), before: gone})
         else:
             ended = Atom("symbol", ("trips", number))
             past = forms.of_atom(Atom("any", (("past", ended.key), ANYTHING)))
             rewrite(state, {ended: past})
             state.facts[ended] = known
-            rewrite(state, {atom: forms.of_atom(ended)})
+            rewrite(state, {atom: forms.of_atom(ended), before: gone})
         state.facts.pop(atom, None)
         state.rings = {loop: rings for loop, rings in state.rings.items() if loop != number}
 
@@ -370,38 +374,49 @@ LARGEST_SET = 6
 
 def bound(state: State, largest_wait: int) -> None:
     """Merge instances where a set, an open group or the oldest group holds too many."""
-    state.log = frozenset(_bounded(list(state.log)))
+    facts = state.facts
+    state.log = frozenset(_bounded(list(state.log), facts))
     if len(state.done) > LARGEST_SET:
         waits = state.last_waits()
         latest = max(waits.values())
-        state.done = frozenset((e, waits.get(e, latest)) for e in _bounded(list(waits)))
+        state.done = frozenset((e, waits.get(e, latest)) for e in _bounded(list(waits), facts))
     for name, pending in state.queues.items():
         groups = pending.groups
         if len(groups) > largest_wait and groups:
-            groups = (*groups[:-1], _bounded_group(groups[-1]))
-        state.queues[name] = pending._replace(open=_bounded_group(pending.open), groups=groups)
+            groups = (*groups[:-1], _bounded_group(groups[-1], facts))
+        opened = _bounded_group(pending.open, facts)
+        state.queues[name] = pending._replace(open=opened, groups=groups)
 
 
-def _bounded_group(group: Group) -> Group:
+def _bounded_group(group: Group, facts: dict[Atom, Known]) -> Group:
     events = [event for issue in group for event in issue]
-    kept = _bounded(events)
+    kept = _bounded(events, facts)
     return group if kept is events else tuple((event,) for event in kept)
 
 
-def _bounded(events: list[Event]) -> list[Event]:
-    by_site: dict[int, list[Event]] = {}
+def _bounded(events: list[Event], facts: dict[Atom, Known]) -> list[Event]:
+    """The events, or a few that cover those of one op in one memory, where these are too many."""
+    alike: dict[tuple[int, int], list[Event]] = {}
     for event in events:
-        by_site.setdefault(event.site, []).append(event)
-    if all(len(same) <= LARGEST_SET for same in by_site.values()):
+        alike.setdefault((event.site, event.region.root), []).append(event)
+    if all(len(same) <= LARGEST_SET for same in alike.values()):
         return events
     kept: list[Event] = []
-    for same in by_site.values():
-        kept += same if len(same) <= LARGEST_SET else _merged(same)
+    for same in alike.values():
+        kept += same if len(same) <= LARGEST_SET else _merged(_in_one_frame(same), facts)
     return kept
 
 
-def _merged(events: list[Event]) -> list[Event]:
-    """A few events that cover the given ones of one site."""
+def _in_one_frame(events: list[Event]) -> list[Event]:
+    """Accesses by views that begin at several places are told apart by bytes."""
+    if len({event.region.frame for event in events}) == 1:
+        return events
+    regions = ((event, as_bytes(event.region)) for event in events)
+    return [moved(e, whole_root(e.region.root) if r is None else r) for e, r in regions]
+
+
+def _merged(events: list[Event], facts: dict[Atom, Known]) -> list[Event]:
+    """A few events that cover the given ones of one op, in one frame."""
     clusters: list[list[Event]] = []
     for event in sorted(events, key=_age):
         for cluster in clusters:
@@ -410,8 +425,28 @@ def _merged(events: list[Event]) -> list[Event]:
                 break
         else:
             clusters.append([event])
-    merged = [_or_earlier(c[0]) if len(c) > 1 else c[0] for c in clusters]
-    return merged if len(merged) <= LARGEST_SET else [_joined(events)]
+    merged = [_or_earlier(c, facts) if len(c) > 1 else c[0] for c in clusters]
+    if len(merged) <= LARGEST_SET:
+        return merged
+    alike: dict[Hashable, list[Event]] = {}
+    for event in merged:
+        alike.setdefault(_without_ranges(event), []).append(event)
+    joined = [_joined(same) if len(same) > 1 else same[0] for same in alike.values()]
+    return joined if len(joined) <= LARGEST_SET else [_joined(joined)]
+
+
+def _without_ranges(event: Event) -> Hashable:
+    """An access up to constants and what has a range of its own."""
+    return tuple(
+        piece and (_parted(piece.start)[0].terms, piece.steps, piece.length)
+        for piece in event.region.pieces
+    )
+
+
+def _parted(form: Form) -> tuple[Form, Form]:
+    """A form as unknowns of now and the rest, which is between two numbers."""
+    ranges = frozenset(term for term in form.terms if term[0].kind == "any")
+    return Form(0, form.terms - ranges), Form(form.constant, ranges)
 
 
 def _age(event: Event) -> tuple[int, str]:
@@ -452,34 +487,68 @@ def _is_earlier(event: Event, young: Event) -> bool:
 
 def _step(form: Form) -> int:
     """The coefficient of the only iteration number in a form, 0 if there is none."""
-    steps = [coefficient for atom, coefficient in form.terms if atom.kind == "iteration"]
-    return steps[0] if len(steps) == 1 else 0
+    counter = _counter(form)
+    return 0 if counter is None else dict(form.terms)[counter]
+
+
+def _counter(form: Form) -> Atom | None:
+    """The only iteration number in a form, beside those in operators."""
+    found = [atom for atom, _ in form.terms if atom.kind == "iteration"]
+    return found[0] if len(found) == 1 else None
 
 
 def _past(atom: Atom) -> bool:
     return atom.kind == "any" and atom.key[0][0] == "earlier"  # type: ignore[index]
 
 
-def _or_earlier(event: Event) -> Event:
-    """The event, or one of an earlier iteration."""
+def _or_earlier(events: list[Event], facts: dict[Atom, Known]) -> Event:
+    """The first event, the youngest, or one of an earlier iteration of the loop whose number tells them
+    apart."""
+    event = _by_any_thread(events)
     mapping: dict[Atom, Form] = {}
     for piece in event.region.pieces:
-        if piece is None:
-            continue
-        for atom in forms.atoms_of(piece.start):
-            if atom.kind == "iteration":
-                before = Atom("any", (("earlier", atom.key), Known(0, None)))
-                mapping[atom] = forms.subtract(forms.of_atom(atom), forms.of_atom(before))
+        counter = None if piece is None else _counter(piece.start)
+        if counter is not None and counter not in mapping:
+            before, left = forms.earlier(counter)
+            mapping[counter] = forms.subtract(forms.of_atom(counter), forms.of_atom(before))
+            # The youngest is of iteration k - 1 at most, and the oldest of 0 at least: q <= k - 1.
+            least = facts.get(left, Known(1)).low
+            facts[left] = Known(1 if least is None else min(least, 1))
     region: Region = Substitution(mapping, {}).region(event.region)
     return moved(event, region._replace(certain=False))
 
 
+def _by_any_thread(events: list[Event]) -> Event:
+    """The first event, by threads of which nothing is known if the others were by other threads."""
+    event = events[0]
+    alike = all((e.threads, e.maybe) == (event.threads, event.maybe) for e in events)
+    return event if alike else event._replace(threads=(), maybe=True)
+
+
 def _joined(events: list[Event]) -> Event:
-    """One event that covers all: pieces that differ become whole."""
-    first = events[0]
-    pieces = tuple(
-        column[0] if all(piece == column[0] for piece in column) else None
-        for column in zip(*(event.region.pieces for event in events), strict=True)
-    )
+    """One event that covers all: pieces that differ in numbers begin somewhere between the least and
+    the largest, others become whole."""
+    first = _by_any_thread(events)
+    columns = zip(*(event.region.pieces for event in events), strict=True)
+    pieces = tuple(_hull(column, n) for n, column in enumerate(columns))
     region = first.region._replace(pieces=pieces, certain=False)
-    return event_of(first.site, region, (), True)
+    return moved(first, region)
+
+
+def _hull(pieces: tuple[Piece | None, ...], dimension: int) -> Piece | None:
+    first = pieces[0]
+    if first is None or all(piece == first for piece in pieces):
+        return first
+    shared = _parted(first.start)[0]
+    lows, highs = [], []
+    for piece in pieces:
+        if piece is None or piece[1:] != first[1:] or _parted(piece.start)[0] != shared:
+            return None
+        low, high = forms.bounds(_parted(piece.start)[1], {})
+        if low is None or high is None:
+            return None
+        lows.append(low)
+        highs.append(high)
+    known = Known(0, max(highs) - min(lows))
+    begin = forms.of_atom(Atom("any", (("joined", dimension), known)))
+    return first._replace(start=forms.add(forms.add(shared, Form(min(lows))), begin))

@@ -18,7 +18,13 @@ from mlir_async_pipe.checker.budget import POINTS, Budget
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.residues import cases, shortened
 from mlir_async_pipe.checker.settled import settle
-from mlir_async_pipe.checker.slots import constants_disjoint, is_shared, other_slot, span
+from mlir_async_pipe.checker.slots import (
+    begin_alike,
+    constants_disjoint,
+    is_shared,
+    other_slot,
+    span,
+)
 from mlir_async_pipe.checker.thread_grid import (
     NO,
     YES,
@@ -75,7 +81,7 @@ class Comparer:
             self.budget.asked()
             return before[2]
         first, second = a, b
-        if a.frame != b.frame:
+        if not begin_alike(a, b, same_thread=same_thread):
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
             if bytes_a is None or bytes_b is None:
                 return Overlap("cannot tell", "unknown-layout")
@@ -330,8 +336,11 @@ def in_reach(
             low, high = _distance(rest, y.start, then, facts, same_thread)
             # They meet iff 1 - span(x) <= factor * q + rest - y <= span(y) - 1.
             room = high if factor < 0 else None if low is None else -low
+            last = _made_until(atom, facts)
             if room is not None:
-                last = (room + span(x if factor < 0 else y) - 1) // abs(factor)
+                meets = (room + span(x if factor < 0 else y) - 1) // abs(factor)
+                last = meets if last is None else min(last, meets)
+            if last is not None:
                 known = forms.range_of(atom)
                 known = known._replace(high=last if known.low is None else max(last, known.low))
                 cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))
@@ -340,6 +349,16 @@ def in_reach(
     return [
         (Piece(operators.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs
     ]
+
+
+def _made_until(atom: Atom, facts: Facts) -> int | None:
+    """How many iterations before the youngest one an access was at most: it was in iteration 0 or later."""
+    what, loop = atom.key[0]  # type: ignore[index]
+    if what != "earlier":
+        return None
+    counter = Atom("iteration", loop)
+    left, last = facts.get(forms.earlier(counter)[1]), forms.knowledge(counter, facts).high
+    return None if left is None or left.low is None or last is None else last - left.low
 
 
 def within_a_turn(

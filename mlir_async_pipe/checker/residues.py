@@ -6,10 +6,10 @@ ring[(k - 1 - q) mod 3]                         q = 0, 1, 2 say it all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
@@ -72,31 +72,37 @@ def shortened(values: list[Form]) -> list[Form]:
 
 
 def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
-    """The forms for each residue of the iteration numbers and symbols in them; None if more
-    than residues of these count, or too many."""
-    unknown = {
-        atom: period
+    """The forms for each residue of the iteration numbers and symbols in them, and for each number of
+    those of which more counts; None if these have no bounds, or there are too many."""
+    numbers = {
+        atom: _numbers(period, forms.knowledge(atom, facts))
         for atom, period in periods_of(values).items()
         if atom.kind in ("iteration", "symbol")
     }
-    count = 1
-    for period in unknown.values():
-        count *= period
-    if not 0 < count <= LARGEST_PERIOD:
+    if not 0 < prod(map(len, numbers.values())) <= LARGEST_PERIOD:
         return None
-    residues = [
-        [r for r in range(period) if _is_possible(r, period, forms.knowledge(atom, facts))]
-        for atom, period in unknown.items()
-    ]
     return (
         [
             operators.substitute(
-                form, {a: Form(r) for a, r in zip(unknown, chosen, strict=True)}, facts
+                form, {a: Form(r) for a, r in zip(numbers, chosen, strict=True)}, facts
             )
             for form in values
         ]
-        for chosen in product(*residues)
+        for chosen in product(*numbers.values())
     )
+
+
+def _numbers(period: int, known: Known) -> Sequence[int]:
+    """The residues that an unknown may have, or the numbers that it may be; too many of them, or none,
+    where that is not known."""
+    if period > LARGEST_PERIOD:
+        return range(period)
+    if period:
+        return [r for r in range(period) if _is_possible(r, period, known)]
+    if known.low is None or known.high is None:
+        return ()
+    first = known.low + (known.residue - known.low) % known.modulus
+    return range(first, known.high + 1, known.modulus)
 
 
 def _is_possible(residue: int, period: int, known: Known) -> bool:

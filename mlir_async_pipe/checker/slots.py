@@ -33,7 +33,7 @@ class Slots:
 
     def apart(self, x: Region, y: Region, facts: Facts) -> bool:
         """Whether one dimension alone keeps two regions of one root apart, in every thread."""
-        if x.frame != y.frame:
+        if not begin_alike(x, y, same_thread=False):
             return False
         for p, q in zip(x.pieces, y.pieces, strict=True):
             if p is None or q is None:
@@ -75,6 +75,12 @@ class Slots:
             here = {a: k for a, k in zip(atoms, known, strict=True) if k is not None}
             found = answers[known] = _differ(p, q, here)
         return found
+
+
+def begin_alike(x: Region, y: Region, *, same_thread: bool) -> bool:
+    """Whether both count from one place: a view may begin elsewhere in each thread, or each time."""
+    base = x.frame.base
+    return x.frame == y.frame and all(is_common(atom, same_thread) for atom, _ in base.terms)
 
 
 def _atoms_and_answers(p: Piece, q: Piece) -> tuple[tuple[Atom, ...], Answers] | None:

@@ -1,6 +1,7 @@
 """Accesses of earlier iterations, of any thread, against those of this one and after the loop.
 
-Covers: checker/iterations.py, checker/carried_slots.py, checker/slots.py
+Covers: checker/iterations.py, checker/carried_slots.py, checker/slots.py, checker/bounding.py,
+checker/reach.py, checker/residues.py
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.check_harness import check_module, check_text
+from helpers.check_harness import check_module, check_text, machine_races
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 
@@ -127,3 +128,76 @@ def test_a_store_many_iterations_back_is_not_forgotten() -> None:
     assert {entry for entry in races if entry[0] == "not-visible"} <= (
         checked.unsafe | checked.unknown
     )
+
+
+# More stores of one op than are told apart; thread t then loads what thread 63 - t has stored.
+MANY_STORES = """
+gpu.module @m {{
+  gpu.func @k(%out: memref<64xf32> {{llvm.noalias}})
+      workgroup(%a: memref<1024xf32, 3>, %b: memref<1024xf32, 3>, %bytes: memref<65536xi8, 3>)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c63 = arith.constant 63 : index
+    %c64 = arith.constant 64 : index
+    %c256 = arith.constant 256 : index
+    %x = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    %other = arith.subi %c63, %t : index
+    %p, %q = scf.for %i = %c0 to %c16 step %c1 iter_args(%now = %a, %next = %b)
+        -> (memref<1024xf32, 3>, memref<1024xf32, 3>) {{
+      %g = nvgpu.device_async_create_group
+      nvgpu.device_async_wait %g {{numGroups = 0 : i32}}
+      %row = arith.muli %i, %c64 : index
+      %at = arith.addi %row, %t : index
+      {store}
+      scf.yield %next, %now : memref<1024xf32, 3>, memref<1024xf32, 3>
+    }}
+    %row = arith.constant {row} : index
+    {load}
+    memref.store %y, %out[%t] : memref<64xf32>
+    gpu.return
+  }}
+}}"""
+TWO_BUFFERS = "memref.store %x, %now[%at] : memref<1024xf32, 3>"
+FEWER_THREADS = """
+%left = arith.subi %c16, %i : index
+%fewer = arith.muli %left, %c8 : index
+%mine = arith.cmpi ult, %t, %fewer : index
+scf.if %mine {
+  memref.store %x, %a[%at] : memref<1024xf32, 3>
+}"""
+VIEWS = """
+%square = arith.muli %i, %i : index
+%begin = arith.muli %square, %c256 : index
+%v = memref.view %bytes[%begin][] : memref<65536xi8, 3> to memref<64xf32, 3>
+memref.store %x, %v[%t] : memref<64xf32, 3>"""
+OF_BUFFER = """
+%place = arith.addi %row, %other : index
+%y = memref.load %{}[%place] : memref<1024xf32, 3>"""
+OF_VIEW = """
+%w = memref.view %bytes[%row][] : memref<65536xi8, 3> to memref<64xf32, 3>
+%y = memref.load %w[%other] : memref<64xf32, 3>"""
+
+
+@pytest.mark.parametrize(
+    ("store", "load", "row"),
+    [
+        (TWO_BUFFERS, OF_BUFFER.format("a"), 0),
+        (TWO_BUFFERS, OF_BUFFER.format("b"), 64),
+        (TWO_BUFFERS, OF_BUFFER.format("b"), 192),
+        (FEWER_THREADS, OF_BUFFER.format("a"), 0),
+        (VIEWS, OF_VIEW, 0),
+        (VIEWS, OF_VIEW, 1024),
+        (VIEWS, OF_VIEW, 2304),
+    ],
+)
+def test_one_access_that_stands_for_many_covers_them_all(store: str, load: str, row: int) -> None:
+    """Their memory, where their views begin and their threads differ, not only the iteration."""
+    text = MANY_STORES.format(store=store, load=load, row=row)
+    found = check_text(text, "nvvm:sm_80")
+    races = machine_races(text, "nvvm:sm_80")
+    assert races
+    assert races <= found.unsafe | found.unknown

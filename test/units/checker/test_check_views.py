@@ -235,3 +235,29 @@ def test_what_a_loop_allocates_has_another_size_each_time() -> None:
     )
     assert found.unknown
     assert not found.unsafe
+
+
+@pytest.mark.parametrize(("stored", "loaded", "races"), [(1, 0, True), (0, 1, True), (1, 1, False)])
+def test_a_view_that_begins_elsewhere_in_each_thread(stored: int, loaded: int, races: bool) -> None:
+    """Element 1 of thread t is element 0 of thread t + 1, and of no thread element 1."""
+    text = f"""
+gpu.module @m {{
+  gpu.func @k(%out: memref<64xf32> {{llvm.noalias}}) workgroup(%a: memref<4096xi8, 3>)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %x = arith.constant 1.0 : f32
+    %stored = arith.constant {stored} : index
+    %loaded = arith.constant {loaded} : index
+    %c4 = arith.constant 4 : index
+    %t = gpu.thread_id x
+    %begin = arith.muli %t, %c4 : index
+    %v = memref.view %a[%begin][] : memref<4096xi8, 3> to memref<2xf32, 3>
+    memref.store %x, %v[%stored] : memref<2xf32, 3>
+    %y = memref.load %v[%loaded] : memref<2xf32, 3>
+    memref.store %y, %out[%t] : memref<64xf32>
+    gpu.return
+  }}
+}}"""
+    found = check_text(text, "nvvm:sm_80")
+    assert not found.unknown
+    assert found.unsafe == machine_races(text, "nvvm:sm_80")
+    assert bool(found.unsafe) == races
