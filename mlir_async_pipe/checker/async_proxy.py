@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.phase_faults import FoundFault
+from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
@@ -60,9 +60,8 @@ def judge_async_proxy(
         _tell(judge, sites, fault, followed.ops)
     reason = followed.reason
     if not reason:
-        if not followed.faults:
-            again = partial(follow, flow, sites, touched, size, cluster)
-            _judge_far(judge, sites, flow, again, several_blocks)
+        again = partial(follow, flow, sites, touched, size, cluster)
+        _judge_far(judge, sites, flow, again, followed, several_blocks)
         return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
@@ -83,10 +82,11 @@ def _judge_far(
     sites: Sites,
     flow: Flow,
     again: Callable[[FarMemory], Followed],
+    near: Followed,
     several_blocks: bool,
 ) -> None:
-    """What is wrong with global memory behind tensor maps, in a kernel that is right but for that:
-    it is followed `again`."""
+    """What is wrong with global memory behind tensor maps, in a kernel that was followed to its end
+    without it: it is followed `again`. What may follow from the faults of `near` is not told."""
     far = far_memory(sites, flow)
     if far is None:
         return
@@ -97,9 +97,11 @@ def _judge_far(
         reason = "other-blocks" if reason == "unknown-place" else reason
         judge.unknown(max(ends), min(ends), "other-block", reason)
     found = again(far)
+    known = {cause for fault in near.faults for cause in causes(_ends(sites, fault, near.ops))}
     for fault in found.faults:
-        doubt = far.reason(found.ops[fault.later], found.ops[fault.earlier])
-        _tell(judge, sites, fault, found.ops, doubt)
+        if known.isdisjoint(causes(_ends(sites, fault, found.ops))):
+            doubt = far.reason(found.ops[fault.later], found.ops[fault.earlier])
+            _tell(judge, sites, fault, found.ops, doubt)
     if not found.reason:
         return
     for step in (step for block in flow.blocks for step in block.steps):
@@ -115,8 +117,8 @@ def _tell(
     doubt: str = "undecided-path",
 ) -> None:
     """A fault as a finding about the two ops; in `doubt` if it is not certain."""
-    later, earlier = (_site(sites, ops[number]) for number in (fault.later, fault.earlier))
-    key = (later, earlier, fault.code)
+    code, later, earlier = _ends(sites, fault, ops)
+    key = (later, earlier, code)
     known = judge.findings.get(key)
     if known is None or (fault.certain and not known.certain):
         reason = "" if fault.certain else doubt
@@ -134,6 +136,11 @@ def _tell(
             note=fault.note,
             example=example,
         )
+
+
+def _ends(sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> tuple[FaultCode, int, int]:
+    """What a fault is about, by the numbers of sites."""
+    return fault.code, _site(sites, ops[fault.later]), _site(sites, ops[fault.earlier])
 
 
 def _site(sites: Sites, run: Run) -> int:

@@ -51,6 +51,8 @@ CONFLICTS = frozenset(
 )
 
 
+# What one fence more would mend, and nothing else follows from.
+FENCES = frozenset({"missing-fence", "missing-register-fence", "missing-tensor-fence"})
 # Faults of threads that are not where others take them to be: after what stops these, others are.
 ORDER = CONFLICTS | {"phase-overtaken", "wrong-parity", "phase-not-flipped", *STOPS}
 

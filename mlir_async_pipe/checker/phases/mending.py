@@ -1,7 +1,7 @@
 """A path goes on after a fault that was told already, as if what is missing there stood there.
 
     read in flight        the phase of the copy is over      the next fault does not follow from this one
-    missing fence         the write is fenced
+    missing fence         the write is fenced; of registers, all that their threads touched is
     deadlock              the phase has all its arrivals     no run of the kernel comes here
 
 A fault ends its path, so one that comes after it is not met. The kernel is followed again with the
@@ -16,11 +16,18 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mlir_async_pipe.checker.phase_faults import CONFLICTS, Forgiven, FoundFault, PhaseFault
+from mlir_async_pipe.checker.phase_faults import (
+    CONFLICTS,
+    Ends,
+    Forgiven,
+    FoundFault,
+    PhaseFault,
+)
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect
+from mlir_async_pipe.checker.phases.registers_in_flight import EVERYBODY, Plan, Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.touches import Issued
@@ -189,6 +196,27 @@ def forgiving(effect: Effect, op: int, forgiven: Forgiven) -> Effect:
                     raise
                 if way == "skip":
                     return None
+
+    return execute
+
+
+def forgiving_registers(plan: Plan, forgiven: Forgiven) -> Plan:
+    """What an op does to registers, with faults that are `forgiven` mended."""
+
+    def execute(registers: Registers, mask: int | None) -> None:
+        told: set[Ends] = set()
+        while True:
+            try:
+                return plan(registers, mask)
+            except PhaseFault as fault:
+                ends = fault.found.ends
+                if ends not in forgiven.ends or ends in told:
+                    raise
+                told.add(ends)
+                if fault.found.code == "missing-register-fence":
+                    registers.fence(EVERYBODY if mask is None else mask)
+                else:
+                    registers.complete(fault.found.earlier)
 
     return execute
 

@@ -20,7 +20,6 @@ from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import (
-    Forgiven,
     FoundFault,
     NotFollowedError,
     PhaseFault,
@@ -30,7 +29,7 @@ from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Place, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
-from mlir_async_pipe.checker.phases.mending import forgiving
+from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
 from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
 from mlir_async_pipe.checker.phases.parted_sides import PartedSides
@@ -195,7 +194,7 @@ class PhasePaths:
                 clocks=clocks,
                 log=self.log,
                 blocks=blocks,
-                forgiven=Forgiven() if blocks.threads else self.effects.forgiven,
+                forgiven=self.effects.forgiven,
             )
         known = Knowledge(beside_roles=self.classes is not None)
         self.loops.suppose_steps(known, self.numbers.given)
@@ -324,6 +323,8 @@ class PhasePaths:
     def _plan_run(self, run: Run) -> Plan | None:
         effect = self.effects.prepare(run)
         registers = Registers.plan(run, self.effects.number)
+        if registers is not None and self.effects.forgiven:
+            registers = forgiving_registers(registers, self.effects.forgiven)
         rules = self.numbers.parts(run) or [self.numbers.prepare(run)]
         made = dict(zip(run.results, rules, strict=False))
         wanted = [n for n in run.results if n in self.needed and self.numbers.given(n) is None]

@@ -187,6 +187,11 @@ class Registers:
         """Groups older than the `left` youngest ones are complete."""
         self._each(lambda h: h if h.age is None or h.age < left else h._replace(age=None))
 
+    def complete(self, op: int) -> None:
+        """What an op fills is there."""
+        self._each(lambda held: held._replace(age=None) if held.op == op else held)
+        self.loading = {value: load for value, load in self.loading.items() if load != op}
+
     # Threads ------------------------------------------------------------------------------
 
     def check(self, value: int, op: int, at: Position = ()) -> None:

@@ -195,3 +195,28 @@ def test_a_product_without_a_fence_adds_to_what_was_there_before():
     text = program(*WRONG["no fence"])
     late = run(text, np.zeros(128, np.float32), threads=128, completion="late")
     assert np.isnan(late.arrays[0]).all()
+
+
+def test_each_fence_that_is_missing_is_told() -> None:
+    """Of products in a row without one the first is told: those after it lack no other."""
+    read, write = "llvm.extractvalue", "llvm.insertvalue"
+    found = check_text(
+        program(
+            ONE,
+            END,
+            f"%r = {read} %x[0] : {SUMS}",
+            f"%y = {write} %r, %x[1] : {SUMS}",
+            product("%z", "%y"),
+            product("%u", "%z"),
+            f"%s = {read} %u[0] : {SUMS}",
+            END,
+            printed("%u"),
+        )
+    )
+    hazards = found.report.of("hazards")
+    assert {hazard.verdict for hazard in hazards} == {"unsafe"}
+    assert sorted((hazard.code, hazard.op.split(".")[-1]) for hazard in hazards) == [
+        ("missing-register-fence", "mma_async"),
+        ("missing-register-fence", "mma_async"),
+        ("read-in-flight", "extractvalue"),
+    ]

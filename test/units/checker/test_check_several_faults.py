@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.check_harness import check_module, codes
+from helpers import cluster_rings
+from helpers.check_harness import check_module, check_text, codes
 from helpers.machine_programs import parse
+from helpers.map_kernels import WRONG, map_text
 from helpers.tensor_kernels import Ring
 from mlir_async_pipe.session.report import Report
 
@@ -126,3 +128,47 @@ def test_a_deadlock_ends_what_is_certain() -> None:
     changes = {"expect": "", "flip": CHANGES["flip"]}
     report = check_module(parse(Ring(counted=False, changes=changes).text())).report
     assert codes(report) <= {"deadlock", "wrong-bytes"}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            ("no fence of a tile that the copy overwrites", "a wait for its reads"),
+            {FENCE, "read-in-flight"},
+        ),
+        (
+            ("no fence of a tile that the copy overwrites", "no barrier after the wait"),
+            {FENCE, "not-visible"},
+        ),
+        (
+            ("no fence of x", "a tensor store over another one"),
+            {FENCE, "overwrite-in-flight"},
+        ),
+    ],
+)
+def test_faults_behind_tensor_maps_are_told_with_those_of_workgroup_memory(
+    names: tuple[str, ...], expected: set[str]
+) -> None:
+    changes = {part: text for name in names for part, text in WRONG[name][0].items()}
+    report = check_module(parse(map_text(changes))).report
+    assert codes(report) == expected
+    assert not unknown_codes(report)
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        (("fence", "meet_last"), {FENCE, "block-ended"}),
+        (("fence", "wait_empty"), {FENCE, EARLY}),
+        (("wait_empty",), {EARLY}),
+        # Of blocks that do not wait for each other's mbarriers nothing else is told.
+        (("meet_first", "wait_full"), {INIT}),
+    ],
+)
+def test_a_fence_that_blocks_of_a_cluster_lack_is_told_beside_another_fault(
+    missing: tuple[str, ...], expected: set[str]
+) -> None:
+    text = cluster_rings.text(**dict.fromkeys(missing, ""))
+    report = check_text(text.replace("WG", "#gpu.address_space<workgroup>")).report
+    assert codes(report) == expected
