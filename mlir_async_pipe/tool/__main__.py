@@ -17,7 +17,6 @@ from typing import Any
 from mlir_async_pipe import __version__, bindings, cache
 from mlir_async_pipe.bindings import back_ends
 from mlir_async_pipe.reports.markup import Sources
-from mlir_async_pipe.reports.page import page, record_tables
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -271,6 +270,9 @@ def write(reports: Sequence[Report], options: Options, sources: Sources) -> None
     """Write the reports, one for each part of the input, to the report file or stderr; a page shows
     the lines of `sources`."""
     if options.report == "html":
+        # Pages read the IR: which stack it is of is chosen by then.
+        from mlir_async_pipe.reports.page import page
+
         text = page(reports, sources)
     else:
         text = _FORMATS[options.report](reports)
@@ -305,6 +307,8 @@ def _tables(
     reports: Sequence[Report], leave_out: Sequence[str]
 ) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Title, header and rows of each kind of record; parts of the input are numbered."""
+    from mlir_async_pipe.reports.page import record_tables
+
     for number, report in enumerate(reports, start=1):
         part = f" (part {number})" if len(reports) > 1 else ""
         for kind, header, rows in record_tables(report, leave_out):
