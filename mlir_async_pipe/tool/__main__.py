@@ -31,7 +31,6 @@ from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
 from mlir_async_pipe.tool.sink import Sink
-from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 
 # When the process began: what it has computed so far is about the time that has passed.
 _STARTED = time.perf_counter() - time.process_time()
@@ -244,6 +243,8 @@ def list_passes() -> str:
 
 def show_dialects() -> str:
     """The dialects that a context of these bindings accepts, and ours."""
+    from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
+
     context = bindings.new_context()
     found = {name for name in _KNOWN_DIALECTS if _has_dialect(context, name)}
     ours = sorted({name.split(".")[0] for name in ASYNC_ROWS} - found)
