@@ -84,7 +84,7 @@ def run(name: str, target: str = "") -> str:
     import mlir_async_pipe
     from mlir_async_pipe.bindings import ir, new_context
     from mlir_async_pipe.reports.outline import PARTS
-    from mlir_async_pipe.reports.summary import summary
+    from mlir_async_pipe.reports.page import summary
 
     chip = target or target_of(name)
     annotated = "async_pipe." in path.read_text()

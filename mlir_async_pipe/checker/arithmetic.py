@@ -15,15 +15,15 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe.checker import choices, forms, operators
-from mlir_async_pipe.checker.forms import Facts, Form
-from mlir_async_pipe.checker.settled import settle
-from mlir_async_pipe.checker.widths import (
+from mlir_async_pipe.checker.choices import (
     in_64_bits,
     result,
+    settle,
     signed,
     stored,
     unsigned,
 )
+from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row

@@ -17,22 +17,22 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.other_threads import own
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
 from mlir_async_pipe.checker.path_values import Values
-from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
     Event,
+    Passed,
     Pending,
     State,
     event_of,
     moved,
 )
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.checker.thread_grid import ThreadRange, is_thread_condition
+from mlir_async_pipe.checker.thread_divergence import Divergence
+from mlir_async_pipe.checker.thread_grid import ThreadRange, is_about_threads, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
@@ -331,3 +331,101 @@ def _spread_over_lanes(region: Region) -> Region:
         return memory.whole_root(region.root)
     after = forms.scale(forms.of_atom(forms.Atom("tid", "lane")), piece.length)
     return flat._replace(pieces=(Piece(forms.add(piece.start, after), (), piece.length),))
+
+
+# Which barriers of a kernel order two accesses that would race without them.
+#
+#     store %t[%tid]
+#     barrier          relied on: the load of another thread would meet the store
+#     load %t[%other]
+#     barrier          not relied on, if nobody stores to %t after it
+#
+# A path remembers what its last barrier emptied out of `done` and `log`, until the next barrier; an
+# access that would race with any of it relies on that barrier. What is asked is whether this barrier
+# *alone* can go. States are the same whatever they remember of this, so of two paths that meet one is
+# followed: a barrier that nobody was seen to rely on may be needed nevertheless. It can go only if
+# the kernel is proven without it.
+
+
+@dataclass
+class ReliedBarriers:
+    """Collects the numbers of the barriers that accesses rely on. `judge` has a comparer and a
+    budget of its own, so that what is asked here changes nothing of what is found."""
+
+    judge: Judge
+    numbers: set[int] = field(default_factory=set)
+
+    def passing(
+        self, number: int, spaces: frozenset[str], barrier: Callable[[State], None]
+    ) -> Callable[[State], None]:
+        """The effect of a barrier, with what it orders remembered."""
+
+        def run(state: State) -> None:
+            done, log = state.done, state.log
+            barrier(state)
+            passed = [p for p in state.passed if not self._is_in(p.event, spaces)]
+            if number not in self.numbers:
+                passed += [Passed(event, number, True) for event, _ in done - state.done]
+                passed += [Passed(event, number, False) for event in log - state.log]
+            state.passed = tuple(sorted(passed, key=lambda p: p.event.site))
+
+        return run
+
+    def _is_in(self, event: Event, spaces: frozenset[str]) -> bool:
+        return self.judge.roots.spaces(event.region.root) <= spaces
+
+    def access(self, later: Event, state: State) -> None:
+        """Remember the barriers that keep this access from what is before them; without points
+        left, all of them."""
+        budget = self.judge.comparer.budget
+        for p in state.passed:
+            if p.barrier not in self.numbers and (
+                budget.left <= 0
+                or self.judge.needs_a_barrier(later, p.event, state, waited=p.waited)
+            ):
+                self.numbers.add(p.barrier)
+
+
+# From one thread to another one: what is known of the first does not hold for the second.
+#
+#     if %p { wait }            %p differs between threads: true here, false in a thread whose copy
+#     barrier                   is still in flight
+#     if %p { load … }          the load of a thread with %p true meets that copy
+#
+# A path follows one thread, which knows its own conditions. Where threads meet again (where sides
+# join, after a barrier, after a loop that they leave apart) the path goes on a second time as
+# another thread: with what the first one did, and with nothing that is the first one's own. That
+# path ends at the next barrier, up to which the first thread's own path tells what it did.
+
+
+def another_thread(
+    state: State, divergence: Divergence, base: Mapping[Atom, Known]
+) -> State | None:
+    """The state as another thread goes on from it; None if that is the same, or if nothing is
+    remembered that it could meet."""
+    side = state.sides[-1] if state.sides else None
+    shared = {**base, **(side.parting.threads[side.number] if side is not None else {})}
+    own_facts = {
+        atom
+        for atom, known in state.facts.items()
+        if is_about_threads(atom) and shared.get(atom) != known
+    }
+    own_values = divergence.chosen.intersection(state.env)
+    if not (own_facts or own_values) or next(iter(state.events()), None) is None:
+        return None
+    found = state.copy()
+    found.other = True
+    found.facts = {a: known for a, known in state.facts.items() if a not in own_facts}
+    found.facts.update((a, shared[a]) for a in own_facts if a in shared)
+    found.env = {number: v for number, v in state.env.items() if number not in own_values}
+    return found
+
+
+def own(effect: Callable[[State], None]) -> Callable[[State], None]:
+    """What an op does to the queues, for the thread whose queues a state has."""
+
+    def run(state: State) -> None:
+        if not state.other:
+            effect(state)
+
+    return run

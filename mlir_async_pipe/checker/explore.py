@@ -25,18 +25,22 @@ from math import lcm
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.choices import UndecidedError
-from mlir_async_pipe.checker.effects import Effects, NearAccesses, OutsideAccesses
+from mlir_async_pipe.checker.choices import UndecidedError, exact, settle
+from mlir_async_pipe.checker.effects import (
+    Effects,
+    NearAccesses,
+    OutsideAccesses,
+    another_thread,
+    own,
+)
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Facts, Form, Known
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
-from mlir_async_pipe.checker.other_threads import another_thread, own
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
-from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,

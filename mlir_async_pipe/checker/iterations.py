@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.choices import settle, stored, unsigned
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale
-from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.state import (
     Event,
     Group,
@@ -27,7 +27,6 @@ from mlir_async_pipe.checker.state import (
 )
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 from mlir_async_pipe.checker.thread_grid import is_about_threads
-from mlir_async_pipe.checker.widths import stored, unsigned
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes, whole_root
 

@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, Budg
 from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.effects import Effects
+from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
 from mlir_async_pipe.checker.explore import Explorer, PeriodError
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Points
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
@@ -32,7 +32,6 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
 from mlir_async_pipe.checker.phases.role_log import Does
-from mlir_async_pipe.checker.relied_barriers import ReliedBarriers
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites

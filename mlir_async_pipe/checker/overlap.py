@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
+from mlir_async_pipe.checker.choices import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.residues import cases, shortened
-from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.slots import (
     begin_alike,
     constants_disjoint,

@@ -15,20 +15,14 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
-from mlir_async_pipe.checker import (
-    addresses,
-    arithmetic,
-    forms,
-    widths,
-)
+from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
 from mlir_async_pipe.checker.believed_ranges import SIZE, believed
-from mlir_async_pipe.checker.choices import UndecidedError, wrapped
+from mlir_async_pipe.checker.choices import UndecidedError, exact, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.thread_divergence import Divergence
@@ -118,7 +112,7 @@ class Values:
             return forms.of_atom(self.symbol(number))
         constant = constant_value(ssa)
         if constant is not None:
-            return widths.of_constant(constant, ssa.type)
+            return choices.of_constant(constant, ssa.type)
         if is_memory(ssa.type):
             differs = self.threads.several and self.differs(number)
             return addresses.unassigned(self.roots, ssa, frame, differs=differs)
@@ -128,7 +122,7 @@ class Values:
         if given is not None:
             return given
         symbol = self.symbol(number)
-        known = SIZE if is_size(ssa) else widths.values_of(ssa.type)
+        known = SIZE if is_size(ssa) else choices.values_of(ssa.type)
         if known is not None:
             self._ranges[number] = (symbol, known)
         return forms.of_atom(symbol)
@@ -333,7 +327,7 @@ class Values:
         if constant is None:
             self._variable.add(number)
             return None
-        form = self._fixed[number] = widths.of_constant(constant, ssa.type)
+        form = self._fixed[number] = choices.of_constant(constant, ssa.type)
         return form
 
 

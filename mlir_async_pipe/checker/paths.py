@@ -14,8 +14,8 @@ from math import gcd
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.choices import exact, settle
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.settled import exact, settle
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
 from mlir_async_pipe.facts.values.integer_ops import as_signed
 

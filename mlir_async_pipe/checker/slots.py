@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.choices import settle
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
-from mlir_async_pipe.checker.settled import settle
 from mlir_async_pipe.checker.thread_grid import is_common
 from mlir_async_pipe.facts.values.views import Piece, Region
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.detector import NOBODY, SHADOW_FIELDS, Detector
-from mlir_async_pipe.machine.flag_clocks import Flags
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
-from mlir_async_pipe.machine.warp_clock import WarpClock
+from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 
 Array = np.ndarray
 # The spaces in which the async proxy does not see generic writes by itself.

@@ -24,15 +24,20 @@ from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Decoder, Function
 from mlir_async_pipe.machine.detector import Detector, Race
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.flag_clocks import Flags
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch, Options
-from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Memory
-from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
+from mlir_async_pipe.machine.memory import (
+    GLOBAL,
+    PRIVATE,
+    WORKGROUP,
+    Memory,
+    MemRefShape,
+    memref_shape,
+)
 from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRecord
-from mlir_async_pipe.machine.warp_clock import WarpClock
+from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size

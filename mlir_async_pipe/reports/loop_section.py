@@ -11,7 +11,7 @@ from mlir_async_pipe.reports import pictures
 from mlir_async_pipe.reports.markup import Paper, count, escape, size, table
 from mlir_async_pipe.reports.outline import PARTS, Entry, Outline
 from mlir_async_pipe.session.diagnostics import Place
-from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.witness_paths import REASONS
 
 # More lines are nobody's loop body.
 _LONGEST = 2000

@@ -30,7 +30,7 @@ from mlir_async_pipe.session.diagnostics import (
     UsageError,
 )
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.witness_paths import REASONS
 
 EVERYTHING = "true"
 

@@ -8,11 +8,16 @@ is found in `early-cse`, `sccp` in `ipsccp`.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import mmap
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,6 @@ from typing import Any
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.tool.flags import FLAGS
-from mlir_async_pipe.tool.native_stderr import captured_stderr
 
 _TEXT = re.compile(rb"[a-z][a-z0-9-]{2,}+\0")
 # Tails that begin inside a word are tried of words up to this length.
@@ -76,3 +80,35 @@ def _tails(text: str) -> Iterator[str]:
         inside = len(text) <= _SHORT and "-" not in text[start:]
         if text[start].isalpha() and (inside or text[start - 1] == "-"):
             yield text[start:]
+
+
+# Catches what C++ code writes to file descriptor 2, which sys.stderr does not see.
+#
+# MLIR writes some option errors straight there, and a tool that reports one error must not let
+# a second, unlocated one through.
+
+
+@dataclass
+class Spoken:
+    """What was written, filled in when the block ends."""
+
+    text: str = ""
+
+
+@contextlib.contextmanager
+def captured_stderr() -> Iterator[Spoken]:
+    """Redirect descriptor 2 into a temporary file for the length of the block."""
+    spoken = Spoken()
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield spoken
+            finally:
+                os.dup2(kept, 2)
+                file.seek(0)
+                spoken.text = file.read().decode(errors="replace").strip()
+    finally:
+        os.close(kept)

@@ -24,7 +24,6 @@ from mlir_async_pipe.tool import (
     pipeline_text,
     printing,
     reproducer,
-    roundtrip,
     run,
     verify_diagnostics,
 )
@@ -124,7 +123,7 @@ def _parse(source: Source, context: Any, work: Work) -> Any:
             implicit_module=not work.options.no_implicit_module,
         )
     if work.options.verify_roundtrip:
-        roundtrip.verify(root, source.name)
+        parsing.verify(root, source.name)
     return root
 
 

@@ -10,7 +10,7 @@ Covers: facts/values/linear.py, facts/values/ranges.py, facts/values/numbers.py,
 facts/values/integer_ops.py, facts/values/alignment.py, facts/values/divisors.py,
 facts/values/domains.py, vocabulary/operator_table.py, facts/values/affine_expressions.py,
 checker/arithmetic.py, checker/forms.py, checker/thread_grid.py, checker/operators.py,
-checker/choices.py, checker/widths.py
+checker/choices.py
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from helpers.integer_programs import Writer
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic, forms
-from mlir_async_pipe.checker.choices import UndecidedError
+from mlir_async_pipe.checker.choices import UndecidedError, of_constant, values_of
 from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.thread_grid import number_of
-from mlir_async_pipe.checker.widths import of_constant, values_of
 from mlir_async_pipe.facts.values.alignment import divisor
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.numbers import evaluate

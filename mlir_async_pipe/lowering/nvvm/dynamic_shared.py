@@ -44,7 +44,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     rounded,
     workgroup_buffers,
 )
-from mlir_async_pipe.lowering.nvvm.tensor_alignment import (
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
     DYNAMIC,
     TENSOR_COPY_BYTES,
     asked_of,

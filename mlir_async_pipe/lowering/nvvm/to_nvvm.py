@@ -48,8 +48,10 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,
 )
-from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
+    align_workgroup_buffers,
+    annotate_alignment,
+)
 from mlir_async_pipe.lowering.ordered_steps import (
     BARE_POINTERS,
     Step,
@@ -60,10 +62,14 @@ from mlir_async_pipe.lowering.ordered_steps import (
     run_steps,
 )
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.lowering.scopes.block_sizes import BlockSizes, require_sizes, state_once
+from mlir_async_pipe.lowering.scopes.block_sizes import (
+    BlockSizes,
+    name_kernels,
+    require_sizes,
+    state_once,
+)
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
-from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
 from mlir_async_pipe.lowering.scopes.known_types import check_types
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads

@@ -35,8 +35,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.facts.flow.ways import Varying
-from mlir_async_pipe.lowering.loop_addresses.address_parts import Address, AddressParts
 from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
+    Address,
+    AddressParts,
     Copies,
     OrderOfValues,
     Terms,

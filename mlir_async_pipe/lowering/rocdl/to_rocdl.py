@@ -44,8 +44,10 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     kernels,
     workgroup_buffers,
 )
-from mlir_async_pipe.lowering.nvvm.vector_alignment import annotate_alignment
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
+    align_workgroup_buffers,
+    annotate_alignment,
+)
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
@@ -58,9 +60,8 @@ from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
 )
 from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
-from mlir_async_pipe.lowering.scopes.block_sizes import state_once
+from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
-from mlir_async_pipe.lowering.scopes.kernel_attribute import name_kernels
 from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
 from mlir_async_pipe.lowering.scopes.known_types import check_types
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, symbol_name
+from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, symbol_name, walk
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels, top_level
 from mlir_async_pipe.session.diagnostics import LoweringError
 
@@ -84,3 +84,21 @@ def _range(given: Any) -> tuple[int, int]:
     """The two numbers of "1,256"."""
     first, _, last = str(ir.StringAttr(given).value).partition(",")
     return int(first), int(last or first)
+
+
+# Kernels built through the op classes carry `gpu.kernel`, parsed ones the op's own `kernel`.
+#
+#     gpu.func @f() attributes {gpu.kernel}  -->  gpu.func @f() kernel
+#
+# MLIR's conversions write `gpu.kernel` again, beside the one that is there: text with the same
+# attribute twice, which no parser reads.
+
+_BUILT, _PARSED = "gpu.kernel", "kernel"
+
+
+def name_kernels(root: Operation) -> None:
+    """Give every gpu.func that was built as a kernel the attribute of a parsed one."""
+    for op in walk(root):
+        if op.name == "gpu.func" and _BUILT in op.attributes:
+            op.attributes[_PARSED] = op.attributes[_BUILT]
+            del op.attributes[_BUILT]

@@ -31,9 +31,9 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
     SYNC_FALLBACK,
     NotLoaded,
     Part,
+    is_plain,
     loaded_value,
 )
-from mlir_async_pipe.lowering.scopes.transfers import is_plain
 from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of
 from mlir_async_pipe.vocabulary.control_flow import in_scope
 

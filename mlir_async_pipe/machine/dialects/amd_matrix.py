@@ -13,7 +13,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fragments import Fragment
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
-from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 
 Array = np.ndarray

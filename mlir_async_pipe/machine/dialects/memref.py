@@ -20,8 +20,7 @@ from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
-from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP
-from mlir_async_pipe.machine.memref_types import MemRefShape, memref_shape
+from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory

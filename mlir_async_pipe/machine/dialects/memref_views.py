@@ -20,7 +20,7 @@ from mlir_async_pipe.machine.lane_values import (
     Token,
     uniform,
 )
-from mlir_async_pipe.machine.memref_types import DYNAMIC, MemRefShape, memref_shape
+from mlir_async_pipe.machine.memory import DYNAMIC, MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 

@@ -18,7 +18,7 @@ from mlir_async_pipe.machine.dialects.gpu import (
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of
-from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of
 

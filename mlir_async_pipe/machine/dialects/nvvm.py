@@ -14,8 +14,13 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects import gpu
 from mlir_async_pipe.machine.dialects.arith import elementwise
 from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier, refuse_in_scope
-from mlir_async_pipe.machine.dialects.clusters import each_target, mask_of
-from mlir_async_pipe.machine.dialects.gpu import fragment_product, matrix_parts, matrix_rows
+from mlir_async_pipe.machine.dialects.gpu import (
+    each_target,
+    fragment_product,
+    mask_of,
+    matrix_parts,
+    matrix_rows,
+)
 from mlir_async_pipe.machine.dialects.mbarriers import Operands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit

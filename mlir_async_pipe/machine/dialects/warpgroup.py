@@ -28,7 +28,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, cut_tf32, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
-from mlir_async_pipe.machine.memref_types import memref_shape
+from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums

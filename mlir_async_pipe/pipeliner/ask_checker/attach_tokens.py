@@ -46,8 +46,7 @@ from mlir_async_pipe.vocabulary.async_ops import (
 )
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.waits.histories import NOTHING, History, Known
-from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.write_counts import wait_rule
 
 DEEPEST_HISTORY = 64

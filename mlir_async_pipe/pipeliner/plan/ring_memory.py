@@ -25,7 +25,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.facts.values.shared_windows import overlapping_windows
-from mlir_async_pipe.lowering.nvvm.tensor_alignment import asked_of, tensor_alignments
+from mlir_async_pipe.lowering.nvvm.workgroup_alignment import asked_of, tensor_alignments
 from mlir_async_pipe.pipeliner.dependence.regions import Region, is_opaque, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     BufferPlan,

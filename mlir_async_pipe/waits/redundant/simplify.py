@@ -51,7 +51,7 @@ from mlir_async_pipe.waits.redundant.in_flight import (
     known,
     starts_thread,
 )
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.ssa.carry import Skeleton
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 

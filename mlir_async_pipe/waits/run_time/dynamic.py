@@ -45,8 +45,7 @@ from mlir_async_pipe.waits.count import Analysis
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.records import WaitRecord
 from mlir_async_pipe.waits.run_time.count_operands import switch_over_counts
-from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.token_values import Def
 from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule
 

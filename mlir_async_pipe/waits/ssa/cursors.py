@@ -38,8 +38,7 @@ from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
-from mlir_async_pipe.waits.ssa.carry import Carrier, Variables, can_carry
-from mlir_async_pipe.waits.ssa.skeleton import Skeleton
+from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 
 # On an allocation of one index or i1: it holds the number of a slot, or a phase.
 CURSOR = "async_pipe.cursor"

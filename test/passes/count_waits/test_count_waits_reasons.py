@@ -1,13 +1,13 @@
 """Each reason code, and that doing what its text says raises the count.
 
-Covers: waits/reasons.py, waits/witness_paths.py, docs/exact-counts.md
+Covers: waits/witness_paths.py, docs/exact-counts.md
 """
 
 import pytest
 
 from helpers.counted_text import function, run
 from helpers.paths import ROOT
-from mlir_async_pipe.waits.reasons import REASONS
+from mlir_async_pipe.waits.witness_paths import REASONS
 
 COMMIT = '"async_pipe.commit_queue"() {queue = 0 : i64} : () -> TOK'
 COMMIT_1 = '"async_pipe.commit_queue"() {queue = 1 : i64} : () -> TOK'

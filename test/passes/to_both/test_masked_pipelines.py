@@ -1,7 +1,7 @@
 """A pipelined loop of masked copies over a ragged row, in the copies of both vendors, on the
 machine: what NumPy computes, whatever is left for the last copy.
 
-Covers: lowering/scopes/masked_loads.py, lowering/scopes/transfers.py
+Covers: lowering/scopes/masked_loads.py
 """
 
 from __future__ import annotations

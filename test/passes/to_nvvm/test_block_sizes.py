@@ -1,8 +1,7 @@
 """A known block size reaches the code as the exact size, whatever else the kernel states; a cluster size
 reaches it too.
 
-Covers: lowering/scopes/block_sizes.py, lowering/scopes/kernel_attribute.py,
-vocabulary/launch_ids.py
+Covers: lowering/scopes/block_sizes.py, vocabulary/launch_ids.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elements that memory holds otherwise than a vector or an asynchronous copy takes them.
 
-Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/vector_alignment.py
+Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/workgroup_alignment.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values and conditions that differ between threads: what one thread knows, another may not.
 
-Covers: checker/path_values.py, checker/other_threads.py, checker/thread_ids.py,
+Covers: checker/path_values.py, checker/effects.py, checker/thread_ids.py,
 checker/rewriting.py, checker/explore.py
 """
 

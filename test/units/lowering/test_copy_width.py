@@ -2,7 +2,7 @@
 writes (transfers) is a copy like loads and stores.
 
 Covers: lowering/scopes/copy_width.py, lowering/nvvm/workgroup_alignment.py,
-lowering/rocdl/to_rocdl.py, lowering/scopes/transfers.py
+lowering/rocdl/to_rocdl.py, lowering/scopes/masked_loads.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a launch hands over: as many values, of the sizes, that the entry point has; and what fits.
 
-Covers: lowering/lower.py, lowering/scopes/kernel_attribute.py, lowering/nvvm/lower_nvvm.py
+Covers: lowering/lower.py, lowering/scopes/block_sizes.py, lowering/nvvm/lower_nvvm.py
 """
 
 from __future__ import annotations

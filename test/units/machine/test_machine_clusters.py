@@ -1,7 +1,7 @@
 """Blocks of a cluster run together: they copy into each other's memory and meet; races and deadlocks
 between them are found, with both sides.
 
-Covers: machine/launch.py, machine/dialects/clusters.py, machine/barrier_phases.py,
+Covers: machine/launch.py, machine/dialects/gpu.py, machine/barrier_phases.py,
 machine/warp_order.py, machine/run_kernel.py, vocabulary/launch_ids.py,
 vocabulary/pure_ops.py
 """

@@ -1,10 +1,10 @@
 """Semantics of single ops, each against NumPy or a number worked by hand.
 
 Covers: machine/decode.py, machine/engine.py, machine/lane_values.py, machine/memory.py,
-machine/memref_types.py, machine/kinds.py, machine/affine_maps.py, machine/run_kernel.py,
-machine/dialects/arith.py, machine/dialects/math.py, machine/dialects/vector.py,
-machine/dialects/memref.py, machine/dialects/memref_views.py, machine/dialects/nvvm.py,
-machine/dialects/scf.py, machine/launch.py
+machine/kinds.py, machine/affine_maps.py, machine/run_kernel.py, machine/dialects/arith.py,
+machine/dialects/math.py, machine/dialects/vector.py, machine/dialects/memref.py,
+machine/dialects/memref_views.py, machine/dialects/nvvm.py, machine/dialects/scf.py,
+machine/launch.py
 """
 
 import numpy as np

@@ -3,8 +3,8 @@
 Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/registry.py,
 machine/launch.py, machine/decode.py, machine/dialects/amd.py,
 machine/dialects/amd_tensor.py, machine/dialects/control.py, machine/dialects/gpu.py,
-machine/dialects/intrinsics.py, machine/dialects/llvm.py, machine/dialects/llvm_arith.py,
-machine/dialects/nvvm.py, machine/dialects/tma.py
+machine/dialects/llvm.py, machine/dialects/math.py, machine/dialects/nvvm.py,
+machine/dialects/tma.py
 """
 
 import re
