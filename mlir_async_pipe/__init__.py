@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mlir_async_pipe.builder import RolePipeline as RolePipeline
     from mlir_async_pipe.builder import copy_tile as copy_tile
     from mlir_async_pipe.chips.target import Target as Target
-    from mlir_async_pipe.composition import as_pass as as_pass
-    from mlir_async_pipe.composition import patterns as patterns
     from mlir_async_pipe.facts.loops.annotations import annotate as annotate
     from mlir_async_pipe.facts.loops.annotations import find_loops as find_loops
+    from mlir_async_pipe.hooks.composition import as_pass as as_pass
+    from mlir_async_pipe.hooks.composition import patterns as patterns
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
     from mlir_async_pipe.tuning.tune import tune as tune
 
@@ -38,8 +38,8 @@ _EXPORTS = {
     "Pipeline": "mlir_async_pipe.builder",
     "RolePipeline": "mlir_async_pipe.builder",
     "copy_tile": "mlir_async_pipe.builder",
-    "as_pass": "mlir_async_pipe.composition",
-    "patterns": "mlir_async_pipe.composition",
+    "as_pass": "mlir_async_pipe.hooks.composition",
+    "patterns": "mlir_async_pipe.hooks.composition",
     "tune": "mlir_async_pipe.tuning.tune",
     "AsyncPipeError": "mlir_async_pipe.session.diagnostics",
     "Target": "mlir_async_pipe.chips.target",

@@ -1,6 +1,6 @@
 """Passes and patterns of this package among those of others, and ops and passes that others add.
 
-Covers: composition.py, session/plugins.py, test/helpers/demo_dialect
+Covers: hooks/composition.py, session/plugins.py, test/helpers/demo_dialect
 """
 
 from __future__ import annotations
