@@ -15,8 +15,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.normalise.guarded_loads import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers
-from mlir_async_pipe.pipeliner.schedule.decision import write
+from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers, write
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 

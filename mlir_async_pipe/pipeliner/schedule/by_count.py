@@ -11,6 +11,21 @@ loads from global memory ahead instead, into registers (global -> register -> wh
 makes of it: values travel S - 1 iterations, or S - 2 and then through a buffer, `early_stores`),
 and one without these its loads of fragments from workgroup memory. `async_pipe.stage_through` asks
 for one of the forms.
+
+A `Decision` is what a schedule decided for one loop; `write` writes its op form: stage, order and async
+on each statement.
+
+Where loads run ahead into registers, the stores of what they loaded run an iteration ahead too.
+
+    load i + 2; store i; barrier; read i         S = 3, all but the loads in stage 2
+        -->  barrier; store i + 1; load i + 2; read i          the stores in stage 1
+
+What is loaded is carried from iteration to iteration in registers. Carried over two of them it is
+copied from one register to the next, and a copy waits for the load: the loop would be as long as
+with S = 2, and have a move for each register. The buffers take a second version instead. Stores come
+before loads, which can fill the same registers again.
+
+Tried as a plan: where the buffers can have no second version, or there is no room, all stays.
 """
 
 from __future__ import annotations
@@ -18,9 +33,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, walk
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    captured,
+    set_integer,
+    walk,
+)
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
@@ -46,22 +68,170 @@ from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.normalise.guarded_loads import not_issued
+from mlir_async_pipe.pipeliner.plan.analysis import analyse
 from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
-from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.decision import Decision, Slot
-from mlir_async_pipe.pipeliner.schedule.early_stores import with_early_stores
+from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE, check_memory, check_values
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_schedule
+from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     DEFAULT,
     IssueOptions,
     arrange,
     with_products,
 )
-from mlir_async_pipe.session.diagnostics import InputError, PipelineError
+from mlir_async_pipe.session.diagnostics import Diagnostics, InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import UNORDERED
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one statement runs: its stage (iterations of delay), its place in the kernel,
+    and whether it completes later than it is issued."""
+
+    stage: int
+    order: int
+    asynchronous: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The schedule of one loop: a slot for each statement. `else_registers`: in how many stages its
+    loads may go through registers, if its buffers cannot have the versions that copies need."""
+
+    body: Body
+    slots: tuple[Slot, ...]
+    wait_at: Literal["consumer", "iteration"]
+    else_registers: int | None = None
+
+    @property
+    def last_stage(self) -> int:
+        return max((slot.stage for slot in self.slots), default=0)
+
+
+def write(decision: Decision) -> None:
+    """Put a decision on the ops and take the arrays off the loop."""
+    loop = decision.body.loop
+    names.remove(
+        loop,
+        [
+            name
+            for name in (
+                names.STAGE,
+                names.ORDER,
+                names.ASYNC_STAGES,
+                names.NUM_STAGES,
+                names.STAGE_THROUGH,
+                # Where the copies are issued, loads into registers are.
+                *(() if decision.else_registers else (names.ISSUE,)),
+                names.FRAGMENTS,
+                names.ELSE_REGISTERS,
+            )
+            if name in loop.attributes
+        ],
+    )
+    if decision.else_registers:
+        set_integer(loop, names.ELSE_REGISTERS, decision.else_registers, 64)
+    loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
+    _write_parts(decision)
+    for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
+        if statement.part:
+            continue
+        set_integer(statement.op, names.STAGE, slot.stage, 64)
+        set_integer(statement.op, names.ORDER, slot.order, 64)
+        if slot.asynchronous:
+            statement.op.attributes[names.ASYNC] = ir.UnitAttr.get(loop.context)
+
+
+def _write_parts(decision: Decision) -> None:
+    """Stage and order of the three parts of each inner loop that is pipelined itself."""
+    found: dict[Operation, list[Slot]] = {}
+    for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
+        if statement.part:
+            found.setdefault(statement.op, []).append(slot)
+    for inner, slots in found.items():
+        for name, values in (
+            (names.PART_STAGES, [slot.stage for slot in slots]),
+            (names.PART_ORDERS, [slot.order for slot in slots]),
+        ):
+            inner.attributes[name] = ir.DenseI64ArrayAttr.get(values, inner.context)
+
+
+def with_early_stores(
+    decision: Decision,
+    first: set[int],
+    found: LoopAnnotations,
+    around: Surroundings,
+    limits: Limits,
+) -> Decision:
+    """The decision with its stores to workgroup memory a stage before what is left, if the loop can
+    be planned so; `first` are the loads and what they need."""
+    body, last = decision.body, decision.last_stage
+    stores = _stores(body) - first
+    stores |= with_producers(body, stores) - first
+    if last < 2 or not stores or any(_reads(body.statements[n]) for n in stores):
+        return decision
+    early = _moved(decision, stores, first, last - 1)
+    if "predicate" in (found.epilogue, found.short_trip):
+        return decision
+    return early if _can_be_planned(early, found, around, limits) else decision
+
+
+def _stores(body: Body) -> set[int]:
+    return {s.number for s in body.statements if "workgroup" in _spaces(s, writes=True)}
+
+
+def _reads(statement: Statement) -> bool:
+    return "workgroup" in _spaces(statement, writes=False)
+
+
+def _spaces(statement: Statement, *, writes: bool) -> set[str]:
+    return {
+        root_of(access.memory).space
+        for op in walk(statement.op)
+        for access in accesses(op)
+        if access.writes == writes
+    }
+
+
+def _moved(decision: Decision, stores: set[int], first: set[int], stage: int) -> Decision:
+    """The same with the stores in a stage, and before what runs ahead."""
+    slots = decision.slots
+
+    def place(number: int) -> tuple[int, int]:
+        return (0 if number in stores else 1 if number in first else 2), slots[number].order
+
+    order = {number: rank for rank, number in enumerate(sorted(range(len(slots)), key=place))}
+    moved = (
+        replace(slot, order=order[n], stage=stage if n in stores else slot.stage)
+        for n, slot in enumerate(slots)
+    )
+    return replace(decision, slots=tuple(moved))
+
+
+def _can_be_planned(
+    decision: Decision, found: LoopAnnotations, around: Surroundings, limits: Limits
+) -> bool:
+    body = decision.body
+    if any(statement.part for statement in body.statements):
+        return False
+    places = {
+        s.op: Place(slot.stage, slot.order)
+        for s, slot in zip(body.statements, decision.slots, strict=True)
+    }
+    units = Units(body, StatementPlaces(places, frozenset()))
+    try:
+        check_values(units)
+        analysis = analyse(body, found.independent, limits.noalias_arguments, around)
+        check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
+        plan_schedule(analysis, units, decision.wait_at, found, limits, Diagnostics())
+    except PipelineError:
+        return False
+    return True
+
 
 NO_LIMITS = Limits()
 

@@ -197,7 +197,7 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
         return "first"
     # The tables are needed by few loops, and importing them by none.
     from mlir_async_pipe.facts.costs.cost_model import CostModel
-    from mlir_async_pipe.pipeliner.schedule.modulo.unit_costs import UnitCosts
+    from mlir_async_pipe.pipeliner.schedule.modulo.read import UnitCosts
 
     model = CostModel.parse(options.cost, options.target)
     costs = UnitCosts(model, options.target)

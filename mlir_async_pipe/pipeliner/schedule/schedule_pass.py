@@ -34,8 +34,7 @@ from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.by_count import decide_by_count
-from mlir_async_pipe.pipeliner.schedule.decision import Decision, Slot, write
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Slot, decide_by_count, write
 from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register

@@ -1,6 +1,6 @@
 """What was loaded ahead into registers is stored an iteration early, where that can be planned.
 
-Covers: pipeliner/schedule/early_stores.py
+Covers: pipeliner/schedule/by_count.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Statements and their numbers, the op form, and the schedule that num_stages stands for.
 
-Covers: pipeliner/schedule/schedule_pass.py, pipeliner/schedule/decision.py,
+Covers: pipeliner/schedule/schedule_pass.py, pipeliner/schedule/by_count.py,
 facts/loops/statements.py, facts/loops/annotations.py
 """
 

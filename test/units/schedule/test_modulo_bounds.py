@@ -1,6 +1,6 @@
 """Lower bounds of the interval, and the interval of a schedule, against numbers worked by hand.
 
-Covers: pipeliner/schedule/modulo/bounds.py, pipeliner/schedule/modulo/problem.py, pipeliner/schedule/modulo/speed.py
+Covers: pipeliner/schedule/modulo/problem.py, pipeliner/schedule/modulo/stages.py
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 import pytest
 
 from helpers.modulo_problems import copied, copy, problem, work
-from mlir_async_pipe.pipeliner.schedule.modulo.bounds import (
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Arc,
+    Edge,
+    Schedule,
     all_bounds,
     largest_ratio,
     queue_bounds,
     recurrence_bound,
     thread_bound,
+    versions_of,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import Edge, Schedule, versions_of
-from mlir_async_pipe.pipeliner.schedule.modulo.speed import is_legal, moments
+from mlir_async_pipe.pipeliner.schedule.modulo.stages import is_legal, moments
 
 
 def interval(given, stages, order, *, at_top=False) -> float:

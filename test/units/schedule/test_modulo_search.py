@@ -1,6 +1,6 @@
 """The search finds what trying every schedule finds; larger loops are scheduled too.
 
-Covers: pipeliner/schedule/modulo/search.py, pipeliner/schedule/modulo/partial_orders.py, pipeliner/schedule/modulo/stages.py,
+Covers: pipeliner/schedule/modulo/search.py, pipeliner/schedule/modulo/stages.py,
 pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/trial.py
 """
 

@@ -5,12 +5,27 @@
 where t_j = stage_j * II + the place of j in the kernel, in cycles (B. R. Rau, "Iterative Modulo
 Scheduling", MICRO 1994). An op that is not asynchronous holds the thread for all of its delay;
 an asynchronous one holds its queue, and arrives later.
+
+`all_bounds` are lower bounds of the initiation interval, and what sets them:
+
+    II >= cycles for which an iteration holds the thread                          (ResMII)
+    II >= cycles for which its copies hold a queue                                (ResMII)
+    II >= sum of delays on a cycle of dependences / sum of their distances        (RecMII)
+
+ResMII and RecMII are those of B. R. Rau, "Iterative Modulo Scheduling", MICRO 1994, without
+rounding up, since cycles are not bound to whole numbers here. The maximum cycle ratio is found
+as by E. Lawler, "Combinatorial Optimization", 1976: a ratio is too small as long as some cycle
+has positive weight under it, and that cycle gives the next larger one.
+
+    worked example   copy (latency 500) -> load (20) -> addf, store (30), distance 1 to the copy:
+                     (500 + 20 + 30) / 1 = 550 cycles; the thread is held for 50 of them
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mlir_async_pipe.facts.flow.algorithms import reached
 
@@ -140,3 +155,116 @@ def needed_by(problem: Problem, nodes: Iterable[int]) -> set[int]:
         return [e.source for e in problem.edges if e.target == node and e.distance == 0]
 
     return reached(nodes, before)
+
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Arc:
+    """In a graph of moments: `target` comes at least `weight` cycles after `source` of `steps`
+    intervals before. `edge` numbers the dependence behind it, -1 if there is none."""
+
+    source: int
+    target: int
+    weight: float
+    steps: int
+    edge: int = -1
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound of the interval in cycles, and the nodes that set it."""
+
+    cycles: float
+    kind: Literal["thread", "queue", "recurrence"]
+    nodes: tuple[int, ...]
+    queue: str = ""
+    distance: int = 0
+
+
+def positive_cycle(count: int, arcs: Sequence[Arc], interval: float) -> list[Arc] | None:
+    """A cycle of arcs whose weights exceed `interval` times its steps, None if there is none.
+
+    Bellman and Ford's longest paths, from all nodes at once.
+    """
+    weights = [arc.weight - interval * arc.steps for arc in arcs]
+    longest = [0.0] * count
+    reached: list[int] = [-1] * count
+    last = -1
+    for _ in range(count + 1):
+        last = -1
+        for number, arc in enumerate(arcs):
+            found = longest[arc.source] + weights[number]
+            if found > longest[arc.target] + TOLERANCE:
+                longest[arc.target] = found
+                reached[arc.target] = number
+                last = arc.target
+        if last < 0:
+            return None
+    # `last` was still improved after `count` rounds: walking back leads into a cycle.
+    for _ in range(count):
+        last = arcs[reached[last]].source
+    cycle: list[Arc] = []
+    node = last
+    while not cycle or node != last:
+        arc = arcs[reached[node]]
+        cycle.append(arc)
+        node = arc.source
+    return cycle[::-1]
+
+
+def largest_ratio(
+    count: int, arcs: Sequence[Arc], least: float = 0.0
+) -> tuple[float, list[Arc] | None]:
+    """The largest ratio of weight to steps over all cycles, and a cycle that has it.
+
+    `least` and None if no cycle exceeds it. A cycle without steps and of positive weight has no
+    ratio: the graph has none of those if distances are those of a loop that can run.
+    """
+    ratio, critical = least, None
+    while True:
+        cycle = positive_cycle(count, arcs, ratio)
+        if cycle is None:
+            return ratio, critical
+        steps = sum(arc.steps for arc in cycle)
+        if steps <= 0:
+            return float("inf"), cycle
+        ratio, critical = sum(arc.weight for arc in cycle) / steps, cycle
+
+
+def thread_bound(problem: Problem) -> Bound:
+    """ResMII of the thread: what holds it in an iteration, with one barrier if it has any."""
+    holders = tuple(n for n, node in enumerate(problem.nodes) if node.held > 0)
+    return Bound(problem.thread_cycles, "thread", holders)
+
+
+def queue_bounds(problem: Problem) -> list[Bound]:
+    """ResMII of each queue: the turns of its copies."""
+    queues = dict.fromkeys(node.queue for node in problem.nodes if node.asynchronous)
+    found = []
+    for queue in queues:
+        members = tuple(n for n, node in enumerate(problem.nodes) if node.queue == queue)
+        cycles = sum(problem.nodes[n].occupancy for n in members)
+        found.append(Bound(cycles, "queue", members, queue))
+    return found
+
+
+def recurrence_bound(problem: Problem) -> Bound | None:
+    """RecMII: the cycle of dependences with the largest ratio, None if nothing recurs."""
+    arcs = [
+        Arc(e.source, e.target, problem.nodes[e.source].delay, e.distance, n)
+        for n, e in enumerate(problem.edges)
+    ]
+    ratio, cycle = largest_ratio(len(problem.nodes), arcs)
+    if cycle is None:
+        return None
+    nodes = tuple(arc.source for arc in cycle)
+    return Bound(ratio, "recurrence", nodes, distance=sum(arc.steps for arc in cycle))
+
+
+def all_bounds(problem: Problem) -> list[Bound]:
+    recurrence = recurrence_bound(problem)
+    found = [thread_bound(problem), *queue_bounds(problem)]
+    found += [] if recurrence is None else [recurrence]
+    return sorted(found, key=lambda bound: -bound.cycles)

@@ -16,8 +16,7 @@ from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlac
 from mlir_async_pipe.pipeliner.plan.sync_state import Before
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
-from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading
-from mlir_async_pipe.pipeliner.schedule.modulo.unit_costs import UnitCosts
+from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
 Key = tuple[float, int, int, int, int]
