@@ -101,7 +101,10 @@ class Prologue(Part):
 
     def exists(self, stage: int) -> Value | None:
         """Compare the number of the iteration with the trip count."""
-        return self._integers.has_iteration(self.number - stage) if self._predicated else None
+        iteration = self.number - stage
+        if not self._predicated or (self._integers.trip_count or 0) > iteration:
+            return None
+        return self._integers.has_iteration(iteration)
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
         return recurrence.at_iteration(self.number - stage, self._integers)
