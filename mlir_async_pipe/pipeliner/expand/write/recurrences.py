@@ -161,6 +161,11 @@ class SlotRecurrence(Recurrence):
         """The slot of the iteration that `stage` runs in this step."""
         return _slot_value(super().in_step(stage))
 
+    def in_next_step(self, stage: int, integers: Integers) -> Value:
+        """The slot of the iteration that `stage` runs in the next step, which an earlier stage may have."""
+        lag = self.lag(stage)
+        return self.ring.next(self.current, integers) if lag == 0 else self._held[lag - 1]
+
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next slot, back to 0 after the last."""
         return self.ring.next(self.current, integers)
@@ -190,8 +195,8 @@ class PhaseRecurrence(Recurrence):
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next phase, the other one where the slots begin anew."""
-        slot = self.slots.in_step(self.stage)
-        return self.slots.ring.advance(slot, self.current, integers)[1]
+        following = self.slots.in_next_step(self.stage, integers)
+        return self.slots.ring.next_phase(self.current, following, integers)
 
 
 class ArgumentRecurrence(Recurrence):

@@ -71,6 +71,9 @@ class TurnsWriter:
         # Handed around in the warp: so ptxas knows that all lanes have the same.
         narrow = build.cast("arith.index_cast", self.own_group, i32)
         self.group = _of_first_lane(narrow, start, self.loc)
+        self.first, self.second = (
+            build.compare("eq", self.group, number) for number in range(GROUPS)
+        )
         self.order = build.add(self.group, block.order)
         self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
         self.meeting = build.constant(block.computing, i32)
@@ -78,12 +81,11 @@ class TurnsWriter:
     def write(self) -> Value:
         turns, build, block = self.turns, self.build, self.roles.block
         self._renumber()
-        first, second = (build.compare("eq", self.group, number) for number in range(GROUPS))
-        begins = write_if(second, (), None, self.start, self.loc)
+        begins = write_if(self.second, (), None, self.start, self.loc)
         i32 = self.group.type
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
         kind = turns.around.regions[0].blocks[0].arguments[0].type
-        state = [*Ring.start(build), first, build.constant(0, kind)]
+        state = [*Ring.start(build), self.first, build.constant(0, kind)]
         way = Way((turns.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
         mine = carry([way], state)[2]
         around = source_op(mine)
