@@ -31,7 +31,7 @@ from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
-from mlir_async_pipe.checker.phases.role_log import Does
+from mlir_async_pipe.checker.phases.role_phases import Does
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.selection import is_about_threads, names_in
 from mlir_async_pipe.checker.sites import Sites

@@ -1,13 +1,14 @@
 """Phases: mbarriers, the copies that complete on them, and the products that read what came.
 
     followed_kernel  a kernel, with roles if it has some
-    phase_paths    all paths; parted_sides, role_strands: threads that go different ways
-    op_effects     what an op arrives at, waits for, copies, reads and writes there
-    arrivals       mbarriers: arrivals, bytes and phases; async_memory: who may touch which bytes
-    role_phases    the same between roles, role_memory, by warp_clocks: what warps know of each other
-    cluster_blocks blocks of a cluster as such roles; cluster_memory: what they do to each other's
-    memory_ends    what is surely beyond its group, buffer or columns
-    amounts        numbers on a path: exact ones, one for each thread, or sums of unknowns
+    phase_paths      all paths; role_strands: threads that go different ways; path_state: one point of a path
+    op_effects       what an op arrives at, waits for, copies, reads and writes; generic_effects: what threads
+                     do themselves, and what is surely beyond its group, buffer or columns
+    arrivals         mbarriers: arrivals, bytes and phases; async_memory: who may touch which bytes
+    role_phases      the same between roles, role_memory, by warp_clocks, the vector clocks of warps
+    cluster_blocks   blocks of a cluster as such roles; cluster_memory: what they do to each other's
+    amounts          numbers on a path: exact ones, one for each thread, addresses, or sums of unknowns;
+                     ranges_of_sums: what a path knows of these
 
 May import what the checker may, and of the checker its graph, forms and sites. Public:
 `followed_kernel.follow`; faults are those of `checker.phase_faults`.

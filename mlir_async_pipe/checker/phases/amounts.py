@@ -12,27 +12,98 @@ sums of unknowns are taken to fit their type.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import dataclass
+from functools import lru_cache, wraps
+from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.address_numbers import (
-    ADDRESS_BITS,
-    UNIT_BYTES,
-    beside_addresses,
-    in_units,
-    is_address,
-    is_number,
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    RATIO,
+    Knowledge,
+    UndecidedError,
+    exact_quotient,
+    product,
 )
-from mlir_async_pipe.checker.phases.kinds_of_unknowns import RATIO
-from mlir_async_pipe.checker.phases.open_questions import UndecidedError
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
-from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, chosen, of_array
-from mlir_async_pipe.checker.phases.unknown_products import exact_quotient, product
 from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS
+
+
+@dataclass(frozen=True)
+class EachThread:
+    """A number for each thread of the block."""
+
+    data: bytes
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.frombuffer(self.data, np.int64)
+
+    @property
+    def mask(self) -> int:
+        """The threads in which a bit holds."""
+        return sum(1 << int(number) for number in self.numbers.nonzero()[0])
+
+    def split(self, mask: int) -> list[int]:
+        """Some threads by their number."""
+        found: dict[int, int] = {}
+        for thread in threads_of(mask):
+            number = int(self.numbers[thread])
+            found[number] = found.get(number, 0) | 1 << thread
+        return list(found.values())
+
+
+@lru_cache(maxsize=64)
+def threads_of(mask: int) -> tuple[int, ...]:
+    return tuple(number for number in range(mask.bit_length()) if mask >> number & 1)
+
+
+@lru_cache(maxsize=1 << 10)
+def among(value: EachThread, mask: int) -> int | EachThread:
+    """The numbers of some threads: one, if it is the same; what others have does not count."""
+    chosen = list(threads_of(mask))
+    numbers = np.full(len(value.numbers), value.numbers[chosen[0]])
+    numbers[chosen] = value.numbers[chosen]
+    return of_array(numbers)
+
+
+Amount = int | Form | EachThread | None
+"""A number, a sum of unknowns, one number for each thread; None is one of which nothing is known."""
+
+
+def of_array(numbers: Any) -> int | EachThread:
+    """One number if all are the same."""
+    array = np.asarray(numbers).astype(np.int64)
+    flat = array.reshape(-1)
+    if (flat == flat[0]).all():
+        return int(flat[0])
+    return EachThread(np.ascontiguousarray(flat).tobytes())
+
+
+def gathered(parts: list[tuple[int, Any]], whole: int) -> Any:
+    """What each thread has, where threads of some masks have one value each."""
+    first = parts[0][1]
+    if all(value == first for _, value in parts):
+        return first
+    if not all(isinstance(value, int | EachThread) for _, value in parts):
+        return None
+    numbers = np.zeros(whole.bit_length(), np.int64)
+    for mask, value in parts:
+        for thread in threads_of(mask):
+            numbers[thread] = value if isinstance(value, int) else value.numbers[thread]
+    return of_array(numbers)
+
+
+def chosen(condition: Amount, one: Any, other: Any) -> Amount:
+    """What each thread has of two values, by a bit."""
+    if one == other or not isinstance(condition, EachThread):
+        return one if one == other else None
+    if not isinstance(one, int | EachThread) or not isinstance(other, int | EachThread):
+        return None
+    a, b = (v.numbers if isinstance(v, EachThread) else v for v in (one, other))
+    return of_array(np.where(condition.numbers != 0, a, b))
 
 
 def form_of(value: int | Form) -> Form:
@@ -307,3 +378,84 @@ def _equal(difference: Form, known: Knowledge) -> bool:
     if high is None or high > 0:
         raise UndecidedError(difference)
     raise UndecidedError(forms.scale(difference, -1))
+
+
+# Addresses of workgroup memory as numbers, and descriptors of products that are made of them.
+#
+# %base + 16384 %slot + 8192 %warpgroup     the buffer's address, 32768, and one number a thread
+# … >> 4 & 0x3fff | layout                  the same in units of 16 bytes, and bits above them
+
+# An address in units of 16 bytes, as descriptors of products hold it.
+UNIT_BYTES = 16
+# Fewer bits than these of an address are not all of it.
+ADDRESS_BITS = 18
+# The kind of an atom that is one number for each thread.
+EACH = "each"
+
+
+def address_of(root: int, offset: int) -> Form:
+    """The address of a byte of a buffer, as a number."""
+    return Form(offset, frozenset({(Atom("address", root), 1)}))
+
+
+def is_number(form: Form) -> bool:
+    """Whether a form is one number, the same in all threads, and no address is in it."""
+    return not any(atom.kind in ("address", "units", EACH) for atom, _ in form.terms)
+
+
+def is_address(form: Form) -> bool:
+    """Whether a form is an address, in bytes or units, plus a number, or one for each thread."""
+    kinds = [atom.kind for atom, coefficient in form.terms if atom.kind == EACH or coefficient == 1]
+    return len(kinds) == len(form.terms) == 1 + kinds.count(EACH) and any(
+        kind in ("address", "units") for kind in kinds
+    )
+
+
+def address_parts(form: Form, mask: int | None = None) -> tuple[Atom, list[int]]:
+    """The buffer of an address, and all numbers that threads add to it, those of a mask if one is
+    given."""
+    (atom,) = (atom for atom, _ in form.terms if atom.kind != EACH)
+    numbers = np.asarray(form.constant, np.int64)
+    for each, coefficient in form.terms:
+        if each.kind == EACH:
+            numbers = numbers + coefficient * np.frombuffer(each.key, np.int64)
+    if mask is not None and numbers.ndim:
+        numbers = numbers[list(threads_of(mask))]
+    return atom, sorted({int(number) for number in numbers.reshape(-1)})
+
+
+def beside_addresses(v: list[Amount]) -> list[Amount]:
+    """Numbers of threads as forms, where all else is addresses; None of those elsewhere."""
+    if not all(is_address(value) for value in v if isinstance(value, Form)):
+        return [None]
+    return [
+        forms.of_atom(Atom(EACH, value.data)) if isinstance(value, EachThread) else value
+        for value in v
+    ]
+
+
+def in_units(form: Form, shift: int, bits: int) -> Form | None:
+    """An address in units of 16 bytes, as a shift of a number of `bits` bits by `shift` gives it; buffers
+    that descriptors name begin at whole ones.
+
+    %address >> 4        %address << 46 >> 50: no bit of an address is above the 18 that stay
+    """
+    left = shift - (UNIT_BYTES.bit_length() - 1)
+    if left < 0 or (left and bits - left < ADDRESS_BITS):
+        return None
+    scale = 1 << left
+    if form.constant % scale or any(factor % scale for _, factor in form.terms):
+        return None
+    scaled = frozenset((atom, factor // scale) for atom, factor in form.terms)
+    form = Form(form.constant // scale, scaled)
+    if not is_address(form):
+        return None
+    atom, numbers = address_parts(form)
+    if atom.kind != "address" or any(number % UNIT_BYTES for number in numbers):
+        return None
+    terms = [(Atom("units", atom.key), 1)]
+    for each, coefficient in form.terms:
+        if each.kind == EACH:
+            units = coefficient * np.frombuffer(each.key, np.int64) // UNIT_BYTES
+            terms.append((Atom(EACH, units.tobytes()), 1))
+    return Form(form.constant // UNIT_BYTES, frozenset(terms))

@@ -19,18 +19,16 @@ from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, Ph
 from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
-from mlir_async_pipe.checker.phases.far_checks import (
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
+from mlir_async_pipe.checker.phases.touches import (
     FAR_STORES,
+    Issued,
+    Touch,
+    Written,
     check_in_flight,
     check_over,
     is_far,
     is_fenced,
-)
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
-from mlir_async_pipe.checker.phases.touches import (
-    Issued,
-    Touch,
-    Written,
     refuse,
     same_thread,
     unwaited,

@@ -19,8 +19,13 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
-from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread
+from mlir_async_pipe.checker.phases.amounts import (
+    Amount,
+    EachThread,
+    address_of,
+    address_parts,
+    is_address,
+)
 from mlir_async_pipe.facts.values import intervals
 from mlir_async_pipe.facts.values.views import Operand, Step, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS

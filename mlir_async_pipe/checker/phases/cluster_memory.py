@@ -17,9 +17,8 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
-from mlir_async_pipe.checker.phases.role_log import MEETING
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
-from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError
+from mlir_async_pipe.checker.phases.role_phases import MEETING, Blocked, BlockedError
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch, unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event

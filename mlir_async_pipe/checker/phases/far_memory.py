@@ -26,7 +26,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_access,
     root_place,
 )
-from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.flow.algorithms import components

@@ -35,16 +35,24 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
-from mlir_async_pipe.checker.phases.kinds_of_unknowns import RATIO, Range, first_range
 from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns, iteration_of
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
-from mlir_async_pipe.checker.phases.open_questions import ModulusError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
 from mlir_async_pipe.checker.phases.phase_paths import Merging, PhasePaths
-from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS, Direction
-from mlir_async_pipe.checker.phases.role_log import RoleLog
-from mlir_async_pipe.checker.phases.unknown_products import factors, mentions, parts_of, product
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    LARGEST_MODULUS,
+    RATIO,
+    Direction,
+    ModulusError,
+    Range,
+    factors,
+    first_range,
+    mentions,
+    parts_of,
+    product,
+)
+from mlir_async_pipe.checker.phases.role_phases import RoleLog
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run

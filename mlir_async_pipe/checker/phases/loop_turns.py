@@ -16,14 +16,18 @@ from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import form_of, normal, trip_count
+from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value
-from mlir_async_pipe.checker.phases.open_questions import ModulusError, UndecidedError
-from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Turn
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
-from mlir_async_pipe.checker.phases.spot import ThreadsDifferError
-from mlir_async_pipe.checker.phases.thread_numbers import EachThread
-from mlir_async_pipe.checker.phases.unknown_products import atoms_within, mentions, moved, product
+from mlir_async_pipe.checker.phases.path_state import PathState, Strand, ThreadsDifferError, Turn
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    Knowledge,
+    ModulusError,
+    UndecidedError,
+    atoms_within,
+    mentions,
+    moved,
+    product,
+)
 from mlir_async_pipe.checker.step_graph import Flow, Loop
 
 # Loops of more iterations are followed as if their number were not known.

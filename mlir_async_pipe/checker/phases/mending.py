@@ -27,9 +27,9 @@ from mlir_async_pipe.checker.phases import arrivals
 from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect
+from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.registers_in_flight import EVERYBODY, Plan, Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.spot import Spot
 from mlir_async_pipe.checker.phases.touches import Issued
 
 # What would not be if the block met right before.

@@ -18,7 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.address_numbers import address_parts, is_address
+from mlir_async_pipe.checker.phases.amounts import address_parts, is_address
 from mlir_async_pipe.checker.phases.arrivals import Copy
 from mlir_async_pipe.checker.phases.byte_places import (
     Described,
@@ -29,16 +29,19 @@ from mlir_async_pipe.checker.phases.byte_places import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import landings
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
-from mlir_async_pipe.checker.phases.far_checks import FAR_STORES
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
-from mlir_async_pipe.checker.phases.generic_effects import Effect, GenericEffects, not_followed
-from mlir_async_pipe.checker.phases.memory_ends import Bounds
+from mlir_async_pipe.checker.phases.generic_effects import (
+    Bounds,
+    Effect,
+    GenericEffects,
+    not_followed,
+)
 from mlir_async_pipe.checker.phases.mending import forgiving
-from mlir_async_pipe.checker.phases.role_log import NUMBERS
+from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.role_phases import NUMBERS
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
-from mlir_async_pipe.checker.phases.touches import Touch
+from mlir_async_pipe.checker.phases.touches import FAR_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run

@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op, is_block_argument
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, of_array
 from mlir_async_pipe.checker.phases.byte_places import (
     Described,
     Place,
@@ -24,9 +24,8 @@ from mlir_async_pipe.checker.phases.byte_places import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
-from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
-from mlir_async_pipe.checker.phases.thread_numbers import Amount, EachThread, of_array
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.facts.values.domains import Typed, typed

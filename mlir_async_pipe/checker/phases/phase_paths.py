@@ -31,18 +31,27 @@ from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
-from mlir_async_pipe.checker.phases.open_questions import ResiduesError, UndecidedError
-from mlir_async_pipe.checker.phases.parted_sides import PartedSides
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState, Strand, fresh
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
+from mlir_async_pipe.checker.phases.path_state import (
+    PathState,
+    Spot,
+    Strand,
+    ThreadsDifferError,
+    fresh,
+)
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    Knowledge,
+    ResiduesError,
+    UndecidedError,
+    atoms_within,
+)
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_log import RoleLog
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import BlockedError
+from mlir_async_pipe.checker.phases.role_phases import BlockedError, RoleLog
 from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,
+    PartedSides,
     act,
     begin_blocks,
     deadlock,
@@ -50,8 +59,6 @@ from mlir_async_pipe.checker.phases.role_strands import (
     split_role,
     suspend,
 )
-from mlir_async_pipe.checker.phases.spot import Spot, ThreadsDifferError
-from mlir_async_pipe.checker.phases.unknown_products import atoms_within
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,

@@ -13,33 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import chain
 from math import gcd, prod
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.kinds_of_unknowns import (
-    OPEN,
-    Range,
-    first_range,
-    is_made_of,
-    larger,
-    near,
-    smaller,
-    stays,
-)
-from mlir_async_pipe.checker.phases.open_questions import (
-    ModulusError,
-    ResiduesError,
-    UndecidedError,
-)
-from mlir_async_pipe.checker.phases.unknown_products import (
-    PRODUCT,
-    atoms_within,
-    common_factors,
-    factors,
-    without_factor,
-)
+from mlir_async_pipe.checker.forms import ZERO, Atom, Form
 
 Direction = frozenset[tuple[Atom, int]]
 # Slots times two, usually; of larger ones nothing is told.
@@ -340,3 +319,232 @@ class Knowledge:
             for other, known in self.residues.items()
             if atom not in atoms_within(other)
         }
+
+
+# What decides how a path goes on, and is not known there: it splits, or begins anew with more known.
+#
+# n - k >= 1 ?         two paths
+# n mod 6 ?            six
+
+
+class UndecidedError(Exception):
+    """Whether `form` is 1 or more decides what comes next, and a path does not know it."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(str(form))
+        self.form = form
+
+
+class ResiduesError(Exception):
+    """The remainder of an unknown by `by` decides what comes next: a path for each is followed."""
+
+    def __init__(self, atom: Atom, by: int) -> None:
+        super().__init__(str(atom))
+        self.atom, self.by = atom, by
+
+
+class ModulusError(Exception):
+    """The numbers of loops must be known modulo `modulus`, which is more than is kept of them."""
+
+    def __init__(self, modulus: int) -> None:
+        super().__init__(str(modulus))
+        self.modulus = modulus
+
+
+# What the kinds of unknowns on a path say of them: how small they may be, how long they are the same.
+#
+# size        an argument or a size: 0 or more, as long as the kernel runs
+# loop        the number of an iteration now: 0 or more
+# ratio       a quotient, rounded down, of a number of 0 or more by one of 1 or more
+
+Range = tuple[int | None, int | None]
+OPEN: Range = (None, None)
+RATIO = "ratio"
+# Ends of ranges are told apart up to so many iterations.
+FARTHEST = 128
+
+
+def first_range(atom: Atom) -> Range:
+    """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
+    loop's number not below the first one."""
+    if atom.kind in ("size", "carried", "loop", RATIO):
+        return 0, None
+    if atom.kind == "trip":
+        trips: int | None = atom.key[1]  # type: ignore[index]
+        return 0, trips
+    if atom.kind == "bit":
+        return 0, 1
+    if atom.kind == "rest":
+        total: int = atom.key[1]  # type: ignore[index]
+        return None, total
+    if atom.kind == "remainder":
+        by: int = atom.key[1]  # type: ignore[index]
+        return 0, by - 1
+    return OPEN
+
+
+def is_made_of(atom: Atom, atoms: set[Atom]) -> bool:
+    """Whether an unknown is named by some others only, and by what ops may give again: ids and sizes
+    of the launch, answers of tests of a phase."""
+    return all(
+        inner in atoms or len(atoms_within(inner)) > 1 or _is_given_again(inner)
+        for inner in atoms_within(atom)
+    )
+
+
+def _is_given_again(atom: Atom) -> bool:
+    return atom.kind in ("size", "bit") and isinstance(atom.key, tuple)
+
+
+def stays(atom: Atom) -> bool:
+    """Whether an unknown is the same number as long as the kernel runs."""
+    given = atom.kind in ("size", "unknown", "bit") and isinstance(atom.key, int)
+    return (
+        given
+        or atom.kind in ("quotient", "remainder")
+        or (atom.kind == "size" and isinstance(atom.key, tuple))
+    )
+
+
+def near(low: int | None, high: int | None, by: int) -> Range:
+    """A range moved; ends that are far away are the same for all that are further, so that there is an
+    end to states where k goes on beyond what it is compared with."""
+    far = FARTHEST * abs(by)
+    low, high = (None if end is None else end + by for end in (low, high))
+    return (
+        None if low is None or (far and low < -far) else min(low, far) if far else low,
+        None if high is None or (far and high > far) else max(high, -far) if far else high,
+    )
+
+
+def larger(one: int | None, other: int) -> int:
+    """The larger of two lower ends."""
+    return other if one is None else max(one, other)
+
+
+def smaller(one: int | None, other: int) -> int:
+    """The smaller of two upper ends."""
+    return other if one is None else min(one, other)
+
+
+# Products of unknowns in sums of them: the bounds of a loop whose step s is not known.
+#
+# lb + k s < lb + (q + 1 - 2) s        s q - s k - s is 1 or more where q - k - 1 is, as s is
+# an iteration later                   what was k s is k s - s
+
+# The kind of an atom that is a product of others, each a form of its own, in one order.
+PRODUCT = "product"
+
+
+def factors(atom: Atom) -> tuple[Atom, ...]:
+    """The unknowns that an atom is the product of."""
+    if atom.kind != PRODUCT:
+        return (atom,)
+    return tuple(inner for form in parts_of(atom) for inner, _ in form.terms)
+
+
+def parts_of(atom: Atom) -> tuple[Form, ...]:
+    """The forms that an atom is named by."""
+    return atom.key  # type: ignore[return-value]
+
+
+def _product_of(atoms: Iterable[Atom]) -> Form:
+    parts = sorted(atoms, key=repr)
+    if not parts:
+        return Form(1)
+    return forms.of_atom(
+        parts[0] if len(parts) == 1 else Atom(PRODUCT, tuple(map(forms.of_atom, parts)))
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def product(a: Form, b: Form) -> Form:
+    made: Form = Form(a.constant * b.constant)
+    made = forms.add(made, forms.scale(Form(0, a.terms), b.constant))
+    made = forms.add(made, forms.scale(Form(0, b.terms), a.constant))
+    for one, by in a.terms:
+        for other, times in b.terms:
+            both = _product_of((*factors(one), *factors(other)))
+            made = forms.add(made, forms.scale(both, by * times))
+    return made
+
+
+@lru_cache(maxsize=1 << 12)
+def common_factors(form: Form) -> tuple[Atom, ...]:
+    """The unknowns that each term of a sum is a multiple of."""
+    return reduce(_in_both, (factors(atom) for atom, _ in form.terms)) if form.terms else ()
+
+
+def _in_both(one: tuple[Atom, ...], other: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    left, found = list(other), []
+    for atom in one:
+        if atom in left:
+            left.remove(atom)
+            found.append(atom)
+    return tuple(found)
+
+
+def without_factor(form: Form, atom: Atom) -> Form:
+    """The terms of a sum, of each of which `atom` is a factor, divided by it."""
+    made = ZERO
+    for term, coefficient in form.terms:
+        left = list(factors(term))
+        left.remove(atom)
+        made = forms.add(made, forms.scale(_product_of(left), coefficient))
+    return made
+
+
+@lru_cache(maxsize=1 << 12)
+def exact_quotient(a: Form, b: Form) -> Form | None:
+    """a / b if b is a multiple of one product, and all of a are multiples of that."""
+    if b.constant or len(b.terms) != 1 or a.constant:
+        return None
+    ((divisor, by),) = b.terms
+    if any(coefficient % by for _, coefficient in a.terms):
+        return None
+    for atom in factors(divisor) if a.terms else ():
+        if atom not in common_factors(a):
+            return None
+        a = without_factor(a, atom)
+    return Form(a.constant // by, frozenset((atom, c // by) for atom, c in a.terms))
+
+
+@lru_cache(maxsize=1 << 14)
+def moved(form: Form, atom: Atom, by: int) -> Form | None:
+    """A form in which an unknown means what it was `by` less: n - k is n - k + 1 an iteration later.
+    None if that is no sum of products."""
+    before = forms.add(forms.of_atom(atom), Form(-by))
+    made: Form = Form(form.constant)
+    for term, coefficient in form.terms:
+        parts = factors(term)
+        if atom not in parts:
+            if atom in chain.from_iterable(map(atoms_within, parts)):
+                return None
+            made = forms.add(made, Form(0, frozenset({(term, coefficient)})))
+            continue
+        whole: Form = Form(coefficient)
+        for part in parts:
+            whole = product(whole, before if part == atom else forms.of_atom(part))
+        made = forms.add(made, whole)
+    return made
+
+
+@lru_cache(maxsize=1 << 14)
+def atoms_within(atom: Atom) -> frozenset[Atom]:
+    """An atom, and those that it is named by: the operands of an operator, or of an op of which
+    nothing else is known."""
+    found = {atom}
+    parts = [atom.key]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Form):
+            for inner, _ in part.terms:
+                found |= atoms_within(inner)
+        elif type(part) is tuple:
+            parts += part
+    return frozenset(found)
+
+
+def mentions(form: Form, atom: Atom) -> bool:
+    """Whether a form is made of an atom."""
+    return any(atom in atoms_within(inner) for inner, _ in form.terms)

@@ -23,12 +23,17 @@ from mlir_async_pipe.checker.phases import role_phases
 from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import Region, meet
-from mlir_async_pipe.checker.phases.far_checks import is_fenced
-from mlir_async_pipe.checker.phases.role_log import NAMED, Does, RoleLog, RoleStep
-from mlir_async_pipe.checker.phases.role_phases import Blocked, BlockedError, Shared
-from mlir_async_pipe.checker.phases.tensor_roles import TensorRoles
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.touches import Touch, refuse, unwaited
+from mlir_async_pipe.checker.phases.role_phases import (
+    NAMED,
+    Blocked,
+    BlockedError,
+    Does,
+    RoleLog,
+    RoleStep,
+    Shared,
+)
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorRoles
+from mlir_async_pipe.checker.phases.touches import Touch, is_fenced, refuse, unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 

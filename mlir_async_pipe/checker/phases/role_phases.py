@@ -18,7 +18,7 @@ barrier is an mbarrier whose waits are arrivals.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, check_issuer, check_visible, single
@@ -285,3 +285,27 @@ def explained(fault: PhaseFault, barriers: Iterable[Shared]) -> PhaseFault:
             note = "it passed here already for the same phase, and then came too early"
             return PhaseFault("phase-not-flipped", wait.op, found.later, note, found.certain)
     return fault
+
+
+Does = Literal["waits", "arrives", "announces", "copies"]
+# Stand for the root of barriers that have a number and no memory, and of that where the threads of a
+# cluster meet.
+NAMED, MEETING = -1, -2
+# Numbers of barriers that have one, in each block.
+NUMBERS = 16
+
+
+class RoleStep(NamedTuple):
+    """What threads do with the mbarriers of a root (`NAMED`: with barriers that have a number, `MEETING`: with that of the cluster), which
+    the op `init` initialises to `needs` arrivals a phase."""
+
+    does: Does
+    op: int
+    mask: int
+    root: int
+    init: int
+    needs: int
+
+
+# With which of these mbarriers, and in phases of which parity.
+RoleLog = dict[RoleStep, set[tuple[int, int]]]

@@ -18,10 +18,9 @@ from operator import and_
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phases.arrivals import Key
-from mlir_async_pipe.checker.phases.role_log import NAMED
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import Shared
-from mlir_async_pipe.checker.phases.tensor_roles import Read
+from mlir_async_pipe.checker.phases.role_phases import NAMED, Shared
+from mlir_async_pipe.checker.phases.tensor_state import Read
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told
 
 Label = tuple[Hashable, ...]

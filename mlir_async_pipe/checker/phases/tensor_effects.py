@@ -15,10 +15,10 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.address_numbers import address_of, address_parts, is_address
+from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is_address
 from mlir_async_pipe.checker.phases.byte_places import Place, Region, described_region
-from mlir_async_pipe.checker.phases.memory_ends import Bounds
-from mlir_async_pipe.checker.phases.spot import Spot
+from mlir_async_pipe.checker.phases.generic_effects import Bounds
+from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.step_graph import Run

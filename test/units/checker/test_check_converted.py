@@ -2,8 +2,7 @@
 descriptors of globals, steps from them, and descriptors of products by shifts. The checker says of
 each what it says of the kernel before.
 
-Covers: checker/phases/byte_places.py, checker/phases/path_numbers.py,
-checker/phases/address_numbers.py, checker/phases/amounts.py
+Covers: checker/phases/byte_places.py, checker/phases/path_numbers.py, checker/phases/amounts.py
 """
 
 from __future__ import annotations

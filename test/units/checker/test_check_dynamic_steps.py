@@ -1,8 +1,8 @@
 """Loops of tensor copies whose step is not known: pipelines are proven, wrong ones are named, and the
 machine makes each of these fail.
 
-Covers: checker/phases/unknown_products.py, checker/phases/amounts.py, checker/phases/ranges_of_sums.py,
-checker/phases/loop_turns.py, checker/phases/followed_kernel.py
+Covers: checker/phases/ranges_of_sums.py, checker/phases/amounts.py, checker/phases/loop_turns.py,
+checker/phases/followed_kernel.py
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mlir_async_pipe.checker.called_functions import Callees
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.kernel_flow import build
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
-from mlir_async_pipe.checker.phases.unknown_products import (
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    Knowledge,
     exact_quotient,
     factors,
     moved,

@@ -1,8 +1,7 @@
 """Numbers and places on paths of phases are those of the arithmetic that they stand for.
 
 Covers: checker/phases/amounts.py, checker/phases/ranges_of_sums.py, checker/phases/byte_places.py,
-checker/phases/path_numbers.py, checker/phases/thread_numbers.py, checker/phases/address_numbers.py,
-checker/phases/spot.py, checker/phases/open_questions.py, checker/phases/kinds_of_unknowns.py
+checker/phases/path_numbers.py, checker/phases/path_state.py
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS, TakeApartError
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, TakeApartError, of_array
 from mlir_async_pipe.checker.phases.byte_places import Place, region_of_view, value_of
-from mlir_async_pipe.checker.phases.open_questions import (
+from mlir_async_pipe.checker.phases.ranges_of_sums import (
+    MOST_RESIDUES,
+    Knowledge,
     ModulusError,
     ResiduesError,
     UndecidedError,
 )
-from mlir_async_pipe.checker.phases.ranges_of_sums import MOST_RESIDUES, Knowledge
-from mlir_async_pipe.checker.phases.thread_numbers import EachThread, of_array
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS
 
