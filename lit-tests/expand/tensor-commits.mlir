@@ -1,5 +1,5 @@
-// Products in tensor memory: commits on an mbarrier of the tile's slot, and the wait is for the tile before.
-// Its phase is another one where its slot is higher.
+// Products in tensor memory: commits on an mbarrier of the tile's slot, and the wait is for the tile before,
+// whose slot is the one that the copies fill next. Its phase is another one where its slot is higher.
 // RUN: async-pipe-opt %s --async-pipe="check=none" --canonicalize | FileCheck %s
 
 #wg = #gpu.address_space<workgroup>
@@ -8,18 +8,16 @@
 // CHECK-LABEL: func.func @products
 // CHECK:         %[[FULL:.*]] = nvgpu.mbarrier.create -> <{{.*}}, num_barriers = 3>
 // CHECK:         %[[DONE:.*]] = nvgpu.mbarrier.create -> <{{.*}}, num_barriers = 3>
-// CHECK:         scf.for {{.*}} iter_args(%[[SLOT:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}) -> (index, index, i1)
+// CHECK:         scf.for {{.*}} iter_args(%[[SLOT:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}}) -> (index, i1, index)
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
 // CHECK:           scf.if
 // CHECK:             nvvm.tcgen05.mma
 // CHECK:             %[[AT:.*]] = nvgpu.mbarrier.get %[[DONE]][%[[SLOT]]]
 // CHECK:             %[[TO:.*]] = llvm.inttoptr %[[AT]]
 // CHECK:             nvvm.tcgen05.commit %[[TO]]
-// CHECK:           %[[BACK:.*]] = arith.subi %[[SLOT]],
-// CHECK:           %[[BEFORE:.*]] = arith.select %{{.*}}, %{{.*}}, %[[BACK]]
-// CHECK:           %[[WRAPPED:.*]] = arith.cmpi ugt, %[[BEFORE]], %[[SLOT]]
+// CHECK:           %[[WRAPPED:.*]] = arith.cmpi ugt, %[[AHEAD]], %[[SLOT]]
 // CHECK:           %[[ITS:.*]] = arith.xori %[[PHASE]], %[[WRAPPED]]
-// CHECK:           nvgpu.mbarrier.try_wait.parity %[[DONE]][%[[BEFORE]]], %[[ITS]],
+// CHECK:           nvgpu.mbarrier.try_wait.parity %[[DONE]][%[[AHEAD]]], %[[ITS]],
 // CHECK:           gpu.barrier
 // CHECK:           nvgpu.mbarrier.arrive.expect_tx %[[FULL]][%[[AHEAD]]]
 // CHECK:           nvgpu.tma.async.load {{.*}} %[[FULL]][%[[AHEAD]]]

@@ -51,13 +51,9 @@ class Ring:
     def advance(self, slot: Value, phase: Value, write: IntegerWriter) -> list[Value]:
         """Slot and phase of the next tile."""
         following = self.next(slot, write)
-        return [following, self.next_phase(phase, following, write)]
-
-    def next_phase(self, phase: Value, following: Value, write: IntegerWriter) -> Value:
-        """The phase of the next tile, which is in the slot `following`."""
         i1 = phase.type
         wraps = write.compare("eq", following, 0) if self.slots > 1 else write.constant(1, i1)
-        return write.binary("arith.xori", phase, wraps)
+        return [following, write.binary("arith.xori", phase, wraps)]
 
     def before(self, slot: Value, tiles: int, write: IntegerWriter) -> Value:
         """The slot of the tile so many before that in `slot`, at most V."""

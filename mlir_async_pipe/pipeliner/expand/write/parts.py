@@ -101,10 +101,7 @@ class Prologue(Part):
 
     def exists(self, stage: int) -> Value | None:
         """Compare the number of the iteration with the trip count."""
-        iteration = self.number - stage
-        if not self._predicated or (self._integers.trip_count or 0) > iteration:
-            return None
-        return self._integers.has_iteration(iteration)
+        return self._integers.has_iteration(self.number - stage) if self._predicated else None
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
         return recurrence.at_iteration(self.number - stage, self._integers)

@@ -14,7 +14,6 @@ from mlir_async_pipe.bindings.raw_ops import Value, is_used
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import KernelUnit, KernelUnits
 from mlir_async_pipe.pipeliner.expand.write.recurrences import (
     ArgumentRecurrence,
-    PhaseRecurrence,
     Recurrence,
     SlotRecurrence,
 )
@@ -47,7 +46,6 @@ class Sources:
         self.kernel = kernel
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
         self.synchronisation = plan.synchronisation
-        self.counters = plan.counters
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
         self.induction, *self.arguments = self.block.arguments
@@ -132,18 +130,6 @@ class Sources:
                 self.recurrences[placeholder] = SlotRecurrence.over(
                     versions, stages, versions in self.ending_in_zero
                 )
-        for counter in self.counters:
-            # Who looks after the loop asks in the last stage.
-            stages, phases = (
-                {self.last_stage, *(stage for value, stage in uses if value == asked)}
-                for asked in (counter.slot, counter.phase)
-            )
-            first_slot, first_phase = counter.start
-            slots = SlotRecurrence.over(counter.versions, stages | phases, False, first_slot)
-            self.recurrences[counter.slot] = slots
-            phase = PhaseRecurrence(min(phases), slots, first_phase)
-            phase.need(self.last_stage - phase.stage)
-            self.recurrences[counter.phase] = phase
         arguments = self.arguments
         used = {value for value, _ in uses}
         pending = [

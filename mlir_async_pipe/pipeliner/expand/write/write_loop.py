@@ -34,11 +34,12 @@ from mlir_async_pipe.pipeliner.expand.write.parts import Epilogue, Kernel, Part,
 from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
 from mlir_async_pipe.pipeliner.expand.write.steps import StepWriter
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 
 
-def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
-    """Write one planned loop; returns its kernel."""
+def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
+    """Write one planned loop; returns the registers that its kernel carries from step to step."""
     loop = plan.loop
     parts = names.parts_of(loop)
     span = Span.around(loop) if parts else None
@@ -58,7 +59,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
         old.replace_all_uses_with(new)
     join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
     loop.erase()
-    return kernel
+    return registers_of((value.type for value in kernel.results), plan.buffers)
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
@@ -105,9 +106,6 @@ class LoopWriter:
             # Marked, so that a later pass may find it superfluous.
             self.steps.wait(wait, after, (names.DRAIN,))
         results = self._results(after)
-        for counter in plan.counters:
-            for asked in (counter.slot, counter.phase):
-                asked.replace_all_uses_with(after.value(asked, self.last_stage))
         self.steps.write_barrier(plan.boundary.behind)
         return results
 
