@@ -429,13 +429,18 @@ def _merged(events: list[Event], facts: dict[Atom, Known]) -> list[Event]:
         return merged
     alike: dict[Hashable, list[Event]] = {}
     for event in merged:
-        alike.setdefault(_without_ranges(event), []).append(event)
+        alike.setdefault(_without_ranges(event) or event, []).append(event)
     joined = [_joined(same) if len(same) > 1 else same[0] for same in alike.values()]
     return joined if len(joined) <= LARGEST_SET else [_joined(joined)]
 
 
 def _without_ranges(event: Event) -> Hashable:
-    """An access up to constants and what has a range of its own."""
+    """An access up to constants and what has a range of its own; None if it moves with an iteration, so
+    that a range would grow with each."""
+    pieces = [piece for piece in event.region.pieces if piece is not None]
+    starts = [_parted(piece.start)[0] for piece in pieces]
+    if any(atom.kind in ("iteration", "symbol") for start in starts for atom, _ in start.terms):
+        return None
     return tuple(
         piece and (_parted(piece.start)[0].terms, piece.steps, piece.length)
         for piece in event.region.pieces
@@ -535,19 +540,28 @@ def _joined(events: list[Event]) -> Event:
 
 
 def _hull(pieces: tuple[Piece | None, ...], dimension: int) -> Piece | None:
+    """A piece that covers all; the whole dimension, where one that covered others already does not: it
+    would grow with each iteration."""
     first = pieces[0]
     if first is None or all(piece == first for piece in pieces):
         return first
-    shared = _parted(first.start)[0]
-    lows, highs = [], []
+    shared, ends = _parted(first.start)[0], {}
+    if any(atom.kind in ("iteration", "symbol") for atom, _ in shared.terms):
+        return None
     for piece in pieces:
         if piece is None or piece[1:] != first[1:] or _parted(piece.start)[0] != shared:
             return None
         low, high = forms.bounds(_parted(piece.start)[1], {})
         if low is None or high is None:
             return None
-        lows.append(low)
-        highs.append(high)
-    known = Known(0, max(highs) - min(lows))
-    begin = forms.of_atom(Atom("any", (("joined", dimension), known)))
-    return first._replace(start=forms.add(forms.add(shared, Form(min(lows))), begin))
+        ends[piece] = low, high
+    low, high = min(low for low, _ in ends.values()), max(high for _, high in ends.values())
+    for piece in filter(_covers_others, ends):
+        return piece if ends[piece] == (low, high) else None
+    begin = forms.of_atom(Atom("any", (("joined", dimension), Known(0, high - low))))
+    return first._replace(start=forms.add(forms.add(shared, Form(low)), begin))
+
+
+def _covers_others(piece: Piece) -> bool:
+    ranges = (atom.key[0] for atom, _ in piece.start.terms if atom.kind == "any")
+    return any(what == "joined" for what, _ in ranges)
