@@ -84,12 +84,12 @@ def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
             if root.space == "global" or root.identity not in read:
                 continue
             before, _ = around.touches_outside(loop, root.identity)
+            copies = [touch for touch in before if _is_copy_ahead(touch)]
+            reading = _loops_that_read(before, loop) if copies else set()
             ahead = (
                 touch
-                for touch in before
-                if _is_copy_ahead(touch)
-                and _may_precede(touch.op, loop)
-                and not _is_read_in_its_loop(touch, before, loop)
+                for touch in copies
+                if not _is_of(touch, reading, loop) and _may_precede(touch.op, loop)
             )
             prologue = next(ahead, None)
             if prologue is not None:
@@ -112,12 +112,22 @@ def _is_copy_ahead(touch: Touch) -> bool:
     return touch.writes and _in_flight(touch.op, asynchronous)
 
 
-def _is_read_in_its_loop(copy: Touch, before: list[Touch], loop: Operation) -> bool:
+def _loops_that_read(before: list[Touch], loop: Operation) -> set[Operation]:
+    return {
+        each
+        for touch in before
+        if touch.reads
+        for each in ancestors(touch.op)
+        if each.name == loop.name
+    }
+
+
+def _is_of(copy: Touch, reading: set[Operation], loop: Operation) -> bool:
     """Whether another loop copies and reads: what it copies is its own, and no prologue of this one, for
     which a loop of copies alone may stand."""
     around = [loop, *ancestors(loop)]
     others = [each for each in ancestors(copy.op) if each.name == loop.name and each not in around]
-    return any(t.reads and others[-1] in ancestors(t.op) for t in before) if others else False
+    return bool(others) and others[-1] in reading
 
 
 def _may_precede(op: Operation, loop: Operation) -> bool:
