@@ -19,12 +19,13 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_async_pipe import cache as kept
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -314,6 +315,9 @@ def _run(name: str, op: Any, options: dict[str, Any], session: Session) -> Repor
 
 def _options(name: str, options: dict[str, Any], session: Session) -> Any:
     found = passes.find(name)
+    for entry in fields(found.options):
+        if str(entry.type).startswith("int") and entry.name in options:
+            whole_number(entry.name, options[entry.name], 0, "bad-option-value")
     text = " ".join(f"{key}={_text(value)}" for key, value in options.items())
     values = {} if session.target is None else {"chip": session.target.chip.name}
     return passes.with_defaults(passes.parse_options(found, text), values)

@@ -12,13 +12,13 @@ chooses the chip.
 from __future__ import annotations
 
 import argparse
-import difflib
 import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
 from mlir_async_pipe.tool import render
 
@@ -51,11 +51,10 @@ def find(name: str) -> Path:
     known = names()
     fitting = [entry for entry in known if name in (entry, entry.rpartition("/")[2])]
     if not fitting:
-        close = difflib.get_close_matches(name, known, 1)
         raise UsageError(
             f"no example '{name}'",
             code="unknown-example",
-            advice=f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}",
+            advice=did_you_mean(name, known, "there are"),
         )
     base = folder() / fitting[0]
     return next(base.with_name(base.name + end) for end in _ENDINGS

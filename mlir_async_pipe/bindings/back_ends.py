@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.plugins import install
 
 # Stacks with LLVM's back end for the vendor built in, best first, and the extra that brings one.
 _STACKS = {"nvvm": ("numba-cuda-mlir", "mlir"), "rocdl": ("flydsl",)}
@@ -23,7 +24,7 @@ def back_end(lowering: str) -> str:
     raise UsageError(
         f"no back end for '{lowering}' targets is installed",
         code="back-end-missing",
-        advice=f"pip install 'mlir-async-pipe[{_EXTRAS[lowering]}]'",
+        advice=install(_EXTRAS[lowering]),
     )
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import op_classes
 from mlir_async_pipe.session.diagnostics import BindingsError
+from mlir_async_pipe.session.plugins import install
 
 if TYPE_CHECKING:
     # Modules of the stack, imported when they are asked for.
@@ -37,7 +38,7 @@ class Stack:
     """One distribution of MLIR's Python bindings.
 
     `name` is what users type, `prefix` the Python package that holds `ir`, `passmanager`
-    and `rewrite`, `distribution` what pip installs.
+    and `rewrite`, `distribution` what pip installs, or the extra of ours that does.
     """
 
     name: str
@@ -45,11 +46,14 @@ class Stack:
     distribution: str
 
 
+# Of ours, which bring a stack.
+EXTRAS = ("nvidia", "upstream", "amd")
+
 STACKS: tuple[Stack, ...] = (
     Stack("mlir", "mlir", "a locally built LLVM with MLIR_ENABLE_BINDINGS_PYTHON=ON"),
-    Stack("numba-cuda-mlir", "numba_cuda_mlir._mlir", "mlir-async-pipe[nvidia]"),
-    Stack("torch-mlir", "torch_mlir", "mlir-async-pipe[upstream]"),
-    Stack("flydsl", "flydsl._mlir", "mlir-async-pipe[amd]"),
+    Stack("numba-cuda-mlir", "numba_cuda_mlir._mlir", "nvidia"),
+    Stack("torch-mlir", "torch_mlir", "upstream"),
+    Stack("flydsl", "flydsl._mlir", "amd"),
     Stack("iree", "iree.compiler", "iree-base-compiler"),
     Stack("jaxlib", "jaxlib.mlir", "jaxlib"),
     Stack("cutlass", "cutlass._mlir", "nvidia-cutlass-dsl"),
@@ -200,6 +204,8 @@ def _by_name(name: str) -> Stack:
 def _install_advice(stack: Stack) -> str:
     if stack.name == "mlir":
         return f"install {stack.distribution}"
+    if stack.distribution in EXTRAS:
+        return install(stack.distribution)
     return f"pip install '{stack.distribution}'"
 
 
@@ -234,7 +240,7 @@ def _first_installed() -> Stack:
     raise BindingsError(
         "no MLIR Python bindings are installed",
         code="bindings-missing",
-        advice="pip install 'mlir-async-pipe[nvidia]' (or [amd], [upstream])",
+        advice=install("nvidia") + " (or [amd], [upstream])",
     )
 
 

@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder import pipelined_loop
-from mlir_async_pipe.builder.caller import here, located, misuse
+from mlir_async_pipe.builder.caller import caller, here, located, misuse
 from mlir_async_pipe.builder.participants import (
     Participants,
     Threads,
@@ -40,7 +40,7 @@ from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
 from mlir_async_pipe.builder.slot_memory import Buffer, Slot, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.facts.loops.annotations import BARRIERS
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 
 Scope = Literal["block", "warp", "thread"]
@@ -71,26 +71,18 @@ class Pipeline:
         lanes: int = 32,
         barriers: bool = True,
     ) -> None:
-        if depth < 1 or queue < 0:
-            raise UsageError(
-                f"a pipeline of depth {depth} on queue {queue}, expected a depth of 1 "
-                "or more and a queue of 0 or more",
-                code="bad-argument",
-            )
-        if scope not in ("block", "warp", "thread") or lanes < 1:
+        if scope not in ("block", "warp", "thread"):
             raise misuse(
-                f"scope={scope!r} with {lanes} lanes, expected 'block', 'warp' or 'thread' and 1 "
-                "lane or more",
-                code="bad-argument",
+                f"scope={scope!r}, expected 'block', 'warp' or 'thread'", code="bad-argument"
             )
-        self.depth = depth
-        self.queue = queue
+        self.depth = whole_number("depth", depth, 1, at=caller())
+        self.queue = whole_number("queue", queue, 0, at=caller())
         self.scope = scope
-        self.lanes = lanes
+        self.lanes = whole_number("lanes", lanes, 1, at=caller())
         self.barriers = barriers
         self._threads = threads
         self._buffers: list[Buffer] = []
-        self._protocol = Protocol(depth)
+        self._protocol = Protocol(self.depth)
         self._ring: SlotMemory | None = None
 
     def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:

@@ -21,12 +21,13 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.builder.caller import here, located, misuse
+from mlir_async_pipe.builder.caller import caller, here, located, misuse
 from mlir_async_pipe.builder.participants import kernel, threads_of
 from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.role_barriers import Mbarriers
 from mlir_async_pipe.builder.slot_memory import ROLES, Buffer, Slot, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.session.arguments import whole_number
 
 # The producer has a warp of its own.
 WARP = 32
@@ -44,13 +45,13 @@ class RolePipeline:
     """
 
     def __init__(self, depth: int, consumers: int) -> None:
-        if depth < 2 or consumers < WARP or consumers % WARP:
+        self.depth = whole_number("depth", depth, 2, at=caller())
+        self.consumers = whole_number("consumers", consumers, WARP, at=caller())
+        if consumers % WARP:
             raise misuse(
-                f"depth {depth} with {consumers} consumers, expected 2 slots or more and whole warps",
+                f"{consumers} consumers, expected whole warps of {WARP} threads",
                 code="bad-argument",
             )
-        self.depth = depth
-        self.consumers = consumers
         self._buffers: list[Buffer] = []
         self._protocol = Protocol(depth, apart=True)
         self._role: Role | None = None

@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from mlir_async_pipe.chips.table import CHIPS, Chip
+from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import UsageError
 
 __all__ = ["CHIPS", "Chip", "Target", "chip_for", "target_for"]
+
+# Of chips that differ in a digit none is meant by the other.
+_SURE = 0.95
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,16 @@ class Target:
     def parse(text: str) -> Target:
         """Read "LOWERING:CHIP": "nvvm" or "rocdl", and a chip of that vendor in `CHIPS`.
 
-        Raises UsageError (unknown-target) for anything else; its advice lists all targets.
+        Raises UsageError (unknown-target) for anything else; its advice is the target meant, else all.
         """
         lowering, _, name = text.partition(":")
         chip = CHIPS.get(name)
         if chip is None or chip.lowering != lowering:
-            known = ", ".join(f"{chip.lowering}:{chip.name}" for chip in CHIPS.values())
+            known = [f"{chip.lowering}:{chip.name}" for chip in CHIPS.values()]
             raise UsageError(
-                f"unknown target '{text}'", code="unknown-target", advice=f"known targets: {known}"
+                f"unknown target '{text}'",
+                code="unknown-target",
+                advice=did_you_mean(text, known, "known targets", _SURE),
             )
         return Target(chip.lowering, chip)
 
@@ -43,9 +49,10 @@ class Target:
         """The target of a chip given by name alone; raises UsageError (unknown-target)."""
         chip = CHIPS.get(name)
         if chip is None:
-            known = ", ".join(CHIPS)
             raise UsageError(
-                f"unknown chip '{name}'", code="unknown-target", advice=f"known chips: {known}"
+                f"unknown chip '{name}'",
+                code="unknown-target",
+                advice=did_you_mean(name, CHIPS, "known chips", _SURE),
             )
         return Target(chip.lowering, chip)
 

@@ -137,7 +137,7 @@ class AsyncPipeError(Exception):
     ) -> None:
         place = _place(at)
         all_notes = [Note(text, _place(where)) for text, where in notes]
-        if advice is not None:
+        if advice:
             all_notes.append(Note(advice, place))
         self.diagnostic = Diagnostic("error", message, code, place, tuple(all_notes))
         super().__init__(str(self.diagnostic))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from mlir_async_pipe.session import plugins
+from mlir_async_pipe.session.arguments import did_you_mean, nearest
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
 
@@ -136,7 +137,7 @@ def find(name: str) -> Pass:
         raise UsageError(
             f"unknown pass '{name}'",
             code="unknown-pass",
-            advice=f"passes of this package: {', '.join(names())}",
+            advice=did_you_mean(name, names(), "passes of this package"),
         )
     return _registered[name]
 
@@ -155,7 +156,7 @@ def parse_options(found: Pass, text: str) -> Any:
             raise UsageError(
                 f"pass '{found.name}' has no option '{key}'",
                 code="unknown-option",
-                advice=f"its options: {', '.join(fields) or 'none'}",
+                advice=did_you_mean(key, fields, "its options"),
             )
         values[field.name] = _convert(found.name, key, field, value if equals else "true")
     return found.options(**values)
@@ -189,6 +190,7 @@ def with_defaults(options: Any, values: dict[str, Any]) -> Any:
 
 def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:
     kind = str(field.type)
+    near = ""
     if kind.startswith("bool"):
         if text in ("true", "1"):
             return True
@@ -196,18 +198,19 @@ def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:
             return False
         expected = "true or false"
     elif kind.startswith("int"):
-        try:
+        if text.isdecimal():
             return int(text)
-        except ValueError:
-            expected = "a whole number"
+        expected = "a whole number of 0 or more"
     else:
         choices = field.metadata.get("choices")
         if choices is None or text in choices:
             return text
         expected = "one of " + ", ".join(choices)
+        near = nearest(text, choices)
     raise UsageError(
         f"option '{key}' of pass '{pass_name}' is '{text}', expected {expected}",
         code="bad-option-value",
+        advice=f"did you mean '{near}'?" if near else "",
     )
 
 

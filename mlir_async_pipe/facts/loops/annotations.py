@@ -36,7 +36,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.session.diagnostics import InputError, PipelineError
+from mlir_async_pipe.session.arguments import did_you_mean, nearest, whole_number
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError, UsageError
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import scf_for_trips
 from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
@@ -277,7 +278,7 @@ def check_names(op: Operation, known: Sequence[str]) -> None:
                 f"unknown attribute '{name}' on '{op.name}'",
                 code="unknown-annotation",
                 at=op,
-                advice=f"known here: {', '.join(known)}",
+                advice=did_you_mean(name, known),
             )
 
 
@@ -375,13 +376,22 @@ def _choice(op: Operation, name: str) -> Any:
     text = as_kind(ir.StringAttr, op.attributes[name])
     value = "" if text is None else str(text.value)
     if value not in CHOICES[name]:
-        raise _bad(op, name, " or ".join(f'"{choice}"' for choice in CHOICES[name]))
+        near = nearest(value, CHOICES[name])
+        raise _bad(
+            op,
+            name,
+            " or ".join(f'"{choice}"' for choice in CHOICES[name]),
+            f'did you mean "{near}"?' if near else "",
+        )
     return value
 
 
-def _bad(op: Operation, name: str, expected: str) -> InputError:
+def _bad(op: Operation, name: str, expected: str, advice: str = "") -> InputError:
     return InputError(
-        f"'{name}' is {op.attributes[name]}, expected {expected}", code="bad-annotation", at=op
+        f"'{name}' is {op.attributes[name]}, expected {expected}",
+        code="bad-annotation",
+        at=op,
+        advice=advice,
     )
 
 
@@ -409,7 +419,7 @@ def annotate(
     "specialised" or "ping-pong"), `independent` (True).
 
     Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
-    conflicting-annotations); the loop is as it was then.
+    conflicting-annotations), UsageError (bad-argument) for what is no whole number; the loop is as it was then.
     """
     op = loop.operation
     if op.name != "scf.for" and (op.name != "affine.for" or num_stages is None):
@@ -427,12 +437,17 @@ def annotate(
             options,
         )
         read_loop(op)
-    except InputError:
+    except (InputError, UsageError):
         for name in attributes_of(op).keys() - earlier.keys():
             del op.attributes[name]
         for name, value in earlier.items():
             op.attributes[name] = value
         raise
+
+
+def _passed(name: str, value: Any, least: int, loop: Operation) -> int:
+    """A whole number; one that is too small has an error of its own, as an attribute has."""
+    return value if isinstance(value, int) else whole_number(name, value, least, at=loop)
 
 
 def _write(
@@ -444,8 +459,10 @@ def _write(
     context = op.context
     for name, values in arrays.items():
         if values is not None:
-            op.attributes[name] = ir.DenseI64ArrayAttr.get(list(values), context)
+            numbers = [_passed(name.removeprefix(PREFIX), value, 0, op) for value in values]
+            op.attributes[name] = ir.DenseI64ArrayAttr.get(numbers, context)
     if num_stages is not None:
+        num_stages = _passed("num_stages", num_stages, 1, op)
         if abs(num_stages) >= 1 << 63:
             check_num_stages(num_stages, op)
         op.attributes[NUM_STAGES] = ir.IntegerAttr.get(
@@ -462,7 +479,7 @@ def _write(
                 f"unknown annotation '{option}'",
                 code="unknown-annotation",
                 at=op,
-                advice=f"known: {', '.join(n.removeprefix(PREFIX) for n in LOOP_NAMES)}",
+                advice=did_you_mean(option, [n.removeprefix(PREFIX) for n in LOOP_NAMES], "known"),
             )
 
 

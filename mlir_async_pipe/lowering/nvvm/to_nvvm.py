@@ -76,6 +76,7 @@ from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settl
 from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
+from mlir_async_pipe.session.plugins import install
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, accesses, given_count, row_of, set_count
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC, WGMMA
@@ -270,7 +271,7 @@ def _convert(to: ToNvvm) -> None:
         raise UsageError(
             f"bindings '{bindings.current().name}' end the process in MLIR's conversions to NVVM",
             code="bindings-incomplete",
-            advice="pip install 'mlir-async-pipe[nvidia]', and use(\"numba-cuda-mlir\")",
+            advice=install("nvidia") + ', and use("numba-cuda-mlir")',
         )
     try:
         manager = passmanager.PassManager.parse(f"gpu.module({recipe})", root.context)
@@ -278,7 +279,7 @@ def _convert(to: ToNvvm) -> None:
         raise UsageError(
             f"these bindings lack MLIR's conversions to NVVM: {str(error).strip()}",
             code="bindings-incomplete",
-            advice="pip install 'mlir-async-pipe[nvidia]'",
+            advice=install("nvidia"),
         ) from error
     # Before and after eleven conversions, not after each: that took a fifth of their time.
     manager.enable_verifier(False)

@@ -22,4 +22,4 @@ def test_a_missing_library_is_told_with_what_brings_it():
         library("no_such_library.part", extra="tune", wanted_by="a table")
     assert caught.value.code == "missing-extra"
     assert "a table needs the library no_such_library, which" in str(caught.value)
-    assert "pip install 'mlir-async-pipe[tune]'" in str(caught.value)
+    assert "pip install '.[tune]'" in str(caught.value)
