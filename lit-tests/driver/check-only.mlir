@@ -1,4 +1,4 @@
-// --check-only tells hazards and writes nothing; --check=warn makes them warnings.
+// --check-only tells hazards or the verdict, and writes no IR; --check=warn makes them warnings.
 // RUN: not async-pipe-opt %s --check-only 2>&1 | FileCheck %s --check-prefix=ERROR
 // RUN: async-pipe-opt %s --check-only --check=warn 2>&1 | FileCheck %s --check-prefix=WARNING
 // RUN: async-pipe-opt %s --async-pipe-check --check=warn 2>%t | FileCheck %s --check-prefix=OUTPUT
@@ -9,6 +9,7 @@
 // ERROR-NOT:   func.func
 // WARNING:     check-only.mlir:{{[0-9]+}}:{{[0-9]+}}: warning:
 // WARNING-NOT: error:
+// WARNING:     not safe: {{[0-9]+}} of {{[0-9]+}} accesses in 1 kernel may race
 // OUTPUT-LABEL: gpu.func @reads_too_early
 gpu.module @kernels {
   gpu.func @reads_too_early(%from: memref<128xf32>, %to: memref<128xf32>)

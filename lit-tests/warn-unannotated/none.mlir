@@ -1,13 +1,36 @@
 // RUN: async-pipe-opt %s --async-pipe-warn-unannotated --split-input-file --verify-diagnostics
 
-// A module in which nothing asks to be pipelined gets a warning, one that asks none.
+// Loops of which none asks to be pipelined get a warning, at the first one.
 
-// expected-warning @below {{no loop here asks to be pipelined}}
-module {
-  // expected-note @above {{annotate one}}
-  func.func @none() {
-    return
+func.func @none(%n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  // expected-warning @below {{no loop here asks to be pipelined}}
+  scf.for %i = %c0 to %n step %c1 {
+    // expected-note @above {{annotate one}}
   }
+  scf.for %i = %c0 to %n step %c1 {
+  }
+  return
+}
+
+// -----
+
+func.func @blocks(%n: i1) {
+  cf.br ^header
+^header:
+  cf.cond_br %n, ^header, ^end
+^end:
+  return
+}
+// expected-warning @-7 {{no loop here asks to be pipelined}}
+// expected-note @-8 {{annotate one}}
+
+// -----
+
+// No loop, nothing to ask for.
+func.func @straight() {
+  return
 }
 
 // -----

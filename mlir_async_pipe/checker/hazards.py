@@ -11,7 +11,7 @@ bug carry one name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,6 +66,27 @@ class CheckSummary:
     unknown: int
     reasons: dict[str, int]
     states: int
+
+
+def verdict(checks: Sequence[CheckSummary]) -> tuple[str, str]:
+    """One line on kernels that were checked, and its state: "good" (proven), "bad" (it may race),
+    "open".
+
+        proven: 14 accesses in 1 kernel
+    """
+    if not checks:
+        return "not checked", "open"
+    accesses = sum(check.accesses for check in checks)
+    unsafe = sum(check.unsafe for check in checks)
+    unknown = sum(check.unknown for check in checks)
+    kernels = f"in {len(checks)} kernel" + ("s" if len(checks) > 1 else "")
+    if unsafe:
+        return f"not safe: {unsafe} of {accesses} accesses {kernels} may race", "bad"
+    if unknown:
+        return f"not proven: {unknown} of {accesses} accesses {kernels} are unknown", "open"
+    if not accesses:
+        return f"nothing to prove: no access to memory {kernels}", "good"
+    return f"proven: {accesses} access{'' if accesses == 1 else 'es'} {kernels}", "good"
 
 
 # Causes of findings that are about one access: nobody knows of another one.

@@ -29,6 +29,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 CHECK = "async-pipe-check"
@@ -109,17 +110,26 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
                 run_check(module, checking, session, known)
 
 
-@passes.register("async-pipe-warn-unannotated", "warn where nothing asks to be pipelined")
+@passes.register(
+    "async-pipe-warn-unannotated", "warn where there are loops and none asks to be pipelined"
+)
 def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -> None:
-    if not find_loops(module) and not any(map(_is_by_hand, walk(module))):
+    if find_loops(module) or any(map(_is_by_hand, walk(module))):
+        return
+    first = next(filter(_may_loop, walk(module)), None)
+    if first is not None:
+        advice = "annotate one, say `async_pipe.num_stages = 3`; --suggest lists them"
         session.diagnostics.warning(
             "no loop here asks to be pipelined",
             code="no-annotated-loops",
-            at=module,
-            notes=(
-                ("annotate one, say `async_pipe.num_stages = 3`; --suggest lists them", module),
-            ),
+            at=first,
+            notes=((advice, first),),
         )
+
+
+def _may_loop(op: Operation) -> bool:
+    """Whether an op is a loop, or has blocks that may be one."""
+    return op.name in LOOP_OPS or any(len(region.blocks) > 1 for region in op.regions)
 
 
 def _is_by_hand(op: Operation) -> bool:

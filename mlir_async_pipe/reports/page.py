@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.reports.loop_section import loop_section
 from mlir_async_pipe.reports.markup import (
     PAGE_STYLE,
@@ -256,16 +257,7 @@ def summary(report: Report) -> Summary:
 
 def _proof(report: Report) -> tuple[str, str]:
     errors = [entry for entry in report.diagnostics if entry.severity == "error"]
-    checks = report.of("checks")
-    accesses = sum(check.accesses for check in checks)
-    unsafe = sum(check.unsafe for check in checks)
-    unknown = sum(check.unknown for check in checks)
-    if unsafe:
-        return f"not safe: {unsafe} of {accesses} accesses may race", "bad"
-    if errors:
+    told, state = verdict(report.of("checks"))
+    if errors and state != "bad":
         return f"stopped by {count(len(errors), 'error')}", "bad"
-    if not checks:
-        return "not checked", "open"
-    if unknown:
-        return f"not proven: {unknown} of {accesses} accesses unknown", "open"
-    return f"proven: all {accesses} accesses are safe", "good"
+    return told, state

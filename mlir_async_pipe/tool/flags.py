@@ -113,7 +113,7 @@ FLAGS: tuple[Flag, ...] = (
         choices=("error", "warn"),
         group=OURS,
     ),
-    _switch("check-only", "check the input for hazards, write nothing", OURS),
+    _switch("check-only", "check the input for hazards, write the verdict", OURS),
     _switch("suggest", "say which loops could be pipelined, and how; write nothing", OURS),
     Flag(
         "diagnostics",

@@ -11,6 +11,7 @@ from typing import Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings.run_on_copy import bytes_of
+from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
@@ -141,7 +142,7 @@ def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.Nest
 
 
 def _only_asks(options: Options) -> bool:
-    """Whether nothing is to be written but diagnostics and reports."""
+    """Whether no IR or code is to be written: what the checker or the scheduler says is the result."""
     return options.check_only or options.suggest
 
 
@@ -241,7 +242,10 @@ def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.Abstra
 def _print(root: Any, work: Work, session: Session, last_check: Callable[[], None]) -> bytes | None:
     """What the options ask for: nothing, the results of a run, IR, or code."""
     options = work.options
-    if _only_asks(options):
+    if options.check_only:
+        checks = session.report().of("checks")
+        return (verdict(checks)[0] if checks else "nothing to prove: no kernel").encode() + b"\n"
+    if options.suggest:
         return None
     if options.run is not None:
         work.activity.is_now(f"running @{options.run} on the machine")
