@@ -1,6 +1,6 @@
 """The examples that come with the package.
 
-    python -m mlir_async_pipe.examples                      # what there is
+    python -m mlir_async_pipe.examples                      # what there is, a line each
     python -m mlir_async_pipe.examples gemm                 # pipelines it, says what became of it
     python -m mlir_async_pipe.examples gemm --path          # where it is, for async-pipe-opt
     python -m mlir_async_pipe.examples pipelined_sum        # runs a script
@@ -12,8 +12,10 @@ chooses the chip.
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,29 @@ from mlir_async_pipe.tool import render
 _FOLDERS = (Path(__file__).parent / "example_files", Path(__file__).parents[1] / "examples")
 _ENDINGS = (".mlir", ".py", ".ipynb")
 _NVIDIA, _AMD = "nvvm:sm_80", "rocdl:gfx950"
+_MODULE = "mlir_async_pipe.examples"
+# What `async-pipe-tune` asks a file for.
+_BUILD = "\ndef build("
+# Each with the names that belong to it and to none above.
+_GROUPS = (
+    ("Start here", "add_one|gemm|pipelined_sum|looking_at_a_pipeline"),
+    ("Pipelines written from Python (mlir_async_pipe.Pipeline)", "pipeline_object/.*"),
+    (
+        "Pipelines written by hand: their waits are counted, their accesses checked",
+        "handwritten/.*",
+    ),
+    ("Loops to be pipelined", "[^/]*(?<!_gemm)(?<!_attention)"),
+    ("Generators of kernels, as a front end writes them, and of what tuning tries", "[^/]*"),
+    ("Inside of other MLIR stacks", "embedding/.*|iree/(?:round_trip|transcribe)"),
+    ("Kernels that IREE wrote", "iree/kernels/.*"),
+    ("Inputs of iree-compile, for iree/round_trip", "iree/.*"),
+)
+# Files whose lines others count, or without a comment.
+_SUMMARIES = {
+    "add_one": "the smallest loop: copy a tile, wait, add one",
+    "gemm": "a GEMM on tensor cores in three stages",
+    "looking_at_a_pipeline": "a notebook: the report of the GEMM, its machine code, a run",
+}
 
 
 def folder() -> Path:
@@ -37,10 +62,46 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """The examples by name: the path in their folder without its ending."""
+    """The examples by name: the path in their folder without its ending. Modules that they share
+    are none."""
+    return [name for name in _all_names() if not _is_helper(find(name))]
+
+
+def _all_names() -> list[str]:
     root = folder()
     found = (path.relative_to(root) for path in root.rglob("*") if path.suffix in _ENDINGS)
     return sorted(path.with_suffix("").as_posix() for path in found if "__" not in path.as_posix())
+
+
+def _is_helper(path: Path) -> bool:
+    """Whether a file is there for other examples: a module without a main program, a transform script."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        return "__main__" not in text and _BUILD not in text
+    return path.suffix == ".mlir" and "transform.named_sequence" in text
+
+
+def catalogue() -> str:
+    """The examples in groups, each with what it is, in a line of at most 100 characters."""
+    lines, shown = [], set[str]()
+    for title, pattern in _GROUPS:
+        lines += ["", f"{title}:"]
+        for name in names():
+            if name not in shown and re.fullmatch(pattern, name):
+                shown.add(name)
+                said = textwrap.shorten(_summary(name), 60, placeholder=" …")
+                lines.append(f"  {name:38} {said}".rstrip())
+    return "\n".join([f"python -m {_MODULE} NAME runs one; --path says where it is", *lines]) + "\n"
+
+
+def _summary(name: str) -> str:
+    """The first sentence of the docstring of a script, or of the comment on top of a file."""
+    if name in _SUMMARIES:
+        return _SUMMARIES[name]
+    text = find(name).read_text()
+    comment = re.match(r'(?:// .*\n)+|"""(?:.+\n)+', text)
+    words = " ".join(comment[0].replace("//", "").replace('"""', "").split()) if comment else ""
+    return words.partition(". ")[0].rstrip(".")
 
 
 def find(name: str) -> Path:
@@ -48,7 +109,7 @@ def find(name: str) -> Path:
 
     Raises UsageError (unknown-example).
     """
-    known = names()
+    known = _all_names()
     fitting = [entry for entry in known if name in (entry, entry.rpartition("/")[2])]
     if not fitting:
         raise UsageError(
@@ -77,7 +138,14 @@ def run(name: str, target: str = "") -> str:
     if path.suffix == ".py":
         sys.argv = [str(path)]
         sys.path.insert(0, str(path.parent))
-        runpy.run_path(str(path), run_name="__main__")
+        if _BUILD in path.read_text():
+            return (
+                f"a file for tuning: async-pipe-tune {path} --target={target or _NVIDIA} --help\n"
+            )
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except ModuleNotFoundError as error:
+            raise _missing(name, str(error.name)) from error
         return ""
     # These import the bindings.
     import mlir_async_pipe
@@ -99,9 +167,23 @@ def run(name: str, target: str = "") -> str:
     for outline in report.of("outlines"):
         lines.append(f"  loop at line {outline.place.line}")
         lines += [f"    {part:9} {outline.contents(part)}" for part in PARTS]
+    if not report.of("checks"):
+        lines.append("  no function in it is a GPU kernel: it is the input of another compiler")
     flags = f"{'--async-pipe' if annotated else '--async-pipe-count-waits'} --target={chip}"
     lines.append(f"the whole result: async-pipe-opt {path} {flags}")
     return "\n".join(lines) + "\n"
+
+
+def _missing(name: str, module: str) -> UsageError:
+    """The packages that the examples need beside ours are those of stacks, and PyTorch."""
+    from mlir_async_pipe.bindings.stack import how_to_install
+
+    package = module.partition(".")[0]
+    return UsageError(
+        f"example '{name}' needs the package '{package}', which is not installed",
+        code="missing-extra",
+        advice=how_to_install(package),
+    )
 
 
 def _joined(first: Any, second: Any) -> Any:
@@ -122,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.name is None:
-            sys.stdout.write("\n".join(names()) + "\n")
+            sys.stdout.write(catalogue())
         elif options.path:
             sys.stdout.write(f"{find(options.name)}\n")
         elif options.source:
@@ -130,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             sys.stdout.write(run(options.name, options.target))
     except AsyncPipeError as error:
-        sys.stderr.write(render.as_text(error.diagnostic, {}))
+        sys.stderr.write(render.as_text(error.diagnostic, {}, f"python -m {_MODULE}"))
         return 1
     return 0
 

@@ -201,6 +201,12 @@ def _by_name(name: str) -> Stack:
     )
 
 
+def how_to_install(package: str) -> str:
+    """The command that installs a Python package, which may be one of a stack."""
+    stacks = (stack for stack in STACKS if stack.prefix.partition(".")[0] == package)
+    return next(map(_install_advice, stacks), f"pip install {package}")
+
+
 def _install_advice(stack: Stack) -> str:
     if stack.name == "mlir":
         return f"install {stack.distribution}"

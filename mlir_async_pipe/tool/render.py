@@ -18,13 +18,14 @@ from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 TOOL = "async-pipe-opt"
 
 
-def as_text(diagnostic: Diagnostic, lines: Mapping[str, Sequence[str]]) -> str:
-    """One diagnostic and its notes; `lines` are the source lines of each file."""
-    parts = [_line(diagnostic.place, diagnostic.severity, message_of(diagnostic), lines)]
+def as_text(diagnostic: Diagnostic, lines: Mapping[str, Sequence[str]], program: str = TOOL) -> str:
+    """One diagnostic and its notes; `lines` are the source lines of each file, `program` is named
+    where there is no place."""
+    parts = [_line(diagnostic.place, diagnostic.severity, message_of(diagnostic), lines, program)]
     for note in diagnostic.notes:
         # The same line need not be shown twice.
         excerpts = {} if note.place == diagnostic.place else lines
-        parts.append(_line(note.place, "note", note.message, excerpts))
+        parts.append(_line(note.place, "note", note.message, excerpts, program))
     return "\n".join(parts) + "\n"
 
 
@@ -73,9 +74,11 @@ def as_sarif(diagnostics: Iterable[Diagnostic], version: str) -> str:
     return json.dumps(log, indent=1) + "\n"
 
 
-def _line(place: Place, severity: str, message: str, lines: Mapping[str, Sequence[str]]) -> str:
+def _line(
+    place: Place, severity: str, message: str, lines: Mapping[str, Sequence[str]], program: str
+) -> str:
     source = lines.get(place.file, ())
-    head = f"{_named(place)}: {severity}: {message}"
+    head = f"{_named(place, program)}: {severity}: {message}"
     if not 1 <= place.line <= len(source):
         return head
     shown = source[place.line - 1].replace("\t", " ")
@@ -83,10 +86,10 @@ def _line(place: Place, severity: str, message: str, lines: Mapping[str, Sequenc
     return f"{head}\n{shown}\n{caret}"
 
 
-def _named(place: Place) -> str:
+def _named(place: Place, program: str) -> str:
     if place.line:
         return str(place)
-    return place.file or TOOL
+    return place.file or program
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -98,7 +98,44 @@ def test_an_example_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFix
     with pytest.raises(UsageError, match="did you mean 'gemm'"):
         examples.find("gem")
     assert examples.main(["gem"]) == 1
-    assert capsys.readouterr().err.startswith("async-pipe-opt: error: no example 'gem'")
+    said = capsys.readouterr().err
+    assert said.startswith("python -m mlir_async_pipe.examples: error: no example 'gem'")
+
+
+def test_examples_are_listed_in_groups_with_a_line_each(capsys: pytest.CaptureFixture) -> None:
+    assert examples.main([]) == 0
+    groups = capsys.readouterr().out.split("\n\n")[1:]
+    assert groups[0].startswith("Start here:\n  add_one ")
+    rows = [line.split(maxsplit=1) for group in groups for line in group.splitlines()[1:]]
+    assert sorted(row[0] for row in rows) == examples.names()
+    assert [row[0] for row in rows if len(row) == 1 and "iree/kernels" not in row[0]] == []
+    assert max(map(len, "\n".join(groups).splitlines())) <= 101
+
+
+@pytest.mark.parametrize("helper", ["nvidia_tiles", "pipeline_object/judged", "iree/multibuffer"])
+def test_what_examples_share_is_no_example(helper: str) -> None:
+    assert helper not in examples.names()
+    assert examples.find(helper).exists()
+
+
+def test_a_package_that_an_example_needs_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needs.py").write_text("import torch_mlir_is_not_here  # __main__\n")
+    (tmp_path / "stack.py").write_text("raise ModuleNotFoundError(name='flydsl.x')  # __main__\n")
+    monkeypatch.setattr(examples, "_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(sys, "argv", [])
+    with pytest.raises(
+        UsageError, match="needs the package 'torch_mlir_is_not_here', which is"
+    ) as caught:
+        examples.run("needs")
+    assert caught.value.diagnostic.notes[0].message == "pip install torch_mlir_is_not_here"
+    with pytest.raises(UsageError, match=r"pip install '\.\[amd\]'"):
+        examples.run("stack")
+
+
+def test_a_file_without_kernels_says_so() -> None:
+    assert "no function in it is a GPU kernel" in examples.run("iree/conv")
 
 
 def test_an_example_tells_what_became_of_it() -> None:
