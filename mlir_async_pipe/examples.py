@@ -150,7 +150,6 @@ def run(name: str, target: str = "") -> str:
     # These import the bindings.
     import mlir_async_pipe
     from mlir_async_pipe.bindings import ir, new_context
-    from mlir_async_pipe.reports.outline import PARTS
     from mlir_async_pipe.reports.page import summary
 
     chip = target or target_of(name)
@@ -165,8 +164,9 @@ def run(name: str, target: str = "") -> str:
             report = _joined(counted, checked)
     lines = [f"{path.name}: {summary(report).text}"]
     for outline in report.of("outlines"):
-        lines.append(f"  loop at line {outline.place.line}")
-        lines += [f"    {part:9} {outline.contents(part)}" for part in PARTS]
+        role = f": {outline.title}" if outline.title else ""
+        lines.append(f"  loop at line {outline.place.line}{role}")
+        lines += [f"    {part:9} {outline.contents(part)}" for part in outline.parts]
     if not report.of("checks"):
         lines.append("  no function in it is a GPU kernel: it is the input of another compiler")
     flags = f"{'--async-pipe' if annotated else '--async-pipe-count-waits'} --target={chip}"

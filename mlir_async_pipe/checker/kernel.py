@@ -345,22 +345,23 @@ def _summary(
 
 # Who arrives at which mbarriers, and who waits there: a record for each op of each role.
 #
-# threads   does       op                              place     barriers  arrivals  parities  made
-# 0-127     waits      nvgpu.mbarrier.try_wait.parity  k:30:7    0, 1, 2   1         0, 1      k:12:5
-# 128       announces  nvgpu.mbarrier.arrive.expect_tx k:51:9    0, 1, 2   1         0, 1      k:12:5
+# threads   does       op                              place     group  barriers  arrivals  parities  made
+# 0-127     waits      nvgpu.mbarrier.try_wait.parity  k:30:7    0      0, 1, 2   1         0, 1      k:12:5
+# 128       announces  nvgpu.mbarrier.arrive.expect_tx k:51:9    0      0, 1, 2   1         0, 1      k:12:5
 
 
 @dataclass(frozen=True)
 class RoleUse:
-    """What the threads of one role do at an op: with the mbarriers `barriers` of those that are
-    initialised at `made` (None: barriers of threads, by number), of which `arrivals` make a phase,
-    in phases of some `parities`."""
+    """What the threads of one role do at an op: with the mbarriers `barriers` of a `group`, which is
+    initialised at `made` (None, and group -1: barriers of threads, by number), of which `arrivals`
+    make a phase, in phases of some `parities`."""
 
     function: str
     threads: str
     does: Does
     op: str
     place: Place
+    group: int
     barriers: tuple[int, ...]
     arrivals: int
     parities: tuple[int, ...]
@@ -369,20 +370,19 @@ class RoleUse:
 
 def role_uses(function: str, followed: Followed) -> Iterator[RoleUse]:
     """The records of a kernel, by op and role."""
+    # Each mbarrier of a group is initialised by an op of its own.
+    found: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
+    groups = sorted({step.root for step in followed.roles if step.root >= 0})
     for step, seen in sorted(followed.roles.items(), key=lambda entry: entry[0]):
         op = followed.ops[step.op].op
         made = None if step.root < 0 else Place.of(followed.ops[step.init].op)
-        yield RoleUse(
-            function,
-            _ranges(step.mask),
-            step.does,
-            op.name,
-            Place.of(op),
-            tuple(sorted({number for number, _ in seen})),
-            step.needs,
-            tuple(sorted({parity for _, parity in seen})),
-            made,
-        )
+        group = -1 if step.root < 0 else groups.index(step.root)
+        who = (_ranges(step.mask), step.does, op.name, Place.of(op), group, step.needs, made)
+        found.setdefault(who, set()).update(seen)
+    for (threads, does, name, place, group, needs, made), seen in found.items():
+        barriers = tuple(sorted({number for number, _ in seen}))
+        parities = tuple(sorted({parity for _, parity in seen}))
+        yield RoleUse(function, threads, does, name, place, group, barriers, needs, parities, made)
 
 
 def _ranges(mask: int) -> str:

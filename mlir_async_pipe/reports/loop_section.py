@@ -9,7 +9,7 @@ from typing import Any
 
 from mlir_async_pipe.reports import pictures
 from mlir_async_pipe.reports.markup import Paper, count, escape, size, table
-from mlir_async_pipe.reports.outline import PARTS, Entry, Outline
+from mlir_async_pipe.reports.outline import Entry, Outline
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.waits.witness_paths import REASONS
 
@@ -18,9 +18,16 @@ _LONGEST = 2000
 
 
 def loop_section(
-    number: int, loop: Any, outline: Outline | None, waits: Sequence[Any], paper: Paper
+    number: int,
+    loop: Any,
+    outlines: Sequence[Outline],
+    waits: Sequence[Any],
+    uses: Sequence[Any],
+    extra: Any | None,
+    paper: Paper,
 ) -> str:
-    """The section of the loop record `loop`; `waits` are all records of waits."""
+    """The section of the loop record `loop`, which became the loops `outlines`, one a role; `waits` are
+    all records of waits, `uses` those of mbarriers, `extra` says why there are more stages than were asked for."""
     place = loop.place
     where = f"{place.file}:{place.line}" if place.line else "an unknown place"
     trips = (
@@ -28,32 +35,41 @@ def loop_section(
     )
     parts = [
         f"<h2>Loop {number}: {escape(where)}</h2>",
-        f"<p>{count(loop.stages, 'stage')}, {count(loop.groups_per_iteration, 'group')} of copies "
+        f"<p>{count(loop.stages, 'stage')}{f' ({extra})' if extra else ''}, {count(loop.groups_per_iteration, 'group')} of copies "
         f"an iteration, {trips}; {loop.carried_registers} registers a thread travel from step to "
         "step.</p>",
     ]
-    if outline is not None:
-        stages = outline.stages(loop.stages)
-        source = _source(loop, outline, stages, paper)
-        told = "\n".join(_part(part, outline, stages, waits, paper) for part in PARTS)
-        parts.append(
-            f'<div class="sides"><div class="side"><h3>Source</h3>{source}</div>'
-            f'<div class="side">{told}</div></div>'
-        )
-        parts.append(_pictures(loop, outline, stages))
+    if outlines:
+        stages = {
+            place: stage
+            for outline in outlines
+            for place, stage in outline.stages(loop.stages).items()
+        }
+        source = f"<h3>Source</h3>{_source(loop, outlines, stages, paper)}"
+        told = [_role(outline, stages, waits, paper) for outline in outlines]
+        parts.append('<div class="sides">')
+        parts += [f'<div class="side">{side}</div>' for side in (source, *told)]
+        parts.append("</div>")
+        parts += [_pictures(loop, outlines, stages), _mbarriers(loop, uses, paper)]
     parts += [_buffers(loop, paper), _barriers(loop, paper)]
     return "\n".join(parts)
 
 
-def _source(loop: Any, outline: Outline, stages: dict[Place, int], paper: Paper) -> str:
+def _role(outline: Outline, stages: dict[Place, int], waits: Sequence[Any], paper: Paper) -> str:
+    title = f"<h3>Role: {escape(outline.title)}</h3>" if outline.title else ""
+    return title + "\n".join(_part(part, outline, stages, waits, paper) for part in outline.parts)
+
+
+def _source(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int], paper: Paper) -> str:
     """The lines of the loop, with the stage of each statement; what is known of it without them."""
     by_line = {place.line: stage for place, stage in stages.items()}
-    kinds = {entry.place.line: entry.kind for entry in outline.of("kernel")}
+    kernel = [entry for outline in outlines for entry in outline.of("kernel")]
+    kinds = {entry.place.line: entry.kind for entry in kernel}
     lines = paper.sources.get(loop.place.file, ())
     if 1 <= loop.place.line <= len(lines):
         told = list(_extent(lines, loop.place.line))
     else:
-        names = {entry.place.line: entry.op for entry in outline.of("kernel")}
+        names = {entry.place.line: entry.op for entry in kernel}
         told = sorted(names.items())
     rows = []
     for line, text in told:
@@ -64,7 +80,7 @@ def _source(loop: Any, outline: Outline, stages: dict[Place, int], paper: Paper)
             anchor = f' id="{paper.anchor(place)}"'
         badge = '<span class="badge" style="visibility:hidden">S0</span>'
         if line in by_line:
-            kind = "copy" if kinds.get(line) in ("copy", "commit") else "statement"
+            kind = _colour(kinds.get(line, "statement"))
             badge = (
                 f'<span class="badge {kind}" title="stage {by_line[line]}">S{by_line[line]}</span>'
             )
@@ -99,13 +115,18 @@ def _part(
         elif kind == "commit":
             rows += [_commit(entry, outline, paper) for entry in together]
         else:
-            rows.append(_several(kind, op, together, stages, paper))
+            rows.append(_several(kind, op, together, outline, stages, paper))
     told = "".join(f"<li{extra}>{text}</li>" for extra, text in rows) or "<li>nothing</li>"
     return f'<h3>{part.capitalize()}</h3><ul class="part {part}">{told}</ul>'
 
 
 def _several(
-    kind: str, op: str, entries: Sequence[Entry], stages: dict[Place, int], paper: Paper
+    kind: str,
+    op: str,
+    entries: Sequence[Entry],
+    outline: Outline,
+    stages: dict[Place, int],
+    paper: Paper,
 ) -> tuple[str, str]:
     if kind == "barrier":
         return "", f'<span class="badge barrier">barrier</span> <code>{escape(op)}</code>'
@@ -117,9 +138,27 @@ def _several(
     if len(places) > 1:
         lines += f" to {paper.link(places[-1], str(places[-1].line))}"
     return "", (
-        f'<span class="badge {kind}">{badge or kind}</span> {times}<code>{escape(op)}</code> '
-        f'<span class="dim">{lines}</span>'
+        f'<span class="badge {_colour(kind)}">{badge or kind}</span> {times}<code>{escape(op)}</code> '
+        f'<span class="dim">{lines}</span>{_group(entries[0], outline, paper)}'
     )
+
+
+def _group(entry: Entry, outline: Outline, paper: Paper) -> str:
+    """The other half of what is done with an mbarrier stands in the row of its group."""
+    if entry.group is None or entry.group < 0:
+        return ""
+    return f', <a href="#{_group_anchor(outline.place, entry.group, paper)}">mbarriers {entry.group}</a>'
+
+
+def _group_anchor(loop: Place, group: int, paper: Paper) -> str:
+    return f"{paper.prefix}l{loop.line}m{group}"
+
+
+def _colour(kind: str) -> str:
+    """The class of the badge of a kind: copies and what announces them are blue, waits red."""
+    if kind in ("copy", "commit", "announcement"):
+        return "copy"
+    return "wait" if kind.endswith("wait") else "barrier" if kind == "arrival" else kind
 
 
 def _commit(entry: Entry, outline: Outline, paper: Paper) -> tuple[str, str]:
@@ -155,7 +194,7 @@ def _why(record: Any, paper: Paper) -> str:
     reason = REASONS.get(record.reason)
     if reason is None:
         return ""
-    remedy = f"; to raise it: {escape(reason.remedy)}" if reason.remedy else ""
+    remedy = escape(record.remedy(reason.remedy))
     steps = "".join(
         f"<li>{escape(step.what)} {paper.link(step.place)}</li>" for step in record.witness
     )
@@ -175,9 +214,15 @@ def _anchor(entry: Entry, outline: Outline, paper: Paper) -> str:
     return f"{paper.prefix}l{outline.place.line}c{entry.number}"
 
 
-def _pictures(loop: Any, outline: Outline, stages: dict[Place, int]) -> str:
-    kinds = [_kind_of_stage(stage, outline, stages) for stage in range(loop.stages)]
-    drawn = [("The stages of each iteration, step by step.", pictures.stages(kinds))]
+def _pictures(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int]) -> str:
+    kernel = [entry for outline in outlines for entry in outline.of("kernel")]
+    kinds = [_kind_of_stage(stage, kernel, stages) for stage in range(loop.stages)]
+    text = "The stages of each iteration, step by step."
+    if len(outlines) > 1:
+        text = "What the roles do in the same step: " + ", ".join(
+            f"{escape(outline.title)} {_steps_of(outline, loop, stages)}" for outline in outlines
+        )
+    drawn = [(text, pictures.stages(kinds))]
     for buffer in loop.buffers[:1]:
         drawn.append(
             (
@@ -193,9 +238,51 @@ def _pictures(loop: Any, outline: Outline, stages: dict[Place, int]) -> str:
     return f'<h3>Time line</h3><div class="pictures">{figures}</div>'
 
 
-def _kind_of_stage(stage: int, outline: Outline, stages: dict[Place, int]) -> str:
-    kinds = {e.kind for e in outline.of("kernel") if stages.get(e.place) == stage}
-    copies, computes = "copy" in kinds, "statement" in kinds
+def _steps_of(outline: Outline, loop: Any, stages: dict[Place, int]) -> str:
+    """Which iteration a role works on in step k: `iteration k` or `iteration k - 2`."""
+    found = {stages[entry.place] for entry in outline.of("kernel") if entry.place in stages}
+    behind = min(found, default=0)
+    return f"iteration k - {behind}" if behind else "iteration k"
+
+
+def _mbarriers(loop: Any, uses: Sequence[Any], paper: Paper) -> str:
+    """Both halves of each mbarrier: who arrives, announces and copies, and who waits."""
+    groups: dict[int, list[Any]] = {}
+    for use in uses:
+        if use.function == loop.function and use.group >= 0:
+            groups.setdefault(use.group, []).append(use)
+    if not groups:
+        return ""
+    rows = []
+    for number, found in sorted(groups.items()):
+        first = found[0]
+        numbers = sorted({number for use in found for number in use.barriers})
+        name = (
+            f'<span id="{_group_anchor(loop.place, number, paper)}">mbarriers {number}</span>, made '
+            f"{paper.link(first.made)}: {count(len(numbers), 'slot')}, "
+            f"{count(first.arrivals, 'arrival')} end a phase"
+        )
+        waits = [use for use in found if use.does == "waits"]
+        rows.append(
+            [name, _halves([u for u in found if u not in waits], paper), _halves(waits, paper)]
+        )
+    return "<h3>Mbarriers</h3>" + table(["group", "who arrives", "who waits"], rows)
+
+
+def _halves(uses: Sequence[Any], paper: Paper) -> str:
+    told = []
+    for use in uses:
+        phases = " and ".join(map(str, use.parities))
+        told.append(
+            f"{use.does}: threads {escape(use.threads)}, <code>{escape(use.op)}</code>, "
+            f"{paper.link(use.place)}, in phases of parity {phases}"
+        )
+    return "<br>".join(told) or "nobody"
+
+
+def _kind_of_stage(stage: int, kernel: Sequence[Entry], stages: dict[Place, int]) -> str:
+    kinds = {e.kind for e in kernel if stages.get(e.place) == stage}
+    copies, computes = "copy" in kinds, bool(kinds & {"statement", "product"})
     return "work" if copies and computes else "copy" if copies else "compute" if computes else ""
 
 

@@ -23,7 +23,7 @@ STYLE = """
   background: color-mix(in srgb, currentColor 6%, transparent); }
 .apr .sum.bad { border-color: #b3402a; } .apr .sum.open { border-color: #d9a400; }
 .apr .dim { opacity: .85; }
-.apr .sides { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1rem; }
+.apr .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1rem; }
 .apr .side { min-width: 0; }
 .apr .source, .apr .wide { overflow: auto; max-width: 100%; }
 .apr .source { max-height: 40rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
@@ -36,7 +36,7 @@ STYLE = """
 .apr .badge { display: inline-block; min-width: 1.7em; text-align: center; border-radius: .25rem;
   font: 11px/1.5 system-ui, sans-serif; color: #fff; background: #666; padding: 0 .3em; }
 .apr .badge.copy { background: #2563a8; } .apr .badge.statement { background: #2e7d4f; }
-.apr .badge.wait { background: #b3402a; } .apr .badge.barrier { background: #7a5195; }
+.apr .badge.product { background: #0f766e; } .apr .badge.wait { background: #b3402a; } .apr .badge.barrier { background: #7a5195; }
 .apr .badge.error { background: #b3402a; } .apr .badge.warning { background: #8a6400; }
 .apr ul.part { list-style: none; margin: 0 0 .8rem; padding: .3rem .6rem; border-radius: .3rem; }
 .apr ul.part > li { padding: .12rem 0; }

@@ -38,19 +38,26 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
+from mlir_async_pipe.vocabulary.products import is_product
+from mlir_async_pipe.vocabulary.rows import WGMMA
+from mlir_async_pipe.waits.records import FEW
 
 PARTS = ("prologue", "kernel", "epilogue")
-RUNNING = ("copy", "statement")
+RUNNING = ("copy", "product", "statement")
+# What the thread does that copies.
+COPYING = ("copy", "announcement")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One op of a pipeline: a "copy" that is issued, a "commit", "wait", "barrier" or a plain
-    "statement".
+    """One op of a pipeline: a "copy" that is issued, a "product" of matrices, a "commit", "wait",
+    "barrier" or a plain "statement"; of an mbarrier a "phase wait", an "arrival", or an "announcement"
+    of bytes that are to come.
 
     A wait leaves `count` groups in flight. `commits` are the numbers of the entries whose group
     its token may denote, `record` that of the wait's record in the report; None where several
-    records fit.
+    records fit. `group` is the number of the group of mbarriers that it is about, in the records of
+    roles, None where it is about none or several.
     """
 
     number: int
@@ -61,14 +68,31 @@ class Entry:
     count: int | None = None
     commits: tuple[int, ...] = ()
     record: int | None = None
+    group: int | None = None
 
 
 @dataclass(frozen=True)
 class Outline:
-    """One pipelined loop: its entries in the order in which they stand."""
+    """One pipelined loop: its entries in the order in which they stand.
+
+    Where warps have roles, the loop became several, each with an outline: `role` is "copies",
+    "products" or "computation", `threads` are those of the block that run it, "0-127". Both are ""
+    where all threads run it."""
 
     place: Place
     entries: tuple[Entry, ...]
+    role: str = ""
+    threads: str = ""
+
+    @property
+    def title(self) -> str:
+        """The role and its threads, "" if there is one only."""
+        return f"{self.role} ({self.threads})" if self.threads else self.role
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts to be shown: a role that runs ahead by itself has no prologue."""
+        return tuple(part for part in PARTS if not self.role or self.of(part))
 
     def of(self, part: str) -> tuple[Entry, ...]:
         """The entries of the prologue, the kernel or the epilogue."""
@@ -85,7 +109,17 @@ class Outline:
 
     def stages(self, stages: int) -> dict[Place, int]:
         """The stage of the statements at each place: one of stage s stands S - 1 - s times in
-        the prologue for each time that it stands in the kernel."""
+        the prologue for each time that it stands in the kernel.
+
+        Where phases say when copies are over, nothing is peeled: copies are stage 0, all else is the
+        last one."""
+        kernel = self.of("kernel")
+        if any(entry.kind in ("phase wait", "announcement") for entry in kernel):
+            return {
+                entry.place: 0 if entry.kind in COPYING else stages - 1
+                for entry in kernel
+                if entry.kind in (*RUNNING, "announcement")
+            }
         counted = {
             part: Counter(e.place for e in self.of(part) if e.kind in RUNNING) for part in PARTS
         }
@@ -108,6 +142,9 @@ def record_outlines(root: Any, session: Session) -> None:
     beside: dict[Block, dict[Place, list[Told]]] = {}
     for loop in loops:
         if _is_original(loop):
+            for wait in walk_named(loop, is_wait_name):
+                if wait in records:
+                    _note_part(session, records[wait], FEW)
             continue
         if loop.block not in beside:
             beside[loop.block] = _by_place(loop.block)
@@ -119,8 +156,50 @@ def record_outlines(root: Any, session: Session) -> None:
         session.record("outlines", Outline(Place.of(loop), entries))
         for entry in entries:
             if entry.record is not None:
-                waits = session.records["waits"]
-                waits[entry.record] = replace(waits[entry.record], part=entry.part)
+                _note_part(session, entry.record, entry.part)
+    if "outlines" in session.records:
+        session.records["outlines"] = list(_with_roles(session))
+
+
+def _note_part(session: Session, record: int, part: str) -> None:
+    waits = session.records["waits"]
+    waits[record] = replace(waits[record], part=part)
+
+
+def _with_roles(session: Session) -> Iterator[Outline]:
+    """The outlines; of those of one place each with its role, and with the threads that the checker
+    met at those of its ops on mbarriers that no other one has."""
+    groups: dict[tuple[str, Place], set[int]] = {}
+    for use in session.records.get("roles", []):
+        groups.setdefault((use.op, use.place), set()).add(use.group)
+    outlines = [_with_groups(outline, groups) for outline in session.records["outlines"]]
+    for outline in outlines:
+        others = [e for e in outlines if e.place == outline.place and e is not outline]
+        if not others:
+            yield outline
+            continue
+        kinds = {entry.kind for entry in outline.of("kernel")}
+        role = "products" if "product" in kinds else "copies" if "copy" in kinds else "computation"
+        taken = {(entry.op, entry.place) for other in others for entry in other.entries}
+        own = {(entry.op, entry.place) for entry in outline.entries} - taken
+        uses = [use for use in session.records.get("roles", []) if (use.op, use.place) in own]
+        # Those who wait are more than those who arrive for them.
+        threads = max((use.threads for use in uses), key=_how_many, default="")
+        yield replace(outline, role=role, threads=threads and f"threads {threads}")
+
+
+def _with_groups(outline: Outline, groups: dict[tuple[str, Place], set[int]]) -> Outline:
+    def named(entry: Entry) -> Entry:
+        found = groups.get((entry.op, entry.place), set())
+        return replace(entry, group=next(iter(found))) if len(found) == 1 else entry
+
+    return replace(outline, entries=tuple(map(named, outline.entries)))
+
+
+def _how_many(threads: str) -> int:
+    """How many threads `0-3, 8` are."""
+    ends = (part.partition("-") for part in threads.split(", "))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
 def _is_original(loop: Operation) -> bool:
@@ -173,6 +252,10 @@ def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 
 def _kind(op: Operation) -> str:
     row = row_of(op)
+    if is_product(op) or row.tensor == "product" or (row.queue is WGMMA and row.asynchronous(op)):
+        return "product"
+    if row.phase in _OF_PHASES:
+        return _OF_PHASES[row.phase]
     if not row.known:
         if row.pure and STAGE not in op.attributes:
             return ""
@@ -184,6 +267,16 @@ def _kind(op: Operation) -> str:
     if row.commits == "group":
         return "commit"
     return "copy" if row.asynchronous(op) else "statement"
+
+
+_OF_PHASES = {
+    "arrive": "arrival",
+    "commit": "arrival",
+    "expect": "announcement",
+    "wait": "phase wait",
+    "test": "phase wait",
+    "copy": "copy",
+}
 
 
 def _ends(op: Operation) -> bool:

@@ -27,6 +27,7 @@ from mlir_async_pipe.reports.markup import (
     table,
 )
 from mlir_async_pipe.session.report import Report
+from mlir_async_pipe.waits.records import FEW
 from mlir_async_pipe.waits.witness_paths import REASONS
 
 
@@ -57,10 +58,11 @@ def fragment(report: Report, sources: Sources | None = None) -> str:
         f'<p class="sum {told.state}">{escape(told.text)}</p>',
         _refused(report, paper),
     ]
-    outlines = {outline.place: outline for outline in report.of("outlines")}
     waits = report.of("waits")
     for number, loop in enumerate(report.of("loops"), start=1):
-        parts.append(loop_section(number, loop, outlines.get(loop.place), waits, paper))
+        outlines = [outline for outline in report.of("outlines") if outline.place == loop.place]
+        extra = next((e for e in report.of("extra_stages") if e.place == loop.place), None)
+        parts.append(loop_section(number, loop, outlines, waits, report.of("roles"), extra, paper))
     parts += [
         wait_section(report, paper),
         _code(report),
@@ -197,9 +199,10 @@ def wait_section(report: Report, paper: Paper) -> str:
 
 def _row(record: Any, paper: Paper) -> list[str]:
     reason = REASONS.get(record.reason)
-    why = "" if reason is None else escape(reason.meaning)
-    if reason is not None and reason.remedy:
-        why += f"; to raise it: {escape(reason.remedy)}"
+    why = ""
+    if reason is not None:
+        few = f"{record.part}: " if record.part == FEW else ""
+        why = escape(f"{few}{reason.meaning}{record.remedy(reason.remedy)}")
     if record.witness:
         steps = "".join(
             f"<li>{escape(step.what)} {paper.link(step.place)}</li>" for step in record.witness
@@ -239,7 +242,9 @@ def summary(report: Report) -> Summary:
     if loops:
         stages = sorted({loop.stages for loop in loops})
         told = " and ".join(map(str, stages)) + (" stage" if stages == [1] else " stages")
-        parts.append(f"{count(len(loops), 'loop')} pipelined in {told}")
+        extras = dict.fromkeys(map(str, report.of("extra_stages")))
+        why = f" ({'; '.join(extras)})" if extras else ""
+        parts.append(f"{count(len(loops), 'loop')} pipelined in {told}{why}")
         total = sum(buffer.bytes for loop in loops for buffer in loop.buffers)
         parts.append(
             f"{size(total)} for versions of buffers" if total else "no buffer has versions"

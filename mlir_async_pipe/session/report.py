@@ -29,6 +29,7 @@ KINDS = (
     "raised",
     "suggestions",
     "schedules",
+    "extra_stages",
     "loops",
     "waits",
     "relaxed",
@@ -123,6 +124,7 @@ class Report:
         | raised          | a loop of blocks that became an scf.for          | raise-loops        |
         | suggestions     | a loop that nobody annotated                     | suggest            |
         | schedules       | a loop that was scheduled by latencies           | schedule           |
+        | extra_stages    | a loop with more stages than it asked for        | schedule           |
         | loops           | a loop that was pipelined                        | expand             |
         | waits           | a wait, with its count in groups                 | count-waits        |
         | relaxed         | a wait that names no group and got a larger count | async-pipe, tokens |

@@ -20,7 +20,6 @@ from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
 from mlir_async_pipe.facts.loops.annotations import find_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
 from mlir_async_pipe.reports.markup import count
-from mlir_async_pipe.reports.outline import PARTS
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -71,7 +70,9 @@ def numberings(root: Any) -> list[Diagnostic]:
 def decisions(session: Session) -> list[Diagnostic]:
     """One remark a pipelined loop, and one a wait."""
     outlines = session.records.get("outlines", [])
-    told = [_loop(record, outlines) for record in session.records.get("loops", [])]
+    extras = {extra.place: extra for extra in session.records.get("extra_stages", [])}
+    loops = session.records.get("loops", [])
+    told = [_loop(record, outlines, extras.get(record.place)) for record in loops]
     return told + [_wait(record) for record in session.records.get("waits", [])]
 
 
@@ -84,18 +85,19 @@ def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagno
     ]
 
 
-def _loop(record: Any, outlines: Sequence[Any]) -> Diagnostic:
+def _loop(record: Any, outlines: Sequence[Any], extra: Any | None) -> Diagnostic:
     groups = count(record.groups_per_iteration, "group")
-    message = f"{count(record.stages, 'stage')}, {groups} an iteration"
+    why = f" ({extra})" if extra else ""
+    message = f"{count(record.stages, 'stage')}{why}, {groups} an iteration"
     notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
     if record.filling.empty_groups:
         empty = count(record.filling.empty_groups, "empty group")
         kept = count(record.filling.kept_in_flight, "more group")
         text = f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it"
         notes += (Note(text, record.place),)
-    outline = next((entry for entry in outlines if entry.place == record.place), None)
-    if outline is not None:
-        texts = [f"{part}: {outline.contents(part)}" for part in PARTS]
+    for outline in (entry for entry in outlines if entry.place == record.place):
+        role = f"{outline.title}: " if outline.title else ""
+        texts = [f"{role}{part}: {outline.contents(part)}" for part in outline.parts]
         notes += tuple(Note(text, record.place) for text in texts)
     return Diagnostic("remark", message, "pipelined", record.place, notes)
 
@@ -107,10 +109,10 @@ def _buffer(record: Any, place: Place) -> Note:
 
 def _wait(record: Any) -> Diagnostic:
     reason = REASONS[record.reason]
-    remedy = f"; to raise it: {reason.remedy}" if reason.remedy else ""
     message = (
         f"{record.part + ': ' if record.part else ''}{count(record.count, 'group')} of "
-        f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}{remedy}"
+        f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}"
+        f"{record.remedy(reason.remedy)}"
     )
     return Diagnostic("remark", message, record.reason, record.place, _path(record.witness))
 

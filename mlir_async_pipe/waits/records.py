@@ -17,6 +17,10 @@ class WitnessStep:
     groups: int = 0
 
 
+# The part of a wait in the loop as it was, which runs where a pipeline needs more iterations.
+FEW = "too few iterations"
+
+
 @dataclass(frozen=True)
 class WaitRecord:
     """One wait: the groups of `queue` that may stay in flight after it.
@@ -26,7 +30,7 @@ class WaitRecord:
     for other groups too), None if no path reaches the wait. `given` is the count that the input had, `reason` a code of
     `waits.reasons`, and `witness` the path that attains the count: "" and () in a session
     that wants no witnesses. `part` of a pipelined loop it stands in: "prologue", "kernel" or
-    "epilogue", "" elsewhere.
+    "epilogue", `FEW` in the loop as it was, "" elsewhere.
     """
 
     place: Place
@@ -37,3 +41,9 @@ class WaitRecord:
     reason: str = ""
     witness: tuple[WitnessStep, ...] = ()
     part: str = ""
+
+    def remedy(self, advice: str) -> str:
+        """`advice` on how to raise the count, after a semicolon; "" for the last wait of a pipeline, which
+        drains it, and for one that few iterations meet."""
+        drains = self.part == FEW or (self.part == "epilogue" and not self.count)
+        return "" if drains or not advice else f"; to raise it: {advice}"

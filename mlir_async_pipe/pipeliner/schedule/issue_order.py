@@ -30,6 +30,7 @@ from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlac
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.schedule.fragments_ahead import FragmentsAhead, fragments_ahead
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.products import is_product
@@ -56,6 +57,18 @@ DEFAULT = IssueOptions()
 def with_products(body: Body) -> Body:
     """The body, in which products are statements: what is issued between two of them."""
     return read_body(body.loop, {*(s.op for s in body.statements), *filter(is_product, body.pure)})
+
+
+@dataclass(frozen=True)
+class ExtraStages:
+    """A loop has more stages than the number that it `asked` for, and `why`."""
+
+    place: SourcePlace
+    asked: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.asked} asked for, {self.why}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,8 @@ def arrange(
         ahead = Arrangement(ranks(body, first, pairs, place, *parts), stage)
         fragments = _illegal(body, ahead, first, copies)
         if not fragments:
+            why = "1 more for the last products, whose fragments are loaded a step ahead"
+            session.record("extra_stages", ExtraStages(SourcePlace.of(body.loop), stages, why))
             return ahead
     if found.fragments == "ahead":
         session.diagnostics.remark(

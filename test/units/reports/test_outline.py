@@ -14,6 +14,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.reports.outline import Outline, record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.waits.records import FEW
 
 EXAMPLES = ROOT / "examples"
 
@@ -96,3 +97,12 @@ def test_the_records_of_waits_say_in_which_part_they_stand() -> None:
         written = count_waits(ir.Module.parse(text))
     assert [wait.part for wait in report.of("waits")] == ["kernel", "epilogue", "epilogue"]
     assert [wait.part for wait in written.of("waits")] == [""]
+
+
+def test_waits_that_drain_or_serve_few_iterations_have_no_advice() -> None:
+    session = outlined((EXAMPLES / "gemm.mlir").read_text())
+    waits = session.records["waits"]
+    assert [wait.part for wait in waits][-2:] == ["epilogue", FEW]
+    assert [bool(wait.remedy("do so")) for wait in waits[-2:]] == [False, False]
+    assert waits[0].remedy("do so") == "; to raise it: do so"
+    assert waits[0].remedy("") == ""

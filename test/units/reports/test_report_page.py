@@ -15,6 +15,7 @@ import pytest
 
 import mlir_async_pipe
 from helpers.driver_process import opt
+from helpers.hopper_gemms import HopperGemm
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.reports import pictures
@@ -241,3 +242,67 @@ def test_the_picture_of_groups_counts_what_is_in_flight() -> None:
     for step, left in re.findall(r"step (\d): at most (\d) younger groups", svg):
         younger = [g for g, start, end in flights if int(start) < int(step) < int(end)]
         assert len(younger) == int(left)
+
+
+def hopper(roles: str) -> Report:
+    with new_context():
+        module = ir.Module.parse(HopperGemm().module())
+        return mlir_async_pipe.pipeline(module, target="nvvm:sm_90a", roles=roles)
+
+
+@pytest.fixture(scope="module")
+def specialised() -> Report:
+    return hopper("specialised")
+
+
+def test_roles_stand_side_by_side_with_their_threads(specialised: Report) -> None:
+    text = Reader(fragment(specialised)).text
+    products = text.index("Role: products (threads 0-127)")
+    copies = text.index("Role: copies (threads 128-159)")
+    assert "8 × nvvm.wgmma.mma_async" in text[products:copies]
+    assert "2 × nvgpu.tma.async.load" in text[copies:]
+    assert "copies (threads 128-159) iteration k" in text
+    assert "products (threads 0-127) iteration k - 2" in text
+    assert "nothing" not in text[copies : text.index("Time line")]
+    by_op = {entry.op: entry for outline in specialised.of("outlines") for entry in outline.entries}
+    (loop,) = specialised.of("loops")
+    stages = {
+        place: stage
+        for outline in specialised.of("outlines")
+        for place, stage in outline.stages(loop.stages).items()
+    }
+    assert stages[by_op["nvgpu.tma.async.load"].place] == 0
+    assert stages[by_op["nvvm.wgmma.mma_async"].place] == 2
+
+
+def test_both_halves_of_each_mbarrier_are_linked(specialised: Report) -> None:
+    html = fragment(specialised)
+    read = Reader(html)
+    assert {link for link in read.links if link[1:] not in read.ids} == set()
+    assert [name for name, number in Counter(read.ids).items() if number > 1] == []
+    rows = html.partition("<h3>Mbarriers</h3>")[2].partition("</table>")[0].split("<tr>")[2:]
+    empty, full = (Reader(f"<table><tr>{row.rstrip()}</table>").text for row in rows)
+    assert re.search(r"arrives: threads 0, 32, 64, 96, .* waits: threads 128-159, ", empty)
+    assert re.search(
+        r"announces: threads 159, .* copies: threads 159, .* waits: threads 0-127, ", full
+    )
+    assert "3 slots" in full and "in phases of parity 0 and 1" in full
+    anchors = re.findall(r'href="(#[^"]*m\d)">mbarriers', html)
+    assert len(anchors) == 6 and len(set(anchors)) == 2
+
+
+def test_without_roles_the_loop_shows_phases_copies_and_products() -> None:
+    text = Reader(fragment(hopper("together"))).text
+    kernel = text.partition("Kernel")[2].partition("Epilogue")[0]
+    for kind in ("phase wait", "S0 2 × nvgpu.tma.async.load", "S2 8 × nvvm.wgmma.mma_async"):
+        assert kind in kernel
+    assert "Role:" not in text
+
+
+def test_products_are_shown_and_why_there_is_a_stage_more(gemm: Report) -> None:
+    text = Reader(fragment(gemm)).text
+    why = "(3 asked for, 1 more for the last products, whose fragments are loaded a step ahead)"
+    assert text.count(f"4 stages {why}") == 2
+    assert "× nvgpu.mma.sync" in text.partition("Kernel")[2].partition("Epilogue")[0]
+    (extra,) = gemm.of("extra_stages")
+    assert (extra.asked, extra.place) == (3, gemm.of("loops")[0].place)
