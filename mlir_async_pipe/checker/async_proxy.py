@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlir_async_pipe.checker.conflicts import Finding, Judge
+from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
+from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
@@ -24,7 +25,7 @@ from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
 from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
@@ -37,10 +38,12 @@ def judge_async_proxy(
     flow: Flow,
     threads: Threads,
     cluster: Callable[[], Size | None],
+    may_meet: Callable[[set[int], int, ThreadRange], bool],
     *,
     several_blocks: bool,
 ) -> Followed | None:
-    """Replace what was found of such memory by what its phases say; None if there are none.
+    """Replace what was found of such memory by what its phases say; None if there are none. `may_meet`
+    tells whether accesses of some sites, to one root, may touch one place in two threads of a range;
     `several_blocks`: the grid may have more than one."""
     touched = _touched(sites, flow)
     proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
@@ -62,6 +65,8 @@ def judge_async_proxy(
     if not reason:
         again = partial(follow, flow, sites, touched, size, cluster)
         _judge_far(judge, sites, flow, again, followed, several_blocks)
+        if size is not None and size[1:] == (1, 1) and cluster() in (None, (1, 1, 1)):
+            _judge_turns(judge, sites, again, may_meet)
         return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
@@ -107,6 +112,49 @@ def _judge_far(
     for step in (step for block in flow.blocks for step in block.steps):
         if isinstance(step, Run) and not step.makes_values and far.touched(step):
             judge.unfollowed(_site(sites, step), found.reason, "async-proxy")
+
+
+def _judge_turns(
+    judge: Judge,
+    sites: Sites,
+    again: Callable[..., Followed],
+    may_meet: Callable[[set[int], int, ThreadRange], bool],
+) -> None:
+    """Accesses to global memory of which paths of single threads do not tell that roles come to them in
+    turn: only threads that run them together may race there.
+
+        group 0: store %c[%row, %t mod 64]; nvvm.barrier.arrive id = 1       threads 0 to 63
+        group 1: nvvm.barrier id = 1; store %c[%row, %t mod 64]              threads 64 to 127
+    """
+    by_root: dict[int, list[tuple[int, int, Cause | FaultCode]]] = {}
+    for key, finding in judge.findings.items():
+        ends = [sites.sites[number] for number in key[:2]]
+        roots = {sites.static_root(number) for number in key[:2] if sites.sites[number].access}
+        plain = not any(site.access is None or site.asynchronous for site in ends)
+        if plain and finding.cause == "missing-barrier" and not finding.certain and len(roots) == 1:
+            by_root.setdefault(roots.pop(), []).append(key)
+    if not by_root:
+        return
+    found = again(in_turn=frozenset(by_root))
+    if found.reason or found.faults:
+        return
+    for root, keys in by_root.items():
+        numbers = {number for key in keys for number in key[:2]}
+        runs = {(sites.sites[number].op, sites.sites[number].frame) for number in numbers}
+        ops = {number for number, run in enumerate(found.ops) if (run.op, run.frame) in runs}
+        turns = {step: others for step, others in found.roles.items() if step.op in ops}
+        known = ops and ops <= {step.op for step in turns}
+        if not known or any(op in ops for others in turns.values() for op, _ in others):
+            continue
+        if not any(may_meet(numbers, root, _ids_of(step.mask)) for step in turns):
+            for key in keys:
+                del judge.findings[key]
+
+
+def _ids_of(mask: int) -> ThreadRange:
+    """Where the threads of a mask are, in a block along x."""
+    first = (mask & -mask).bit_length() - 1
+    return ((Atom("tid", "x"), Known(first, mask.bit_length() - 1)),)
 
 
 def _tell(

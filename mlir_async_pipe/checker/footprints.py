@@ -331,6 +331,12 @@ def _exact(numbers: dict[Atom, int]) -> dict[Atom, Known]:
     return {atom: Known(number, number) for atom, number in numbers.items()}
 
 
+def both_ranges(one: ThreadRange, other: ThreadRange) -> ThreadRange:
+    """The conditions of a thread that has met both."""
+    met = dict(one)
+    return tuple((met | {atom: _cut(known, met.get(atom)) for atom, known in other}).items())
+
+
 def _cut(a: Known, b: Known | None) -> Known:
     """What both say."""
     if b is None:

@@ -308,7 +308,13 @@ class _Run:
             self._exhausted(judge, sites, only)
         several = self.grid.several
         followed = judge_async_proxy(
-            judge, sites, self.flow, self.threads, self.cluster, several_blocks=several
+            judge,
+            sites,
+            self.flow,
+            self.threads,
+            self.cluster,
+            explorer.effects.owners.may_meet,
+            several_blocks=several,
         )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))

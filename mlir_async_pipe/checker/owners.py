@@ -13,7 +13,7 @@ followed path by path, with their barriers, in another run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from mlir_async_pipe.checker import forms
@@ -26,6 +26,7 @@ from mlir_async_pipe.checker.footprints import (
     Touched,
     aliasing,
     beside,
+    both_ranges,
     conflicting,
     groups_of,
     parts_of,
@@ -43,7 +44,7 @@ from mlir_async_pipe.checker.grid_blocks import (
 from mlir_async_pipe.checker.meetings import FactScopes, Meetings, neighbours, of_axis
 from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
 
 REASON = "other-blocks"
@@ -102,6 +103,23 @@ class Owners:
         if not self.grid.several:
             met.update(root for one, other, _ in self._aliases() for root in (one, other))
         return frozenset(met)
+
+    def may_meet(self, sites: set[int], root: int, among: ThreadRange) -> bool:
+        """Whether accesses of some sites, to one root, may touch one place in two threads that are
+        `among` some."""
+        found = [touched for touched in self._meetings.touched if touched.event.site in sites]
+        if any(touched.event.region.root != root for touched in found):
+            return True
+        there = [
+            replace(
+                t, event=t.event._replace(threads=both_ranges(t.event.threads, among)), twins=set()
+            )
+            for t in found
+        ]
+        groups = groups_of(there, self.judge.sites, self.threads, numbered=False)
+        return groups is None or any(
+            self._threads_meet(a, b) for a, b in conflicting(groups, "block")
+        )
 
     def judge_blocks(self) -> None:
         """Findings for accesses at which blocks meet."""
@@ -171,8 +189,8 @@ class Owners:
             for offset in offsets
         ):
             return False
-        whole, other_whole = (with_ranges(parts_of(group)) for group in (a, b))
-        if whole and other_whole and not places.threads_meet(whole, other_whole):
+        whole = with_ranges(parts_of(a), parts_of(b))
+        if whole and not places.threads_meet(*whole):
             return False
         pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from math import prod
 from typing import Any
 
@@ -42,12 +43,18 @@ def is_of_thread(atom: Atom) -> bool:
     return has_numbers(form) and all(inner.kind != "any" for inner in forms.atoms_of(form))
 
 
-def with_ranges(accesses: Accesses) -> Accesses | None:
-    """The accesses with all that they touch whatever they count by: 8 t + j, with j < 4, are 4 places
-    from 8 t on. None where more than threads and such short ranges decides."""
-    found = [(event, tuple(map(_with_ranges, pieces))) for event, pieces in accesses]
-    alone = all(is_thread_number(piece.start) for _, pieces in found for piece in pieces)
-    return found if alone else None
+def with_ranges(*ends: Accesses) -> list[Accesses]:
+    """The accesses of some ends with all that they touch whatever they count by: 8 t + j, with j < 4, are
+    4 places from 8 t on. Only in the dimensions that threads and such short ranges alone decide; none
+    where there is no such dimension."""
+    found = [[(event, tuple(map(_with_ranges, pieces))) for event, pieces in end] for end in ends]
+    columns = zip(*(pieces for end in found for _, pieces in end), strict=True)
+    alone = [all(is_thread_number(piece.start) for piece in column) for column in columns]
+    return [
+        [(event, tuple(compress(pieces, alone))) for event, pieces in end]
+        for end in found
+        if any(alone)
+    ]
 
 
 def _with_ranges(piece: Piece) -> Piece:
@@ -113,6 +120,8 @@ def _threads_meet(a: Touched, b: Touched, size: tuple[int, int, int], lanes: int
     other = own if b == a else _numbers(b, {}, size, lanes)
     if own is None or other is None:
         return True
+    if not (len(own[0]) and len(other[0])):
+        return False
     codes = _codes(own[0], other[0])
     if codes is None:
         return True

@@ -96,14 +96,16 @@ def follow(
     size: Size | None,
     cluster: Callable[[], Size | None],
     far: FarMemory | None = None,
+    in_turn: frozenset[int] = frozenset(),
 ) -> Followed:
     """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
-    and a `cluster` of such a size; with the global memory `far`, if it is given."""
+    and a `cluster` of such a size; with the global memory `far`, if it is given, and the order in which
+    roles come to the roots `in_turn`, which no copy touches."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched, far, size[0])
+    effects = OpEffects(sites, touched, far, size[0], in_turn)
     found = _follow(flow, effects, size, cluster)
     told, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be told apart.

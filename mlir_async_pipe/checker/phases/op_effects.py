@@ -47,6 +47,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import (
     Row,
+    accesses,
     given_count,
     groups_of,
     named_row,
@@ -71,14 +72,15 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 @dataclass
 class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
-    touch, and `far` the global memory that is followed with them, if it is; `ops` are the steps that
-    faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
+    touch, and `far` the global memory that is followed with them, if it is; of the roots `in_turn` it is
+    noted in which order roles come to them; `ops` are the steps that faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
     path."""
 
     sites: Sites
     touched: set[int]
     far: FarMemory | None = None
     width: int = 1
+    in_turn: frozenset[int] = frozenset()
     ops: list[Run] = field(default_factory=list)
     forgiven: Forgiven = field(default_factory=Forgiven)
     _numbers: dict[int, int] = field(default_factory=dict)
@@ -126,14 +128,21 @@ class OpEffects:
             )
         if row.queue in (WGMMA, BULK_STORE):
             return not_followed if run.maybe or run.variables else self._queued(run, row)
+        if self._comes_in_turn(run):
+            return partial(_touch_in_turn, self.number(run))
         return self.generic.access(run)
+
+    def _comes_in_turn(self, run: Run) -> bool:
+        """Whether of an op only the threads matter, and after what they run it."""
+        roots = (self.root(access.memory, run.frame) for access in accesses(run.op))
+        return any(root in self.in_turn for root in roots) and self.generic.access(run) is None
 
     def reads(self, run: Run) -> tuple[int, ...]:
         """The values that an op looks at which does something, or makes a name of memory: where
         in global memory a copy is does not matter."""
         row = run.row
         names = row.phase is not None or row.swizzled
-        if not names and self.prepare(run) is None:
+        if not names and (self.prepare(run) is None or self._comes_in_turn(run)):
             return ()
         groups = groups_of(run.op) if row.described else {}
         followed = self.far is not None and self.far.touched(run)
@@ -320,6 +329,11 @@ def _fence_of(op: Any, fence: Fence) -> Effect | None:
     return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
 
 
+def _touch_in_turn(number: int, spot: Spot) -> None:
+    if isinstance(spot.memory, RoleMemory):
+        spot.memory.touch_in_turn(number, spot.threads())
+
+
 def _commit(queue: str, spot: Spot) -> None:
     spot.memory.commit(queue, spot.threads())
 
@@ -349,12 +363,15 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
         waits, tells = bool(row.meeting.spaces(run.op)), row.order(run.op).release
         return partial(_meet_in_cluster, run, number, waits=waits, tells=tells)
     whole = row.barrier is not None
+    near_only = row.barrier is not None and "global" not in row.barrier(run.op)
     at = operands_of(run) if row.operands else {}
     waits = row.meeting is None or bool(row.meeting.spaces(run.op))
     is_named = whole or "threads" in row.operands or "threads?" in row.operands
 
     def execute(spot: Spot) -> None:
         memory = spot.memory
+        if near_only and isinstance(memory, RoleMemory) and memory.has_turns():
+            raise NotFollowedError("memory-order")
         if whole and spot.threads() == memory.everybody and not memory.blocks.threads:
             memory.meet()
         elif not isinstance(memory, RoleMemory):

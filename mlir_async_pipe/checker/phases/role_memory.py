@@ -37,6 +37,9 @@ from mlir_async_pipe.checker.phases.touches import Touch, is_fenced, refuse, unw
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
+# All memory of which only the order of accesses is asked: no region of others is of its root.
+IN_TURN = Region(-3)
+
 
 @dataclass
 class RoleMemory(AsyncMemory):
@@ -220,6 +223,24 @@ class RoleMemory(AsyncMemory):
     def read(self, touch: Touch) -> None:
         self.check_read(touch, proxy=False)
         self.over[touch, False] = self.clocks.event(threads_of(touch))
+
+    def touch_in_turn(self, op: int, mask: int) -> None:
+        """Threads access memory that no copy touches, after what others did to it or not."""
+        touch, event = Touch(IN_TURN, op, mask), self.clocks.event(mask)
+        unordered = self.log.setdefault(RoleStep("touches", op, mask, IN_TURN.root, op, 0), set())
+        for other, done in self.put.items():
+            by = threads_of(other)
+            if (
+                other.region == IN_TURN
+                and by != mask
+                and (by & mask or not self.clocks.sees(mask, done))
+            ):
+                unordered.add((other.op, by))
+        self.put[touch] = event
+
+    def has_turns(self) -> bool:
+        """Whether it is asked in which order threads come to what was done."""
+        return any(touch.region == IN_TURN for touch in self.put)
 
     def write(self, touch: Touch) -> None:
         self.check_write(touch, proxy=False)

@@ -287,7 +287,7 @@ def explained(fault: PhaseFault, barriers: Iterable[Shared]) -> PhaseFault:
     return fault
 
 
-Does = Literal["waits", "arrives", "announces", "copies"]
+Does = Literal["waits", "arrives", "announces", "copies", "touches"]
 # Stand for the root of barriers that have a number and no memory, and of that where the threads of a
 # cluster meet.
 NAMED, MEETING = -1, -2
@@ -307,5 +307,6 @@ class RoleStep(NamedTuple):
     needs: int
 
 
-# With which of these mbarriers, and in phases of which parity.
+# With which of these mbarriers, and in phases of which parity; of what "touches" memory in turns, the op and
+# threads of each access that it has no order with.
 RoleLog = dict[RoleStep, set[tuple[int, int]]]
