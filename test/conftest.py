@@ -1,24 +1,57 @@
-"""Laws are slow: `pytest -m "not slow"` leaves them out, with what else is marked."""
+"""Options of the test run: `--tier quick|push|all` and `--day` (see `helpers/tiers.py`)."""
 
 from __future__ import annotations
 
+import datetime
 import gc
 import os
 
 import pytest
 
-from helpers.paths import ROOT
+from helpers.tiers import SHARES, TEST, is_in, slow_functions
 
 # What is kept from an earlier run would hide what a test changes.
 os.environ["MLIR_ASYNC_PIPE_CACHE"] = "off"
 
-LAWS = ROOT / "test" / "laws"
+LAWS = TEST / "laws"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    today = datetime.date.today().toordinal()
+    parser.addoption("--tier", choices=("quick", "push", "all"), default="all", help="how much")
+    parser.addoption("--day", type=int, default=today, help="which share of the slow tests")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    day = config.getoption("day")
+    if config.getoption("tier") != "push":
+        return None
+    return f"slow tests: share {day % SHARES} of {SHARES}, again with --tier push --day {day}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    listed, seen = slow_functions(), set[str]()
+    kept, left = [], []
     for item in items:
-        if LAWS in item.path.parents:
+        function = item.nodeid.partition("[")[0]
+        file = item.path.relative_to(TEST).as_posix() if item.path.is_relative_to(TEST) else ""
+        if LAWS in item.path.parents or (file, item.name.partition("[")[0]) in listed:
             item.add_marker(pytest.mark.slow)
+        slow = item.get_closest_marker("slow") is not None
+        tier, day = config.getoption("tier"), config.getoption("day")
+        chosen = is_in(
+            tier,
+            day,
+            item.nodeid,
+            slow=slow,
+            first=function not in seen,
+            first_of_file=str(item.path) not in seen,
+        )
+        seen |= {function, str(item.path)}
+        (kept if chosen else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

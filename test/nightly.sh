@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the judges at full size, half an hour on two cores, and prints one table of what they found.
+# Runs every test and the judges at full size, two hours on two cores, and prints one table of what they found.
 #
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
@@ -29,6 +29,8 @@ judge() {
   }
 }
 
+judge all -m pytest --numprocesses "$jobs" --dist worksteal --tier all --junitxml="$out/all.xml"
+judge lit "$bin/lit" --succinct --workers "$jobs" lit-tests
 judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
 judge flags test/reports/random_flags_report.py --programs 1000 --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
 judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
