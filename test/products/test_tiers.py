@@ -44,7 +44,7 @@ def test_a_function_is_slow_by_the_mean_of_its_tests() -> None:
         "<testsuites>"
         '<testcase classname="test.units.a.test_a" name="test_slow[0]" time="0.1"/>'
         '<testcase classname="test.units.a.test_a" name="test_slow[1]" time="0.3"/>'
-        '<testcase classname="test.units.a.test_a" name="test_fast[0]" time="0.2"/>'
+        '<testcase classname="test.units.a.test_a" name="test_fast[0]" time="0.15"/>'
         '<testcase classname="test.units.a.test_a" name="test_fast[1]" time="0.01"/>'
         '<testcase classname="test.laws.test_b" name="test_law" time="9"/>'
         "</testsuites>"
