@@ -270,14 +270,12 @@ class Builder:
     def _once(self, item: Item, frame: int, current: Block) -> Block:
         """A region that runs in place; that of a scope is asynchronous."""
         op, (region,) = item.op, item.frames
-        outer, self.maybe = self.maybe, self.maybe or item.row.masked
         scope = row_of(op).described and not item.row.masked
         if scope:
             current.steps.append(Bracket("scope", op, frame))
         after = self.inline(region, frame, frame, current, () if scope else op.results)
         if scope:
             after.steps.append(Bracket("end scope", op, frame))
-        self.maybe = outer
         return after
 
     def _call(self, op: Any, frame: int, current: Block) -> Block:

@@ -71,10 +71,10 @@ def locate(
         items = memory.element.byte_offsets()
         addresses = addresses.reshape(*addresses.shape, *(1,) * items.ndim) + items
     found = span(unit, addresses, memory.element.item_bytes, active)
-    return found if memory.limits is None else _limited(found, memory.limits)
+    return found if memory.limits is None else limited(found, memory.limits)
 
 
-def _limited(where: Span, limits: tuple[Array, Array]) -> Span:
+def limited(where: Span, limits: tuple[Array, Array]) -> Span:
     """The same elements, with those outside of the limits sent to the null page."""
     low, end = (limit.reshape(-1, *(1,) * (where.addresses.ndim - 1)) for limit in limits)
     inside = (where.addresses >= low) & (where.addresses + where.item_bytes <= end)

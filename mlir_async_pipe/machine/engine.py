@@ -60,7 +60,8 @@ class Unit:
 
     `threads` are their linear ids in the block, which has the number `rank` in its cluster, `mask` the lanes that are active now (None:
     all). `launch` holds what all units of the grid share, `depth` counts the calls that run. `deferred` is the running
-    async_pipe.scope, None outside. `registers` are those of sums, None if no product needs a fence.
+    async_pipe.scope, None outside. `registers` are those of sums, None if no product needs a fence. `kept`
+    is the mask of the vector.mask around, if there is one.
     """
 
     launch: Any
@@ -71,6 +72,7 @@ class Unit:
     deferred: Any = None
     rank: int = 0
     registers: Any = None
+    kept: Array | None = None
     rounds: dict[int, int] = field(default_factory=dict)
     depth: int = 0
 

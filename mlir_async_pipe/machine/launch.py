@@ -68,6 +68,8 @@ class Launch:
     # The tensors that are behind pointers: the arrays that were passed, or their TensorMaps, by their
     # address.
     tensors: dict[int, Any] = field(default_factory=dict)
+    # The bytes of the buffer resources that were made, by their base address.
+    resources: dict[int, int] = field(default_factory=dict)
     mbarriers: Any = None
     # The tensor memory of the block, None if the program has none.
     tensor_memory: Any = None

@@ -23,7 +23,14 @@ from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import as_kind, constant_value, integer_attribute
+from mlir_async_pipe.bindings.raw_ops import (
+    CONSTANT_OPS,
+    as_kind,
+    constant_value,
+    defining_op,
+    integer_attribute,
+    parent,
+)
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -155,9 +162,87 @@ def shape_of(kind: Any) -> tuple[int, ...]:
     return () if vector is None else tuple(vector.shape)
 
 
-def unmasked(op: Any) -> bool:
-    """Vector transfers: no mask operand (operandSegmentSizes ends in 0)."""
-    return size_of_last_group(op) == 0
+# Masks: which elements of its box an access keeps.
+#
+#     vector.maskedstore %m[%i], %mask, %v     %mask = vector.constant_mask [3]: as a store of 3 elements
+#     vector.mask %mask { transfer_write … }   the op in it is masked like that
+#
+# Where a mask is no constant, or keeps nothing, an access may leave out any part of its box.
+
+
+def _kept(mask: Any, size: tuple[int, ...]) -> tuple[int, ...] | None:
+    """How many elements from the first one on a mask keeps in each dimension; None: not known, or none."""
+    made = defining_op(mask)
+    if made is None:
+        return None
+    if made.name == "vector.constant_mask":
+        kept = tuple(ir.DenseI64ArrayAttr(made.attributes["mask_dim_sizes"]))
+    elif made.name == "vector.create_mask":
+        given = [constant_value(bound) for bound in made.operands]
+        kept = tuple(
+            min(n, most) if n is not None else 0 for n, most in zip(given, size, strict=True)
+        )
+    else:
+        every = made.name in CONSTANT_OPS and str(made.attributes["value"]).startswith(
+            "dense<true>"
+        )
+        kept = size if every else ()
+    return kept if len(kept) == len(size) and all(n > 0 for n in kept) else None
+
+
+def _masks(op: Any) -> list[Any]:
+    """The masks of a transfer: its own, and that of the `vector.mask` around it."""
+    around = parent(op)
+    own = [op.operands[len(op.operands) - 1]] if size_of_last_group(op) else []
+    return own + (
+        [around.operands[0]] if around is not None and around.name == "vector.mask" else []
+    )
+
+
+def _transferred(op: Any) -> tuple[tuple[int, ...], bool]:
+    """The box of memory that a transfer touches, as its permutation map says, and whether surely all of it."""
+    moved = ir.AffineMapAttr(op.attributes["permutation_map"]).value
+    vector = shape_of((op.results[0] if len(op.results) else op.operands[0]).type)
+    lengths = {
+        int(ir.AffineDimExpr(dimension).position): length
+        for dimension, length in zip(moved.results, vector, strict=False)
+        if isinstance(dimension, ir.AffineDimExpr)
+    }
+    certain = True
+    # A mask has the dimensions of memory that are moved, in their order.
+    for mask in _masks(op):
+        size = tuple(lengths[d] for d in sorted(lengths))
+        kept = _kept(mask, size)
+        certain = certain and kept is not None
+        lengths = dict(zip(sorted(lengths), map(min, size, kept or size), strict=True))
+    # As loads have it: no more dimensions than the vector, where those before are of one element.
+    first = min([*lengths, moved.n_dims - len(vector)])
+    return tuple(lengths.get(d, 1) for d in range(max(first, 0), moved.n_dims)), certain
+
+
+def transferred(op: Any) -> tuple[int, ...]:
+    return _transferred(op)[0]
+
+
+def surely_transferred(op: Any) -> bool:
+    return _transferred(op)[1]
+
+
+def _masked_row(op: str, kind: AccessKind, value: str) -> Row:
+    """Neighbours in the last dimension, those that a mask keeps."""
+
+    def kept(op: Any) -> tuple[int, ...] | None:
+        mask = op.operands[len(op.operands) - 2]
+        return _kept(mask, shape_of(mask.type))
+
+    def extent(op: Any) -> tuple[int, ...]:
+        return kept(op) or shape_of(op.operands[len(op.operands) - 1].type)
+
+    def certain(op: Any) -> bool:
+        return kept(op) is not None
+
+    rule = AccessRule(kind, "memory", "indices", extent, certain)
+    return Row(op, ("memory", "indices*", "mask", value), (rule,))
 
 
 def size_of_last_group(op: Any) -> int:
@@ -234,22 +319,14 @@ MEMORY_ROWS = {
                     "read",
                     "memory",
                     "indices",
-                    vector_result,
-                    certain=unmasked,
+                    transferred,
+                    certain=surely_transferred,
                     takes_slot_index=False,
                 ),
             ),
         ),
-        Row(
-            "vector.maskedload",
-            ("memory", "indices*", "mask", "padding"),
-            (AccessRule("read", "memory", "indices", vector_result, never),),
-        ),
-        Row(
-            "vector.maskedstore",
-            _MASKED,
-            (AccessRule("write", "memory", "indices", vector_operand(-1), never),),
-        ),
+        _masked_row("vector.maskedload", "read", "padding"),
+        _masked_row("vector.maskedstore", "write", "value"),
         _somewhere("vector.gather", _OFFSETS, "read"),
         _somewhere("vector.scatter", _OFFSETS, "write"),
         _somewhere("vector.expandload", _MASKED, "read"),
@@ -262,8 +339,8 @@ MEMORY_ROWS = {
                     "write",
                     "memory",
                     "indices",
-                    vector_operand(0),
-                    certain=unmasked,
+                    transferred,
+                    certain=surely_transferred,
                     takes_slot_index=False,
                 ),
             ),
@@ -454,14 +531,35 @@ _WAVE_TILES = (
     ),
 )
 
+
+def in_buffer(op: Any) -> tuple[int, ...] | None:
+    """Elements in a row of a buffer of one dimension. Of several a subscript may leave its own and be in the
+    next line; offsets beside the subscripts are not followed."""
+    store = not len(op.results)
+    moved = size_of_last_group(op) or integer_attribute(op, "indexOffset")
+    if moved or ir.MemRefType(op.operands[store].type).rank != 1:
+        return None
+    return shape_of((op.operands if store else op.results)[0].type)
+
+
+def unchecked(op: Any) -> bool:
+    """Whether an access to a buffer touches what its subscripts name: none is out of bounds."""
+    checked = "boundsCheck" not in op.attributes or ir.BoolAttr(op.attributes["boundsCheck"]).value
+    return not checked and in_buffer(op) is not None
+
+
 # A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
-# bytes or 32-bit subscripts are not followed.
+# bytes are not followed.
 _BUFFERS = (
-    _reads("amdgpu.raw_buffer_load", "indices*", "sgpr_offset?"),
+    Row(
+        "amdgpu.raw_buffer_load",
+        ("memory", "indices*", "sgpr_offset?"),
+        (AccessRule("read", "memory", "indices", in_buffer, unchecked, takes_slot_index=False),),
+    ),
     Row(
         "amdgpu.raw_buffer_store",
         ("value", "memory", "indices*", "sgpr_offset?"),
-        (_pointed_somewhere("write"),),
+        (AccessRule("write", "memory", "indices", in_buffer, unchecked, takes_slot_index=False),),
     ),
     *(
         Row(

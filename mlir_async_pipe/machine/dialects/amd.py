@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import kind_of
+from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of
@@ -118,8 +118,24 @@ def buffer_copy(site: Site) -> Execute:
 
 @semantics("rocdl.make.buffer.rsrc")
 def buffer_resource(site: Site) -> Execute:
-    """A buffer resource stands for its base address; bounds are those of the memory behind."""
-    return lambda unit, base, *rest: base
+    """A buffer resource stands for its base address, at which its bytes are kept."""
+
+    def execute(unit: Unit, base: Array, stride: Array, size: Array, flags: Array) -> Array:
+        if stride.any():
+            raise site.unsupported("a stride other than 0")
+        for address, count in zip(*np.broadcast_arrays(base, size), strict=True):
+            if unit.launch.resources.setdefault(int(address), int(count)) != count:
+                raise site.unsupported("two sizes of buffers from one address on")
+        return base
+
+    return execute
+
+
+def _bytes_of(unit: Unit, address: int) -> int:
+    """The bytes of a buffer: those of its resource, else of the memory behind."""
+    memory = unit.launch.memory.buffer_at(address)
+    behind = 0 if memory is None else memory.base + memory.size - address
+    return unit.launch.resources.get(address, behind)
 
 
 @semantics("amdgpu.fat_raw_buffer_cast")
@@ -133,14 +149,72 @@ def fat_buffer(site: Site) -> Execute:
         if not checked:
             return memory
         low = memory.address if reset else memory.base
-        if valid:
-            return replace(memory, limits=(low, low + rest[0]))
-        # As upstream counts it when it lowers the cast.
-        reach = [size * stride for size, stride in zip(memory.sizes, memory.strides, strict=True)]
-        count = reduce(np.maximum, reach, uniform(1 if not reach else 0))
-        return replace(memory, limits=(low, low + count * memory.element_bytes))
+        return replace(memory, limits=(low, low + (rest[0] if valid else _reach(memory))))
 
     return execute
+
+
+def _reach(memory: MemRef) -> Array:
+    """The bytes of a buffer that is all of a memref, as upstream counts them in its lowering."""
+    reach = [size * stride for size, stride in zip(memory.sizes, memory.strides, strict=True)]
+    return reduce(np.maximum, reach, uniform(1 if not reach else 0)) * memory.element_bytes
+
+
+@semantics("amdgpu.raw_buffer_load", "amdgpu.raw_buffer_store")
+def buffer_access(site: Site) -> Execute:
+    """Neighbours from i32 subscripts and offsets on, all in elements, in a buffer from the first element
+    of the memref on."""
+    stored = not len(site.op.results)
+    kind = site.operand_kind(0) if stored else site.result_kind()
+    fixed = site.integer("indexOffset", 0) or 0
+    scalars, checked = site.segments()[-1], "false" not in site.text("boundsCheck", "true")
+
+    def execute(unit: Unit, *operands: Any) -> Any:
+        memory, *offsets = operands[stored:]
+        *subscripts, scalar = offsets if scalars else (*offsets, uniform(0))
+        place = memory.linear(subscripts) + scalar + fixed
+        first = memory.base + place * memory.element_bytes
+        low = memory.address
+        ends = (low, low + _reach(memory)) if checked else None
+        return _move(unit, site, first, kind, ends, operands[0] if stored else None)
+
+    return execute
+
+
+@semantics("rocdl.raw.ptr.buffer.load", "rocdl.raw.ptr.buffer.store", "rocdl.ptr.s.buffer.load")
+def pointer_access(site: Site) -> Execute:
+    """Neighbours at the sum of unsigned offsets in bytes, in a buffer of which a resource was made."""
+    stored = not len(site.op.results)
+    kind = site.operand_kind(0) if stored else site.result_kind()
+    scalars = len(site.op.operands) - stored - 2
+
+    def execute(unit: Unit, *operands: Any) -> Any:
+        base, *offsets = operands[stored:]
+        shifts = [offset.astype(np.int64) & 0xFFFFFFFF for offset in offsets[:scalars]]
+        ends = base, base + [_bytes_of(unit, int(address)) for address in base]
+        return _move(unit, site, sum(shifts, base), kind, ends, operands[0] if stored else None)
+
+    return execute
+
+
+def _move(
+    unit: Unit,
+    site: Site,
+    first: Array,
+    kind: Kind,
+    ends: tuple[Array, Array] | None,
+    value: Array | None,
+) -> Array | None:
+    """Write a value from some addresses on, or read one; of what lies beyond the ends of a buffer that is
+    checked nothing is written, and zeros are read."""
+    addresses = first.reshape(-1, *(1,) * len(kind.shape)) + kind.byte_offsets()
+    where = access.span(unit, addresses, kind.item_bytes, unit.mask)
+    where = where if ends is None else access.limited(where, ends)
+    where = replace(where, addresses=access.within_memory(unit, where.addresses, kind.item_bytes))
+    if value is None:
+        return access.read(unit, site, where, kind.element)
+    access.write(unit, site, where, value, kind.element)
+    return None
 
 
 # Lanes ---------------------------------------------------------------------------------

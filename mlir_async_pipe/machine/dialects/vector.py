@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.arith import COMBINE, bitcast
 from mlir_async_pipe.machine.dialects.memref_views import fill
+from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
@@ -88,8 +90,9 @@ class _Transfer:
                 inside = inside & within
         full = np.broadcast_shapes(linear.shape, inside.shape, (1, *self.kind.shape))
         inside = np.broadcast_to(inside, full)
-        if mask is not None:
-            inside = inside & _masked(mask, self.dimensions)
+        for kept in (mask, unit.kept):
+            if kept is not None:
+                inside = inside & _masked(kept, self.dimensions)
         kept = access.check_promise(unit, site, memory, promised, inside)
         if kept is not None:
             inside = inside & kept
@@ -139,6 +142,35 @@ def _element_wise(
     return access.element_wise(unit, site, where, inside, kind, value)
 
 
+# What may stand in a vector.mask: memory is left alone where it is off. Of others nothing is known there.
+_MASKABLE = (
+    "vector.transfer_read vector.transfer_write vector.gather vector.scatter vector.yield".split()
+)
+
+
+@semantics("vector.mask")
+def mask_region(site: Site) -> Execute:
+    """The op in it with a mask of the results; elements that are off come from the second operand, if any."""
+    body, pack = site.region(), packer(site)
+    for op in operations(site.op.regions[0].blocks[0]):
+        if op.name not in _MASKABLE:
+            raise site.unsupported(f"'{op.name}' in it")
+
+    def execute(unit: Unit, kept: Array, *otherwise: Array) -> Any:
+        outer, unit.kept = unit.kept, kept
+        try:
+            given = unit.run_region(body)
+        finally:
+            unit.kept = outer
+        return (
+            pack([np.where(kept, *both) for both in zip(given, otherwise, strict=True)])
+            if otherwise
+            else pack(given)
+        )
+
+    return execute
+
+
 @semantics("vector.maskedload", "vector.gather")
 def masked_load(site: Site) -> Execute:
     """Elements whose mask is set; the others come from the pass-through vector."""
@@ -147,6 +179,7 @@ def masked_load(site: Site) -> Execute:
 
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> Array:
         *given, mask, otherwise = rest
+        mask = mask if unit.kept is None else mask & unit.kept
         loaded = _element_wise(unit, site, places(memory, given), mask, kind, None)
         return np.where(mask, loaded, otherwise)
 
@@ -161,6 +194,7 @@ def masked_store(site: Site) -> Execute:
 
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> None:
         *given, mask, value = rest
+        mask = mask if unit.kept is None else mask & unit.kept
         _element_wise(unit, site, places(memory, given), mask, kind, value)
 
     return execute

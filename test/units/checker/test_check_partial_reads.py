@@ -16,6 +16,7 @@ KERNEL = """
 gpu.module @kernels {{
   gpu.func @k(%A: memref<256xf32> {{llvm.noalias}}, %C: memref<256xf32> {{llvm.noalias}}, %n: index)
       workgroup(%s: memref<256xf32, 3>) kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
     %c4 = arith.constant 4 : index
@@ -107,3 +108,68 @@ llvm.func @k(%A: !llvm.ptr<1> {{llvm.noalias}}) attributes {{nvvm.kernel, nvvm.r
     assert verdict(text) == found
     result = run(text, np.zeros(256, np.float32), threads=64, completion="late")
     assert bool(result.races) == (found == "unsafe")
+
+
+# Thread t stores to element 4 (63 - t) + 2: thread 63 - t reads it, if its mask keeps the third element.
+MASKED = {
+    "maskedload": READS["maskedload"],
+    "transfer_read": READS["transfer_read"],
+    "vector.mask": """%v = vector.mask %mask {
+      vector.transfer_read %s[%first], %f {in_bounds = [true]} : memref<256xf32, 3>, vector<4xf32>
+    } : vector<4xi1> -> vector<4xf32>""",
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [
+        ("vector.constant_mask [2] : vector<4xi1>", "proven"),
+        ("vector.constant_mask [3] : vector<4xi1>", "unsafe"),
+        ("arith.constant dense<true> : vector<4xi1>", "unsafe"),
+        ("arith.constant dense<[true, true, false, false]> : vector<4xi1>", "unknown"),
+        ("vector.create_mask %c2 : vector<4xi1>", "proven"),
+        ("vector.create_mask %c4 : vector<4xi1>", "unsafe"),
+        ("vector.create_mask %c0 : vector<4xi1>", "unknown"),
+        ("vector.create_mask %n : vector<4xi1>", "unknown"),
+    ],
+)
+def test_a_mask_of_a_known_number_of_elements_is_exact(name: str, mask: str, found: str) -> None:
+    text = KERNEL.format(body=OTHERS.format(read=MASKED[name]))
+    text = text.replace("vector.create_mask %n : vector<4xi1>", mask)
+    assert verdict(text) == found
+    if found != "unknown":
+        assert races(text, 2) == (found == "unsafe")
+
+
+COLUMN = """
+func.func @f(%C: memref<8x8xf32>) attributes {{gpu.known_block_size = array<i32: 8, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %t = gpu.thread_id x
+  %z = arith.constant 0.0 : f32
+  %s = memref.alloc() : memref<8x8xf32, 3>
+  memref.store %z, %s[{store}] : memref<8x8xf32, 3>
+  %v = vector.transfer_read %s[{load}], %z {{in_bounds = [true], permutation_map = affine_map<(i, j) -> ({map})>}} : memref<8x8xf32, 3>, vector<8xf32>
+  vector.store %v, %C[%t, %c0] : memref<8x8xf32>, vector<8xf32>
+  return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("store", "load", "moved", "found"),
+    [
+        ("%t, %c0", "%c0, %t", "i", "unsafe"),
+        ("%c0, %t", "%c0, %t", "i", "proven"),
+        ("%c0, %t", "%c0, %c0", "j", "unsafe"),
+        ("%t, %c0", "%t, %c0", "j", "proven"),
+        ("%t, %c0", "%t, %c0", "0", "proven"),
+    ],
+)
+def test_a_transfer_reads_the_dimensions_that_its_map_names(
+    store: str, load: str, moved: str, found: str
+) -> None:
+    """Column t of eight rows, row t, or one element for all: thread t stores one element before."""
+    text = COLUMN.format(store=store, load=load, map=moved)
+    assert verdict(text) == found
+    result = run(text, np.zeros((8, 8), np.float32), threads=8)
+    assert any(race.code == "missing-barrier" for race in result.races) == (found == "unsafe")

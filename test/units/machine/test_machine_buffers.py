@@ -81,3 +81,67 @@ def test_valid_bytes_shorten_the_buffer():
     )
     result = run(text, np.ones(8, np.float32), np.zeros(8, np.float32), threads=8)
     np.testing.assert_array_equal(result.arrays[1], [1, 1, 0, 0, 0, 0, 0, 0])
+
+
+# Raw buffers: subscripts of i32 and offsets in elements; offsets in bytes from a resource on.
+RAW = """
+func.func @f(%src: memref<8xf32>, %dst: memref<8xf32>) {
+  %t = gpu.thread_id x
+  %i = arith.index_cast %t : index to i32
+  %one = arith.constant 1 : i32
+  BODY
+  memref.store %v, %dst[%t] : memref<8xf32>
+  return
+}"""
+SUBSCRIPTS = (
+    "%v = amdgpu.raw_buffer_load {boundsCheck = true, indexOffset = 2 : i32} %src[%i] sgprOffset %one"
+    " : memref<8xf32>, i32 -> f32"
+)
+NEIGHBOURS = """%w = amdgpu.raw_buffer_load {indexOffset = 2 : i32} %src[%i] : memref<8xf32>, i32 -> vector<2xf32>
+  %v = vector.extract %w[1] : f32 from vector<2xf32>"""
+POINTERS = """%none = arith.constant 0 : i32
+  %flat = arith.constant 0 : i16
+  %size = arith.constant SIZE : i64
+  %four = arith.constant 4 : i32
+  %eight = arith.constant 8 : i32
+  %at = arith.muli %i, %four : i32
+  %from = arith.addi %at, %eight : i32
+  %a = memref.extract_aligned_pointer_as_index %src : memref<8xf32> -> index
+  %n = arith.index_cast %a : index to i64
+  %p = llvm.inttoptr %n : i64 to !llvm.ptr
+  %r = rocdl.make.buffer.rsrc %p, %flat, %size, %none : !llvm.ptr to !llvm.ptr<8>
+  %v = rocdl.raw.ptr.buffer.load %r, %from, %four, %none : f32"""
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        (SUBSCRIPTS, 3),
+        (NEIGHBOURS, 3),
+        (POINTERS.replace("SIZE", "32"), 3),
+        (POINTERS.replace("SIZE", "24"), 5),
+    ],
+    ids="subscripts neighbours pointers resource".split(),
+)
+def test_raw_buffers_are_read_at_the_sum_of_their_offsets(body, lost):
+    given = np.arange(1, 9, dtype=np.float32)
+    result = run(RAW.replace("BODY", body), given, np.full(8, 7, np.float32), threads=8, warp=8)
+    assert result.races == ()
+    wanted = shifted(3)
+    wanted[8 - lost :] = 0
+    np.testing.assert_array_equal(result.arrays[1], wanted)
+
+
+def test_writes_beyond_a_raw_buffer_are_dropped_and_races_within_are_found():
+    stored = """%v = arith.constant 9.0 : f32
+  amdgpu.raw_buffer_store {indexOffset = 5 : i32} %v -> %src[INDEX] : f32 -> memref<8xf32>, i32"""
+    text = RAW.replace("BODY", stored)
+    result = run(
+        text.replace("INDEX", "%i"), np.zeros(8, np.float32), np.zeros(8, np.float32), threads=8
+    )
+    assert result.races == ()
+    np.testing.assert_array_equal(result.arrays[0], [0, 0, 0, 0, 0, 9, 9, 9])
+    result = run(
+        text.replace("INDEX", "%one"), np.zeros(8, np.float32), np.zeros(8, np.float32), threads=8
+    )
+    assert {race.code for race in result.races} == {"missing-barrier"}

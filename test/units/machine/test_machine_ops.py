@@ -436,3 +436,44 @@ def test_each_thread_has_a_copy_of_what_is_passed_by_value(given):
     assert result.race_codes == frozenset()
     np.testing.assert_array_equal(result.arrays[0], 100 + np.arange(64))
     np.testing.assert_array_equal(result.arrays[1], [100, 7])
+
+
+MASK = """
+func.func @f(%src: memref<8xf32>, %dst: memref<8xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 9.0 : f32
+  %ones = arith.constant dense<1.0> : vector<8xf32>
+  %mask = vector.create_mask %n : vector<8xi1>
+  %v = vector.mask %mask PASSTHRU{
+    vector.transfer_read %src[%c0], %z {in_bounds = [true]} : memref<8xf32>, vector<8xf32>
+  } : vector<8xi1> -> vector<8xf32>
+  vector.mask %mask {
+    vector.transfer_write %v, %dst[%c0] {in_bounds = [true]} : vector<8xf32>, memref<8xf32>
+  } : vector<8xi1>
+  vector.store %v, %src[%c0] : memref<8xf32>, vector<8xf32>
+  return
+}"""
+
+
+@pytest.mark.parametrize(("passthru", "rest"), [("", 9), (", %ones ", 1)])
+def test_masked_transfers_leave_alone_what_the_mask_leaves_out(passthru, rest):
+    source = np.arange(2, 10, dtype=np.float32)
+    text = MASK.replace("PASSTHRU", passthru)
+    result = run(text, source, np.zeros(8, np.float32), 3, threads=1)
+    np.testing.assert_array_equal(result.arrays[1], [2, 3, 4, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(result.arrays[0], [2, 3, 4, *[rest] * 5])
+
+
+def test_other_ops_in_a_mask_are_refused():
+    text = MASK.replace(
+        "vector.transfer_read %src[%c0], %z {in_bounds = [true]} : memref<8xf32>, vector<8xf32>",
+        "vector.outerproduct %ones, %z : vector<8xf32>, f32",
+    )
+    with pytest.raises(MachineError, match="outerproduct"):
+        run(
+            text.replace("PASSTHRU", ""),
+            np.zeros(8, np.float32),
+            np.zeros(8, np.float32),
+            3,
+            threads=1,
+        )

@@ -370,6 +370,11 @@ PROGRAMS = {
 # in stacks that still have it.
 MATRIX_LOADS = {"nvgpu.ldmatrix", "nvvm.ldmatrix", "amdgpu.transpose_load"}
 WAVE_TILES = {"gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"}
+# In test_machine_buffers.
+BUFFERS = {f"amdgpu.raw_buffer_{kind}" for kind in ("load", "store")} | {
+    *(f"rocdl.raw.ptr.buffer.{kind}" for kind in ("load", "store")),
+    "rocdl.ptr.s.buffer.load",
+}
 ELSEWHERE = (
     MATRIX_LOADS
     | WAVE_TILES
@@ -382,6 +387,7 @@ ELSEWHERE = (
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
     | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
+    | BUFFERS
 )
 REFUSED = {
     "nvvm.cp.async.bulk.tensor.global.shared.cta": """
@@ -392,11 +398,11 @@ REFUSED = {
 }
 
 
-# Layouts over lanes, and buffers by 32-bit offsets, that the machine does not know.
+# Layouts over lanes, and atomics on buffers, that the machine does not know.
 DESCRIBED = {name for name, row in ROWS.items() if row.described and not row.opaque}
 WITHOUT_SEMANTICS = (
-    {n for n in DESCRIBED if "raw_buffer" in n or (n.startswith("rocdl.") and ".tr" in n)}
-    | {name for name in DESCRIBED if ".buffer." in name and not name.endswith((".lds", "."))}
+    {n for n in DESCRIBED if n.startswith("rocdl.") and ".tr" in n}
+    | {n for n in DESCRIBED if ("buffer" in n and ".atomic." in n) or "buffer_atomic" in n}
     | {"amdgpu.global_transpose_load", "nvvm.stmatrix"}
     | {"nvvm.wmma.load", "nvvm.wmma.store", "vector.compressstore", "vector.expandload"}
 )
