@@ -114,6 +114,8 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
     "async-pipe-warn-unannotated", "warn where there are loops and none asks to be pipelined"
 )
 def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -> None:
+    """A warning at the first loop of a module in which none is annotated, and none is written by hand with
+    counts or barriers to be found."""
     if find_loops(module) or any(map(_is_by_hand, walk(module))):
         return
     first = next(filter(_may_loop, walk(module)), None)

@@ -1,12 +1,15 @@
 """The documentation is true: its code blocks run, its tables list what the sources have.
 
-Covers: docs, facts/loops/annotations.py
+Covers: docs, facts/loops/annotations.py, cmake-free-scripts/write_passes.py
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import mlir_async_pipe
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
@@ -157,5 +161,30 @@ def test_files_that_the_pages_name_exist() -> None:
 
 
 def test_the_index_lists_every_page() -> None:
-    listed = set(re.findall(r"^\| \[([\w-]+\.md)\]", (DOCS / "README.md").read_text(), re.M))
+    listed = set(
+        re.findall(r"^\| \[[^\]]+\]\(([\w-]+\.md)\)", (DOCS / "README.md").read_text(), re.M)
+    )
     assert listed == {page.name for page in DOCS.glob("*.md")} - {"README.md"}
+
+
+def test_the_page_of_passes_is_what_the_registry_says() -> None:
+    written = [sys.executable, "-c", "import write_passes; print(write_passes.page(), end='')"]
+    scripts = ROOT / "cmake-free-scripts"
+    made = subprocess.run(
+        written,
+        cwd=scripts,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert made == (DOCS / "passes.md").read_text(), (
+        "cmake-free-scripts/write_passes.py writes it anew"
+    )
+    for name in passes.names():
+        assert f"## `--{name}`" in made
+
+
+def test_the_site_leads_to_every_page() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("nav:")[2]
+    assert set(re.findall(r"([\w-]+\.md)", navigation)) == {page.name for page in DOCS.glob("*.md")}
