@@ -167,7 +167,7 @@ func.func @misspelt(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf32> {llv
   %c16 = arith.constant 16 : index
   %B = memref.alloca() : memref<1xf32>
   // expected-error @below {{unknown attribute 'async_pipe.stages' on 'scf.for' [unknown-annotation]}}
-  // expected-note @below {{known here: async_pipe.stage, async_pipe.order}}
+  // expected-note @below {{did you mean 'async_pipe.stage'?}}
   scf.for %i = %c0 to %c16 step %c1 {
     %a = memref.load %A[%i] : memref<16xf32>
     memref.store %a, %B[%c0] : memref<1xf32>
@@ -187,7 +187,7 @@ func.func @misspelt_on_an_op(%A : memref<16xf32> {llvm.noalias}, %C : memref<16x
   scf.for %i = %c0 to %c16 step %c1 {
     %a = memref.load %A[%i] : memref<16xf32>
     // expected-error @below {{unknown attribute 'async_pipe.asynch' on 'memref.store' [unknown-annotation]}}
-    // expected-note @below {{known here: async_pipe.stage}}
+    // expected-note @below {{did you mean 'async_pipe.async'?}}
     memref.store %a, %C[%i] {async_pipe.asynch} : memref<16xf32>
   } {async_pipe.stage = [0, 1]}
   return
