@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up .venv, pipelines the GEMM of examples/gemm.mlir for a chip (sm_80 by default), and shows
 # the counts of its waits in MLIR, in PTX and in the machine code. For an AMD chip it is the GEMM
-# that the generator makes for that chip, and its assembly.
+# that the generator makes for that chip, and its assembly; for Hopper (sm_90a) one with tensor copies,
+# warpgroup products and warps that do nothing but copy.
 #
 #     cmake-free-scripts/demo.sh [CHIP]
 set -eu
@@ -9,9 +10,14 @@ set -eu
 chip=${1:-sm_80}
 out=build/demo
 
+known() {
+  printf 'module {}' | "$bin/async-pipe-opt" - "--target=$1:$chip" -o /dev/null
+}
+
 if [[ $chip == gfx* ]]; then
   set_up amd
   cd "$root"
+  known rocdl
   mkdir -p "$out"
   "$bin/python" examples/generate_gemm.py "--chip=$chip" -o "$out/gemm-$chip.mlir"
   "$bin/async-pipe-opt" "$out/gemm-$chip.mlir" --async-pipe "--target=rocdl:$chip" --emit=isa \
@@ -21,7 +27,19 @@ fi
 
 set_up nvidia
 cd "$root"
+known nvvm
 mkdir -p "$out"
+
+if [[ $chip == sm_90a ]]; then
+  gemm=("$out/gemm-$chip-before.mlir" --async-pipe "--target=nvvm:$chip")
+  "$bin/python" examples/generate_hopper_gemm.py --stages 4 --roles specialised >"${gemm[0]}"
+  "$bin/async-pipe-opt" "${gemm[@]}" -o "$out/gemm-$chip.mlir" \
+    --report=html --report-file="$out/gemm-$chip.html"
+  "$bin/async-pipe-opt" "${gemm[@]}" --emit=ptx -o "$out/gemm-$chip.ptx" 2>/dev/null
+  "$bin/async-pipe-opt" "${gemm[@]}" --emit=cubin -o "$out/gemm-$chip.cubin" \
+    --report=json --report-file="$out/report-$chip.json" 2>/dev/null
+  exec "$bin/python" cmake-free-scripts/show_hopper_demo.py "$out" "$chip"
+fi
 gemm=(examples/gemm.mlir --async-pipe "--target=nvvm:$chip")
 
 "$bin/async-pipe-opt" "${gemm[@]}" -o "$out/gemm.mlir" --report=html --report-file="$out/report.html"

@@ -32,6 +32,7 @@ def main(folder: str, chip: str) -> int:
     for name in ("gemm.mlir", "gemm.ptx", "gemm.cubin", "report.html"):
         print(f"  {out / name}")
     if counts == in_ptx and in_code in (None, counts):
+        print(f"\nMLIR = PTX = machine code: {_numbers(sorted(counts, reverse=True))}")
         return 0
     print("\nerror: MLIR, PTX and machine code do not wait alike")
     return 1
@@ -44,7 +45,7 @@ def _buffers(loop: dict[str, Any]) -> str:
 def _lines(text: str, pattern: str) -> list[tuple[int, str]]:
     """Line numbers and matching parts of the lines that match."""
     return [
-        (number, match[0].strip())
+        (number, " ".join(match[0].split()))
         for number, line in enumerate(text.splitlines(), start=1)
         if (match := re.search(pattern, line))
     ]
@@ -59,7 +60,9 @@ def _show(title: str, lines: list[tuple[int, str]], count: str) -> set[int]:
 
 
 def _show_machine(machine: dict[str, Any] | None) -> set[int] | None:
-    print("\nwaits in the machine code (nvdisasm)")
+    print(
+        "\nwaits in the machine code (nvdisasm); the second loop is the input's, for few iterations"
+    )
     if machine is None:
         print("  not read: nvdisasm is not installed")
         return None

@@ -302,11 +302,12 @@ def _root(module: Any) -> Any:
 
 def _run(name: str, op: Any, options: dict[str, Any], session: Session) -> Report:
     # It imports the bindings, too.
-    from mlir_async_pipe.reports.outline import record_outlines
+    from mlir_async_pipe.reports.outline import name_roles, record_outlines
 
     passes.find(name).run(op, _options(name, options, session), session)
     if session.witnesses:
         record_outlines(op, session)
+        name_roles(session)
     errors = session.diagnostics.with_severity("error")
     if errors:
         raise _as_error(errors[0])

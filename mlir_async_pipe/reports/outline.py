@@ -157,6 +157,10 @@ def record_outlines(root: Any, session: Session) -> None:
         for entry in entries:
             if entry.record is not None:
                 _note_part(session, entry.record, entry.part)
+
+
+def name_roles(session: Session) -> None:
+    """Say in the outlines which role runs each of them, and in which threads: after the check."""
     if "outlines" in session.records:
         session.records["outlines"] = list(_with_roles(session))
 

@@ -38,10 +38,11 @@ class Source:
             return self.content.decode()
         except UnicodeDecodeError as error:
             line = self.content.count(b"\n", 0, error.start) + 1
+            column = error.start - self.content.rfind(b"\n", 0, error.start)
             raise UsageError(
                 "the input is neither UTF-8 text nor MLIR bytecode",
                 code="not-text",
-                at=Place(self.name, line, 1),
+                at=Place(self.name, line, column),
             ) from None
 
 

@@ -85,6 +85,10 @@ def process(source: Source, work: Work) -> Outcome:
 
                     record_outlines(root, session)
             content = _print(root, work, session, last_check)
+            if options.explain or options.report:
+                from mlir_async_pipe.reports.outline import name_roles
+
+                name_roles(session)
     except AsyncPipeError as error:
         errors = (error.diagnostic,)
     except mlir_diagnostics.MlirErrors as error:

@@ -78,8 +78,10 @@ def test_a_line_that_only_holds_the_marker_among_others_does_not_split():
 
 
 def test_input_that_is_no_text_is_refused():
-    with pytest.raises(UsageError, match="not-text"):
-        _ = Source("f", b"module {}\n\xff").text
+    with pytest.raises(UsageError, match="not-text") as refused:
+        _ = Source("f", b"module {}\n// \xff").text
+    place = refused.value.diagnostic.place
+    assert (place.line, place.column) == (2, 4)
 
 
 def problems(text: str, *said: Diagnostic, only_expected: bool = False) -> list[str]:
