@@ -85,7 +85,7 @@ class Phase(NamedTuple):
 
 class Mbarrier(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals a phase by the op `init` in the threads `by`, fenced
-    for the async proxy, seen by all threads (`visible`).
+    for the async proxy, seen by all threads (`visible`), which have met since that fence, too (`shown`).
 
     `parity` is that of the number of phases that are over; `phases` are those after them. `waited`:
     the last wait since the block met, and its threads; `last`: the last wait that passed, and its
@@ -97,6 +97,7 @@ class Mbarrier(NamedTuple):
     by: int
     fenced: bool = False
     visible: bool = False
+    shown: bool = False
     parity: int = 0
     phases: tuple[Phase, ...] = ()
     waited: tuple[int, int] | None = None
@@ -105,7 +106,11 @@ class Mbarrier(NamedTuple):
 
     def met(self) -> Mbarrier:
         """After a barrier of the block."""
-        return self._replace(visible=True, waited=None, some=None)
+        return self._replace(visible=True, shown=self.fenced, waited=None, some=None)
+
+    def is_fenced_for(self, mask: int) -> bool:
+        """Whether threads come after the fence."""
+        return self.shown or (self.fenced and self.by == mask)
 
 
 def single(mask: int) -> bool:
@@ -151,7 +156,8 @@ def check_fenced(fenced: bool, init: int, op: int) -> None:
             "missing-fence",
             op,
             init,
-            "a fence for the async proxy is missing after this, in the thread that initialises",
+            "a fence for the async proxy is missing after this, in the thread that initialises, before the "
+            "threads meet",
         )
 
 
@@ -182,7 +188,7 @@ def copy(barrier: Mbarrier, mask: int, issued: Copy) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, op, mask)
-    check_issuer(barrier.fenced, barrier.init, op, mask)
+    check_issuer(barrier.is_fenced_for(mask), barrier.init, op, mask)
     running = barrier.phases[-1] if barrier.phases else Phase()
     running = running._replace(copies=(*running.copies, issued))
     if running.arrived >= barrier.needs and running.lacks_bytes() < 0:

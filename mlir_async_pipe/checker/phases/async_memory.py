@@ -148,7 +148,7 @@ class AsyncMemory:
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
         before = self.barrier(key, op)
-        arrivals.check_fenced(before.fenced, before.init, op)
+        arrivals.check_fenced(before.is_fenced_for(mask), before.init, op)
         covered = self.tensor.in_flight(self.barriers)
         barrier = arrivals.arrive(before, op, mask, 1, 0)
         last = barrier.phases[-1]._replace(products=covered)
@@ -236,8 +236,9 @@ class AsyncMemory:
         for key, barrier in self.barriers.items():
             if "mbarriers" in shown and not barrier.by & ~mask:
                 self.barriers[key] = barrier._replace(fenced=True)
+        # Others come after a fence by a barrier after it, not by one before.
         self.written = frozenset(
-            entry._replace(fenced=True) if is_fenced(entry.touch, mask, shown) else entry
+            Written(entry.touch, fenced=True) if is_fenced(entry.touch, mask, shown) else entry
             for entry in self.written
         )
 
@@ -328,7 +329,7 @@ class AsyncMemory:
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads meet"
-        barrier = "other threads may not have written yet: the block must meet in between"
+        barrier = "other threads may not have written, or made their fence: the block must meet in between"
         for write, fenced, met in self.written:
             if not fenced:
                 self._refuse("missing-fence", touch, write, fence)

@@ -88,7 +88,7 @@ def _mended(barrier: Mbarrier, found: FoundFault, everybody: int) -> Mbarrier:
     first = barrier.phases[0] if barrier.phases else arrivals.Phase()
     match found.code:
         case "missing-fence" if barrier.init == found.earlier:
-            return barrier._replace(fenced=True)
+            return barrier._replace(fenced=True, shown=True)
         case "init-not-visible" if barrier.init == found.earlier:
             return barrier._replace(visible=True)
         case "read-in-flight" | "overwrite-in-flight" | "unwaited-copy":
@@ -147,7 +147,7 @@ def _mend_roles(memory: RoleMemory, fault: PhaseFault, mask: int) -> Next | None
         memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
     for key, barrier in memory.shared.items():
         if barrier.init == op and code == "missing-fence":
-            memory.shared[key] = barrier._replace(fenced=True)
+            memory.shared[key] = barrier._replace(fenced=True, fence=())
         elif barrier.init == op and code == "init-not-visible":
             memory.shared[key] = barrier._replace(born=())
     for key, barrier in at:

@@ -134,7 +134,7 @@ class RoleMemory(AsyncMemory):
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
         before = self._at(key, op)
-        check_fenced(before.fenced, before.init, op)
+        check_fenced(before.is_fenced_for(self.clocks, mask), before.init, op)
         self._note("arrives", op, mask, key)
         shows = self.cores.commit(mask, self.clocks)
         self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, 1, 0, commit=shows)
@@ -206,7 +206,7 @@ class RoleMemory(AsyncMemory):
         self.over.clear()
         self.put.clear()
         self.generic = {touch: one for touch, one in self.generic.items() if not one.fenced}
-        self.shared = {key: one._replace(born=()) for key, one in self.shared.items()}
+        self.shared = {key: one._replace(born=(), fence=()) for key, one in self.shared.items()}
 
     # Threads ------------------------------------------------------------------------------
 
@@ -250,10 +250,11 @@ class RoleMemory(AsyncMemory):
     def fence(self, mask: int, shown: frozenset[str]) -> None:
         """What threads wrote of what is `shown` goes to the async proxy."""
         for key, barrier in self.shared.items():
-            if "mbarriers" in shown and not barrier.by & ~mask:
-                self.shared[key] = barrier._replace(fenced=True)
-        for touch in tuple(self.generic):
-            if is_fenced(touch, mask, shown):
+            if "mbarriers" in shown and not (barrier.fenced or barrier.by & ~mask):
+                fence = self.clocks.event(barrier.by)
+                self.shared[key] = barrier._replace(fenced=True, fence=fence)
+        for touch, write in tuple(self.generic.items()):
+            if is_fenced(touch, mask, shown) and not write.fenced:
                 self.generic[touch] = Fenced(touch, True, self.clocks.event(threads_of(touch)))
 
     def check_end(self) -> None:

@@ -73,7 +73,7 @@ class Passed(NamedTuple):
 
 class Shared(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals by the op `init` in the threads `by` (the event
-    `born`), fenced for the async proxy; the mbarrier `column` of the clocks.
+    `born`), fenced for the async proxy (the event `fence`); the mbarrier `column` of the clocks.
 
     `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
     the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
@@ -86,6 +86,7 @@ class Shared(NamedTuple):
     born: Event
     column: int
     fenced: bool = False
+    fence: Event = ()
     over: int = 0
     running: Phase = Phase()
     arrivals: Event = ()
@@ -96,6 +97,16 @@ class Shared(NamedTuple):
     ends: tuple[End, ...] = ()
     waits: tuple[Passed, ...] = ()
     shown: tuple[int, int] | None = None
+
+    def is_seen(self, clocks: WarpClocks, mask: int, event: Event) -> bool:
+        """Whether threads see what those did that initialised it."""
+        shown = self.shown
+        told = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
+        return told or self.by == mask or clocks.sees(mask, event)
+
+    def is_fenced_for(self, clocks: WarpClocks, mask: int) -> bool:
+        """Whether threads come after the fence."""
+        return self.fenced and self.is_seen(clocks, mask, self.fence)
 
     def knows_end(self, clocks: WarpClocks, mask: int, phase: int) -> bool:
         """Whether threads know that a phase is over."""
@@ -111,9 +122,7 @@ class Shared(NamedTuple):
 
 def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
     """Threads use an mbarrier, which they must see."""
-    shown = barrier.shown
-    seen = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
-    check_visible(seen or barrier.by == mask or clocks.sees(mask, barrier.born), barrier.init, op)
+    check_visible(barrier.is_seen(clocks, mask, barrier.born), barrier.init, op)
 
 
 def arrive(
@@ -158,7 +167,7 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
-    check_issuer(barrier.fenced, barrier.init, op, mask)
+    check_issuer(barrier.is_fenced_for(clocks, mask), barrier.init, op, mask)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
         raise PhaseFault(
             "wrong-bytes",

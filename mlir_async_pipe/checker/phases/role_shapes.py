@@ -138,6 +138,7 @@ def _each_event(memory: RoleMemory, rule: Rule) -> None:
     for key, one in memory.shared.items():
         memory.shared[key] = one._replace(
             born=rule(("born", key), one.born),
+            fence=rule(("fence", key), one.fence),
             arrivals=rule(("arrivals", key), one.arrivals),
             ends=tuple(
                 end._replace(arrivals=rule(("end", key, age), end.arrivals))
