@@ -496,10 +496,10 @@ def _numbers(ahead: Ahead) -> set[int]:
 def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
     """Loads from global memory in statements that do more than load."""
     return [
-        (f"this loads from global memory, but its statement '{s.op.name}' does more than that", op)
-        for s in body.statements
-        for op in walk(s.op)
-        if op != s.op
+        (f"this loads from global memory, but its statement '{top.name}' does more than that", op)
+        for top in dict.fromkeys(s.op for s in body.statements)
+        for op in walk(top)
+        if op != top
         and any(not a.writes and root_of(a.memory).space == "global" for a in accesses(op))
     ]
 

@@ -29,23 +29,24 @@ class Verdict:
     missed: tuple[str, ...] = ()
 
 
-def assembly_of(k: Kernel) -> tuple[str, bool]:
-    """Assembly by the package, and whether its loop was pipelined."""
+def assembly_of(k: Kernel) -> tuple[str, bool, list[int]]:
+    """Assembly by the package, whether its loop was pipelined, and the count of each wait."""
     with new_context():
         module = ir.Module.parse(text_of(k))
         report = mlir_async_pipe.pipeline(module, target=f"rocdl:{k.chip}")
         code = mlir_async_pipe.lower(module, target=f"rocdl:{k.chip}", emit="isa")
-        return code.text, bool(report.of("loops"))
+        return code.text, bool(report.of("loops")), [wait.count for wait in report.of("waits")]
 
 
 def judge(k: Kernel, *, mutants: bool) -> Verdict:
     """Assemble, run, and run with each wait that the package asked for one weaker."""
-    text, pipelined = assembly_of(k)
+    text, pipelined, counts = assembly_of(k)
     program = parse(text)
     wrong, copies, _ = run(k, program)
     if wrong is not None or not mutants:
         return Verdict(wrong, copies, pipelined)
-    made = list(weakened(program))
+    group = copies // (k.waves * k.outer * max(trip_counts(k)) * k.groups)
+    made = list(weakened(program, [count * group for count in counts]))
     without_effect, missed = 0, []
     for place, mutant in made:
         found, _, loosened = run(k, mutant)
@@ -99,21 +100,25 @@ def memory_of(k: Kernel, trips: int) -> tuple[np.ndarray, int, int]:
     return memory, GLOBAL_BASE + place, starts[2]
 
 
-def weakened(program: Program) -> list[tuple[str, Program]]:
-    """The program with one of the package's waits one weaker, for each of them."""
+def weakened(program: Program, allowed: list[int]) -> list[tuple[str, Program]]:
+    """The program with one of the package's waits one weaker, for each of them.
+
+    `allowed` are the copies of a wave that each wait may leave in flight, by its number.
+    """
     found = []
     for number, i in enumerate(program.instructions):
-        if not i.marked:
+        if i.wait is None:
             continue
         changed = None
+        most = allowed[i.wait]
         if i.name == "s_waitcnt" and "vmcnt(" in i.operands[0]:
             before, _, rest = i.operands[0].partition("vmcnt(")
             count, _, after = rest.partition(")")
             changed = replace(
-                i, operands=(f"{before}vmcnt({int(count) + 1}){after}",), weakened=True
+                i, operands=(f"{before}vmcnt({int(count) + 1}){after}",), allowed=most
             )
         elif i.name == "s_wait_asynccnt":
-            changed = replace(i, operands=(str(int(i.operands[0], 0) + 1),), weakened=True)
+            changed = replace(i, operands=(str(int(i.operands[0], 0) + 1),), allowed=most)
         if changed is not None:
             instructions = list(program.instructions)
             instructions[number] = changed

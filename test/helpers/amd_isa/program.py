@@ -11,14 +11,18 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its name without encoding suffix, operands, and `key:value` modifiers."""
+    """One instruction: its name without encoding suffix, operands, and `key:value` modifiers.
+
+    `wait` is the number of the package's wait that it belongs to. `allowed` is for a wait that was
+    made weaker: the copies that the package lets it leave in flight.
+    """
 
     name: str
     operands: tuple[str, ...]
     modifiers: dict[str, str]
     line: int
-    marked: bool = False
-    weakened: bool = False
+    wait: int | None = None
+    allowed: int | None = None
     dual: bool = False
 
     def offset(self) -> int:
@@ -69,11 +73,11 @@ def parse(text: str) -> Program:
     found = re.search(r"amdgcn-amd-amdhsa-[\w-]*?(gfx\w+)", text)
     assert found is not None
     program = Program(found[1])
-    marked, ended = False, False
+    wait, ended = None, False
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("//")[0].strip()
-        if "async_pipe.wait" in line:
-            marked = True
+        if mark := re.search(r"async_pipe\.wait (\d+)", line):
+            wait = int(mark[1])
         line = line.split(";")[0].strip()
         if directive := re.match(r"\.amdhsa_(\w+) (\d+)$", line):
             program.directives[directive[1]] = int(directive[2])
@@ -84,22 +88,22 @@ def parse(text: str) -> Program:
         if ended or not line or line.startswith("."):
             continue
         first, together, second = line.partition(" :: ")
-        made = _instruction(first, number, marked)
+        made = _instruction(first, number, wait)
         program.instructions.append(replace(made, dual=bool(together)))
         if together:
-            program.instructions.append(_instruction(second, number, marked))
+            program.instructions.append(_instruction(second, number, wait))
         if first.startswith(("s_waitcnt", "s_wait_asynccnt")):
-            marked = False
+            wait = None
     return program
 
 
-def _instruction(text: str, line: int, marked: bool) -> Instruction:
+def _instruction(text: str, line: int, wait: int | None) -> Instruction:
     name, _, rest = text.partition(" ")
     name = _SUFFIX.sub("", name.replace("v_dual_", "v_"))
     operands: list[str] = []
     modifiers: dict[str, str] = {}
     if name in ("s_waitcnt", "s_delay_alu", "s_clause", "s_setreg_imm32_b32"):
-        return Instruction(name, (rest,), {}, line, marked)
+        return Instruction(name, (rest,), {}, line, wait)
     for piece in (p.strip() for p in rest.split(",")):
         words = piece.split()
         for position, word in enumerate(words):
@@ -111,4 +115,4 @@ def _instruction(text: str, line: int, marked: bool) -> Instruction:
                     operands.append("off")
             else:
                 operands.append(word)
-    return Instruction(name, tuple(operands), modifiers, line, marked)
+    return Instruction(name, tuple(operands), modifiers, line, wait)

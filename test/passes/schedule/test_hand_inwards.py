@@ -127,6 +127,9 @@ def test_a_loop_around_one_that_has_its_own_stages_is_told_to_drop_them() -> Non
         pipelined(sums(inner="async_pipe.num_stages = 2 : i64"))
     assert caught.value.code == "no-copies"
     assert "take 'async_pipe.num_stages' off this loop" in str(caught.value)
+    # The inner loop is three statements, prologue, kernel and epilogue: each load is told once.
+    told_of = [(note.message, note.place) for note in caught.value.diagnostic.notes]
+    assert len(told_of) == len(set(told_of))
     # And with the advice followed:
     _, session = pipelined(sums(inner="async_pipe.num_stages = 2 : i64", outer=""))
     (loop,) = session.report().of("loops")
