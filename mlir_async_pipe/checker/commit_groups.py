@@ -64,11 +64,11 @@ class Groups:
         if any(len(ages) > self.sites.largest_wait for _, ages in state.queues[queue].untaken):
             # Which group the next consumer_wait takes is not remembered for longer.
             state.taint()
+        # Older groups are not told apart: such a token promises nothing any more.
+        oldest = self.sites.largest_wait + 1
         for number, value in state.env.items():
-            if isinstance(value, Token) and value.queue == queue:
-                # Older groups are not told apart: such a token promises nothing any more.
-                oldest = self.sites.largest_wait + 1
-                state.env[number] = Token(queue, min(value.age + 1, oldest))
+            if isinstance(value, Token) and value.queue == queue and value.age < oldest:
+                state.env[number] = Token(queue, value.age + 1)
         for result in results:
             state.env[result] = Token(queue, 0)
 

@@ -12,9 +12,8 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
@@ -100,10 +99,9 @@ class Judge:
         site = self.sites[later.site]
         for name, pending in self._queues(state):
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
-            for age, group in groups:
-                for event in chain.from_iterable(group):
-                    if not self._is_close(later, event, state.facts):
-                        continue
+            issued = [(age, e) for age, group in groups for issue in group for e in issue]
+            for age, event in issued:
+                if self._is_close(later, event, state.facts):
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
                     wait = (age - pending.since, pending.wait)
                     self._compare(later, event, state, cause, age, wait, name)
@@ -165,10 +163,10 @@ class Judge:
 
     def _close(
         self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, Known]
-    ) -> Iterator[Event]:
+    ) -> list[Event]:
         """The events that may conflict with `later`: one of the two writes, and they are not in
         other slots."""
-        return (event for event in earlier if self._is_close(later, event, facts))
+        return [event for event in earlier if self._is_close(later, event, facts)]
 
     def _is_close(self, later: Event, event: Event, facts: Mapping[Atom, Known]) -> bool:
         sites = self.sites
