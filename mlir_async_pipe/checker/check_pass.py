@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.session import passes
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 
@@ -91,14 +92,23 @@ def _tell(outcome: Outcome, session: Session) -> None:
     for finding in outcome.findings:
         session.record("hazards", hazards.record_of(finding, sites, ops, outcome.summary.function))
     unsafe = {finding.later for finding in outcome.findings if finding.certain}
+    # Of one line there are several ops where a loop was unrolled or has a prologue.
+    told: set[tuple[str, Place]] = set()
     for finding in hazards.worst_of_each(outcome.findings, sites):
         if finding.certain:
             session.diagnostics.error(hazards.error_of(finding, sites, ops))
         elif finding.later not in unsafe:
+            at = sites[finding.later].op
+            message = f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})"
+            place = Place.of(at)
+            if (message, place) in told:
+                continue
+            if place.line:
+                told.add((message, place))
             session.diagnostics.warning(
-                f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})",
+                message,
                 code="unknown-hazard",
-                at=sites[finding.later].op,
+                at=at,
                 notes=(*hazards.notes(finding, sites, ops), *hazards.advice(finding, sites)),
             )
     for number in outcome.in_scope:

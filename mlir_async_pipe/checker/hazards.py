@@ -18,6 +18,7 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings.raw_ops import enclosing
 from mlir_async_pipe.checker.conflicts import Finding
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER
+from mlir_async_pipe.checker.owners import OTHER_BLOCKS
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
 from mlir_async_pipe.checker.site import Site
 from mlir_async_pipe.checker.sites import SCOPE
@@ -208,13 +209,14 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
             ("let one thread write, or give each thread a place of its own", later.op),
         )
     if finding.cause == "other-block":
-        return (
-            ("the other access, in another block of the grid", earlier.op),
-            (
-                "blocks run in any order: let the block id decide the place, or use atomics",
-                later.op,
-            ),
-        )
+        helps = "blocks run in any order: let the block id decide the place, or use atomics"
+        if not finding.certain and finding.reason == OTHER_BLOCKS:
+            helps = (
+                "the place depends on more than ids and iteration numbers: give each block a "
+                "constant number of elements, or say `async_pipe.independent` on the kernel if no "
+                "two blocks meet"
+            )
+        return ("the other access, in another block of the grid", earlier.op), (helps, later.op)
     if finding.cause == "missing-barrier":
         return (
             ("the other access, in the same barrier interval", earlier.op),

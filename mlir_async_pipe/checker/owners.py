@@ -47,7 +47,7 @@ from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
 
-REASON = "other-blocks"
+OTHER_BLOCKS = "other-blocks"
 
 
 @dataclass
@@ -318,7 +318,7 @@ class Owners:
             found = Finding(later, earlier, "other-block", False, certain=True, reason="")
             self.judge.findings[later, earlier, "other-block"] = found
         else:
-            self.judge.unknown(later, earlier, "other-block", doubt or REASON)
+            self.judge.unknown(later, earlier, "other-block", doubt or OTHER_BLOCKS)
 
     def _are_independent(self, one: int, other: int) -> bool:
         asserted = self.judge.sites[one].independent

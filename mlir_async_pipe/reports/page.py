@@ -154,21 +154,46 @@ def record_tables(
     report: Report, leave_out: Sequence[str] = ()
 ) -> list[tuple[str, list[str], list[list[str]]]]:
     """Title, header and rows of each kind of record: every record is a row, and every field that
-    holds one value a column."""
+    holds one value a column. Records in a field make a table of their own, `loops: buffers`."""
     found = []
     for kind, entries in report.to_json().items():
-        if not entries or kind in leave_out:
-            continue
-        rows = [entry if isinstance(entry, dict) else {"": entry} for entry in entries]
-        header = list(dict.fromkeys(key for row in rows for key in row))
-        found.append((kind, header, [[_cell(row.get(key)) for key in header] for row in rows]))
+        if entries and kind not in leave_out:
+            rows = [entry if isinstance(entry, dict) else {"": entry} for entry in entries]
+            found += _tables_of(kind, rows)
     return found
+
+
+def _tables_of(
+    kind: str, rows: list[dict[str, Any]]
+) -> list[tuple[str, list[str], list[list[str]]]]:
+    keys = dict.fromkeys(key for row in rows for key in row)
+    nested = [key for key in keys if any(_holds_records(row.get(key)) for row in rows)]
+    header = [key for key in keys if key not in nested]
+    found = [(kind, header, [[_cell(row.get(key)) for key in header] for row in rows])]
+    places = [_cell(row.get("place")) for row in rows]
+    known = len(set(places)) == len(places)
+    for key in nested:
+        inner = [
+            {"of": place if known else f"row {number}", **entry}
+            for number, (row, place) in enumerate(zip(rows, places, strict=True), start=1)
+            for entry in row.get(key) or ()
+        ]
+        found += _tables_of(f"{kind}: {key}", inner)
+    return found
+
+
+def _holds_records(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(e, dict) and not _is_place(e) for e in value)
+
+
+def _is_place(value: dict[str, Any]) -> bool:
+    return {"file", "line", "column"} == value.keys()
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, dict) and {"file", "line", "column"} == value.keys():
+    if isinstance(value, dict) and _is_place(value):
         return f"{value['file']}:{value['line']}:{value['column']}" if value["line"] else ""
     if isinstance(value, dict):
         return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items())

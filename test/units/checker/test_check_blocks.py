@@ -450,3 +450,43 @@ func.func @k(%A: memref<8xf32>) attributes {gpu.known_block_size = array<i32: 8,
     checked = check_text(text.replace("NUMBER", number))
     assert {code for code, _ in checked.unsafe} == ({"cross-block"} if races else set())
     assert not checked.unknown
+
+
+OWN_ROWS = """
+gpu.module @m {
+  gpu.func @k(%O: memref<?xf32> {llvm.noalias}, %n: index) kernel
+      attributes {known_block_size = array<i32: 256, 1, 1>ASSERTED} {
+    %c0 = arith.constant 0 : index
+    %c256 = arith.constant 256 : index
+    %zero = arith.constant 0.0 : f32
+    %block = gpu.block_id x
+    %t = gpu.thread_id x
+    %begin = arith.muli %block, EACH overflow<nsw> : index
+    scf.for %i = %c0 to EACH step %c256 {
+      %row = arith.addi %begin, %i : index
+      %place = arith.addi %row, %t : index
+      memref.store %zero, %O[%place] : memref<?xf32> loc("rows.py":7:5)
+      %next = arith.addi %place, %c256 : index
+      memref.store %zero, %O[%place] : memref<?xf32> loc("rows.py":7:5)
+    }
+    gpu.return
+  }
+}
+"""
+
+
+def rows_of(each: str, asserted: str = "") -> Checked:
+    return check_text(OWN_ROWS.replace("EACH", each).replace("ASSERTED", asserted))
+
+
+def test_blocks_of_a_length_that_is_given_are_told_once_for_each_line_and_what_helps() -> None:
+    """Rows of 300 elements in steps of 256 threads: block 0 stores to 300 … 511, as block 1 does."""
+    (told,) = rows_of("%n").report.diagnostics
+    assert told.place.line == 7
+    assert "(other-blocks)" in told.message
+    (advice,) = [note.message for note in told.notes if "give each block" in note.message]
+    assert "constant number of elements" in advice
+    assert "`async_pipe.independent`" in advice
+    # And with either advice followed:
+    assert not rows_of("%c256").report.diagnostics
+    assert not rows_of("%n", ", async_pipe.independent").report.diagnostics

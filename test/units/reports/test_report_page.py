@@ -19,7 +19,7 @@ from helpers.hopper_gemms import HopperGemm
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.reports import pictures
-from mlir_async_pipe.reports.page import fragment, page
+from mlir_async_pipe.reports.page import fragment, page, record_tables
 from mlir_async_pipe.session.report import Report
 
 EXAMPLES = ROOT / "examples"
@@ -306,3 +306,20 @@ def test_products_are_shown_and_why_there_is_a_stage_more(gemm: Report) -> None:
     assert "× nvgpu.mma.sync" in text.partition("Kernel")[2].partition("Epilogue")[0]
     (extra,) = gemm.of("extra_stages")
     assert (extra.asked, extra.place) == (3, gemm.of("loops")[0].place)
+
+
+def test_records_in_a_field_are_a_table_of_their_own(gemm: Report) -> None:
+    """A loop with its buffers in one cell was a line of 1,300 characters."""
+    tables = {title: (header, rows) for title, header, rows in record_tables(gemm)}
+    header, rows = tables["loops: buffers"]
+    (loop,) = gemm.of("loops")
+    assert header[0] == "of"
+    assert [row[0] for row in rows] == [str(loop.place)] * len(loop.buffers)
+    versions = header.index("versions")
+    assert [row[versions] for row in rows] == [str(b.versions) for b in loop.buffers]
+    assert "buffers" not in tables["loops"][0]
+    # Waits of one loop stand in one place: the steps of each are those of a row.
+    steps, waits = tables["waits: witness"][1], gemm.of("waits")
+    numbers = [f"row {n}" for n, wait in enumerate(waits, start=1) for _ in wait.witness]
+    assert [row[0] for row in steps] == numbers
+    assert max(len(cell) for _, rows in tables.values() for row in rows for cell in row) < 200
