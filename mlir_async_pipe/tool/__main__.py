@@ -110,7 +110,7 @@ def _check_usage(options: Options) -> None:
             "'--timeline' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
         )
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
-    for name in (options.output, options.report_file, reproducer):
+    for name in (options.output, options.report_file, options.remarks_output_file, reproducer):
         output.check_writable(name)
 
 
@@ -144,6 +144,10 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
     reports = [outcome.session.report() for outcome in outcomes] if options.report else []
     keep(key, contents, sink.taken, reports)
+    if options.remarks_as_yaml:
+        from mlir_async_pipe.tool import remarks
+
+        remarks.write(outcomes, options, sink)
     _write(contents, reports, options, sink)
     if options.mlir_timing:
         timing.write()
@@ -329,7 +333,7 @@ _HAS_TO_RUN = (
     "load", "run", "verify_diagnostics", "mlir_pass_pipeline_crash_reproducer", "mlir_timing",
     "mlir_print_ir_before", "mlir_print_ir_after", "mlir_print_ir_before_all",
     "mlir_print_ir_after_all", "mlir_print_ir_after_change", "mlir_print_ir_after_failure",
-    "mlir_pass_statistics", "dump_pass_pipeline",
+    "mlir_pass_statistics", "dump_pass_pipeline", "remarks_as_yaml",
 )  # fmt: skip
 
 

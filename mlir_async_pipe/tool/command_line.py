@@ -56,6 +56,8 @@ def parse(arguments: Sequence[str]) -> Options:
             values[name] = tuple(word for entry in value for word in entry.split(","))
         elif flag.metavar in ("N", "BYTES"):
             values[name] = _whole_number(flag.name, value)
+        elif flag.metavar == "REGEX":
+            _check_expression(flag.name, value)
     values["passes"] = tuple(_pass_flag(word) for word in rest)
     options = Options(**values)
     if options.passes and options.pass_pipeline is not None:
@@ -169,6 +171,15 @@ def _pass_flag(word: str) -> PassFlag:
             advice=did_you_mean(name) or "--help lists the options",
         )
     return PassFlag(name, options)
+
+
+def _check_expression(name: str, text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise UsageError(
+            f"option '--{name}' is '{text}', no regular expression: {error}", code="bad-usage"
+        ) from None
 
 
 def _whole_number(name: str, text: str) -> int:

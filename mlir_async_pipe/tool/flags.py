@@ -8,6 +8,7 @@ from mlir_async_pipe.tool.options import (
     DEFAULT_SPLIT_MARKER,
     DIAGNOSTIC_FORMATS,
     EMIT_KINDS,
+    REMARK_FORMATS,
     REPORT_FORMATS,
     SHELLS,
 )
@@ -77,6 +78,19 @@ FLAGS: tuple[Flag, ...] = (
     Flag("mlir-elide-elementsattrs-if-larger", "elide big constants", "N", group=MLIR),
     _switch("mlir-timing", "print the wall time of each pass"),
     _switch("mlir-pass-statistics", "print statistics of each pass"),
+    Flag(
+        "remark-format",
+        "remarks as diagnostics (default), or as LLVM's YAML",
+        "FORMAT",
+        choices=REMARK_FORMATS,
+        group=MLIR,
+    ),
+    Flag("remarks-output-file", "where YAML remarks go (default: stderr)", "FILE", group=MLIR),
+    Flag("remarks-filter", "YAML remarks whose pass:name matches", "REGEX", group=MLIR),
+    Flag("remarks-filter-passed", "of loops pipelined and proofs, these", "REGEX", group=MLIR),
+    Flag("remarks-filter-missed", "of warnings, these", "REGEX", group=MLIR),
+    Flag("remarks-filter-analyse", "of counts and remarks, these", "REGEX", group=MLIR),
+    Flag("remarks-filter-failed", "of errors, these", "REGEX", group=MLIR),
     _switch("mlir-disable-threading", "use one thread"),
     Flag(
         "mlir-pass-pipeline-crash-reproducer",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 EMIT_KINDS = ("mlir", "llvm", "ptx", "cubin", "isa", "hsaco")
 DIAGNOSTIC_FORMATS = ("text", "json", "sarif", "github")
 REPORT_FORMATS = ("text", "json", "html")
+REMARK_FORMATS = ("emitRemark", "yaml")
 SHELLS = ("bash", "zsh", "tcsh", "fish")
 DEFAULT_SPLIT_MARKER = "// -----"
 
@@ -65,6 +66,13 @@ class Options:
     mlir_elide_elementsattrs_if_larger: int | None = None
     mlir_timing: bool = False
     mlir_pass_statistics: bool = False
+    remark_format: str = "emitRemark"
+    remarks_output_file: str = "-"
+    remarks_filter: str = ""
+    remarks_filter_passed: str = ""
+    remarks_filter_missed: str = ""
+    remarks_filter_analyse: str = ""
+    remarks_filter_failed: str = ""
     dump_pass_pipeline: bool = False
     emit_bytecode: bool = False
     # asking
@@ -96,3 +104,7 @@ class Options:
     run_output: str = ""
     timeline: str = ""
     cost: str = ""
+
+    @property
+    def remarks_as_yaml(self) -> bool:
+        return self.remark_format == "yaml"

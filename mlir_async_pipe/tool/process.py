@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe import bindings
+from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
 from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
     execution,
@@ -55,6 +56,7 @@ class Outcome:
 
     content: bytes | None
     session: Session
+    functions: tuple[tuple[Place, str], ...] = ()
 
 
 def process(source: Source, work: Work) -> Outcome:
@@ -63,12 +65,13 @@ def process(source: Source, work: Work) -> Outcome:
     With --verify-diagnostics only differences from the expectations go there.
     """
     options = work.options
+    functions: tuple[tuple[Place, str], ...] = ()
     gather = Gather(work.sink)
     sink = gather if options.verify_diagnostics else work.sink
     session = Session(
         target=work.target,
         explain=bool(options.explain),
-        witnesses=bool(options.explain or options.report),
+        witnesses=bool(options.explain or options.report or options.remarks_as_yaml),
         hazards="warning" if options.check == "warn" else "error",
     )
     content = None
@@ -76,6 +79,10 @@ def process(source: Source, work: Work) -> Outcome:
     try:
         with _context(options, sink) as context:
             root = _parse(source, context, work)
+            if options.remarks_as_yaml:
+                functions = tuple(
+                    (Place.of(op), symbol_name(op)) for op in walk(root) if is_function(op)
+                )
             pipeline = _pipeline(source, options, root)
             with _explained(root, options, session):
                 last_check = _run_passes(root, pipeline, work, session)
@@ -102,7 +109,7 @@ def process(source: Source, work: Work) -> Outcome:
             source, gather.taken, only_expected=only_expected
         ):
             work.sink.take(problem)
-    return Outcome(content, session)
+    return Outcome(content, session, functions)
 
 
 @contextlib.contextmanager
