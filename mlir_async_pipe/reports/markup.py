@@ -28,8 +28,8 @@ STYLE = """
 .apr .source, .apr .wide { overflow: auto; max-width: 100%; }
 .apr .source { max-height: 40rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
   border-radius: .3rem; font: 12px/1.6 ui-monospace, monospace; }
-.apr .source div { white-space: pre; padding: 0 .5rem; width: max-content; min-width: 100%;
-  box-sizing: border-box; }
+.apr .source div { white-space: pre-wrap; padding: 0 .5rem 0 9em; text-indent: -8.5em; }
+.apr .source div > * { text-indent: 0; }
 .apr .source div:target, .apr li:target { background: #d9a40055; }
 .apr .source .n { display: inline-block; width: 3.2em; opacity: .6; text-align: right;
   padding-right: .8em; user-select: none; }
@@ -55,7 +55,11 @@ STYLE = """
 .apr details > summary { cursor: pointer; }
 .apr code { font: .92em ui-monospace, monospace; }
 @media (max-width: 48rem) { .apr .sides { grid-template-columns: minmax(0, 1fr); }
-  .apr .source { max-height: 20rem; } }
+  .apr .source { max-height: 20rem; }
+  .apr th { display: none; } .apr tr { display: block; margin: .5rem 0; }
+  .apr td { display: block; border: 0; padding: .1rem 0; }
+  .apr td.num { text-align: left; } .apr td:empty { display: none; }
+  .apr td::before { content: attr(data-column) ": "; opacity: .7; } }
 """
 PAGE_STYLE = """
 :root { color-scheme: light dark; }
@@ -92,18 +96,16 @@ class Paper:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
     """A table of cells that are HTML already; columns of `numbers` stand on the right. It scrolls
-    by itself where it is too wide."""
-    parts = ['<div class="wide"><table>', _row("th", [escape(cell) for cell in header], numbers)]
-    parts += [_row("td", row, numbers) for row in rows]
+    by itself where it is too wide; in a narrow window each cell is a line that names its column."""
+    names = [escape(name) for name in header]
+    right = [" class=num" if column in numbers else "" for column in range(len(names))]
+    heads = (f"<th{side}>{name}</th>" for name, side in zip(names, right, strict=True))
+    parts = ['<div class="wide"><table>', f"<tr>{''.join(heads)}</tr>"]
+    for row in rows:
+        cells = zip(names, right, row, strict=True)
+        told = (f'<td data-column="{name}"{side}>{cell}</td>' for name, side, cell in cells)
+        parts.append(f"<tr>{''.join(told)}</tr>")
     return "\n".join([*parts, "</table></div>"])
-
-
-def _row(tag: str, cells: Sequence[str], numbers: Sequence[int]) -> str:
-    told = (
-        f"<{tag}{' class=num' if column in numbers else ''}>{cell}</{tag}>"
-        for column, cell in enumerate(cells)
-    )
-    return "<tr>" + "".join(told) + "</tr>"
 
 
 def count(number: int, thing: str) -> str:
