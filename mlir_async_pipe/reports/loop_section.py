@@ -85,8 +85,8 @@ def _source(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int], pa
                 f'<span class="badge {kind}" title="stage {by_line[line]}">S{by_line[line]}</span>'
             )
         # Types of 64 sums would fill the window.
-        told = text if len(text) <= 200 else f"{text[:140]} … {text[-40:]}"
-        rows.append(f'<div{anchor}><span class="n">{line}</span>{badge} {escape(told)}</div>')
+        cut = text if len(text) <= 200 else f"{text[:140]} … {text[-40:]}"
+        rows.append(f'<div{anchor}><span class="n">{line}</span>{badge} {escape(cut)}</div>')
     return f'<div class="source" tabindex="0">{"".join(rows)}</div>'
 
 
