@@ -18,13 +18,16 @@ import ctypes
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, is_kernel, symbol_name, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.diagnostics import Diagnostic, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.lowering.nvvm.cuda_launch import LaunchedKernel
 
 EMIT_KINDS = {"nvvm": ("llvm", "ptx", "cubin"), "rocdl": ("llvm", "isa", "hsaco")}
 
@@ -85,6 +88,30 @@ class Lowered:
                 advice=f"there is {', '.join(self.parameters) or 'none'}",
             )
         return launch_values(self.parameters[kernel], values)
+
+    def load(self, kernel: str = "") -> LaunchedKernel:
+        """A kernel on the GPU, to be called with its arguments; the only one needs no name.
+
+            code.load("gemm")(a, b, c, grid=(m // 128, n // 128))
+
+        Raises UsageError: no-gpu, launch-argument (code for another vendor, or no such kernel), and
+        launch-failed for what the driver refuses.
+        """
+        from mlir_async_pipe.lowering.nvvm.cuda_launch import load
+
+        if not self.target.startswith("nvvm"):
+            raise UsageError(
+                f"the code is for {self.target}, no NVIDIA GPU takes it", code="launch-argument"
+            )
+        found = [known for known in self.kernels if kernel in ("", known.name)]
+        if len(found) != 1:
+            raise UsageError(
+                f"there is no kernel '{kernel}'" if kernel else "which kernel is not said",
+                code="launch-argument",
+                advice=f"there is {', '.join(known.name for known in self.kernels) or 'none'}",
+            )
+        # The driver compiles PTX itself; a text ends with a zero for it.
+        return load(self.binary or self.text.encode() + b"\0", found[0], self.arguments)
 
 
 class Started:

@@ -53,7 +53,8 @@ def test_every_page_with_code_is_run_by_a_test() -> None:
 
 
 def test_the_launch_page_runs_up_to_the_launch() -> None:
-    """Its first blocks run; of those that need a GPU, what they ask of the code is there."""
+    """Its blocks without a GPU run (that with PyTorch: `test_cuda_launch.py`); of those that need one,
+    what they ask of the code is there."""
     arrays = {name: np.zeros((128, 64), np.float16) for name in "ab"}
     arrays["c"] = np.zeros((128, 128), np.float32)
     with new_context():
@@ -65,7 +66,7 @@ def test_the_launch_page_runs_up_to_the_launch() -> None:
         asked = 0
         for block in blocks_of(DOCS / "launch.md"):
             tree = ast.parse(block.text)
-            if not re.search(r"^from (?:cuda|hip)", block.text, re.MULTILINE):
+            if not re.search(r"^(?:from (?:cuda|hip)|import torch)", block.text, re.MULTILINE):
                 exec(compile(tree, "launch.md", "exec"), names)
                 continue
             for node in ast.walk(tree):
