@@ -26,6 +26,7 @@ from mlir_async_pipe import cache as kept
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.arguments import whole_number
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -50,6 +51,7 @@ def _page(report: Report) -> str:
 Report.page = _page
 
 
+@called_by_users
 def pipeline(
     module: Any,
     target: Target | str | None = None,
@@ -115,6 +117,7 @@ def pipeline(
     return _kept_or_asked(_root(module), (known, options, witnesses), ask) if cache else ask()
 
 
+@called_by_users
 def count_waits(
     module: Any,
     target: Target | str | None = None,
@@ -141,6 +144,7 @@ def count_waits(
     return _rewrite("async-pipe-count-waits", module, target, options, witnesses)
 
 
+@called_by_users
 def run_pass(
     name: str, module: Any, target: Target | str | None = None, **options: bool | int | str
 ) -> Report:
@@ -151,6 +155,7 @@ def run_pass(
     return _rewrite(name, module, target, options, witnesses=True)
 
 
+@called_by_users
 def check(
     module: Any,
     target: Target | str | None = None,
@@ -188,6 +193,7 @@ def check(
     return session.report()
 
 
+@called_by_users
 def lower(
     module: Any,
     *,

@@ -6,28 +6,15 @@ kernel.py:41:10: error: a slot of …        the innermost frame outside of this
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.session.called_from import caller
 from mlir_async_pipe.session.diagnostics import Place, UsageError
 
-# `with` runs a generator of this package from contextlib's frame.
-_NOT_THE_USER = (str(Path(__file__).parent), contextlib.__file__)
 # The locations that `located` made current: the line of each call says more than they do.
 _made: list[Any] = []
-
-
-def caller() -> Place:
-    """The place in the innermost frame that is neither of this package nor of contextlib."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
-        frame = frame.f_back
-    line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-    return Place(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)
 
 
 def misuse(

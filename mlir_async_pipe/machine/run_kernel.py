@@ -39,6 +39,7 @@ from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRecord
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 
@@ -85,6 +86,7 @@ class RunResult:
             raise MachineError(text, code=first.code, at=first.place)
 
 
+@called_by_users
 @plain_values()
 def run(
     module: Any,

@@ -1,0 +1,106 @@
+"""The user's Python: the line that calls this package, for errors that no file of IR has a place for.
+
+    <unknown>: error: no function 'f' …     kernel.py:41:10: error: no function 'f' …
+    -:12:5: error: …                        the same, and kernel.py:41:10: note: called from here, …
+
+A module that is parsed from a string has the file "-", one that is built without locations has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from mlir_async_pipe.session.arguments import nearest
+from mlir_async_pipe.session.diagnostics import (
+    AsyncPipeError,
+    CountError,
+    HazardError,
+    InputError,
+    Note,
+    PipelineError,
+    Place,
+)
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+_PACKAGE = str(Path(__file__).parents[1])
+# The flag of code that takes `**options` (Python's `inspect.CO_VARKEYWORDS`).
+_VARKEYWORDS = 0x08
+# What a wheel has there is code of users, as it is beside the package.
+_EXAMPLES = f"{_PACKAGE}/example_files"
+# Errors that are about an op of the module, which has a location or has none.
+_ABOUT_OPS = (InputError, PipelineError, CountError, HazardError)
+# Parameters by names that are not like them.
+_MEANT = {"blocks": "grid", "block": "threads", "stages": "num_stages", "chip": "target"}
+
+
+def caller() -> Place:
+    """The place in the innermost frame that is neither of this package nor of contextlib."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    return Place(frame.f_code.co_filename, line or frame.f_lineno, (column or 0) + 1)
+
+
+def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Decorator: errors name the line of the call, where they have no place in a file; an argument
+    that `call` does not have is answered with the one that was meant. Calls by this package are
+    left alone."""
+    inner: Any = call
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    code = inner.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_any = code.co_flags & _VARKEYWORDS
+
+    @functools.wraps(call)
+    def wrapped(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Answer:
+        if _is_ours(sys._getframe(1).f_code.co_filename):
+            return call(*arguments, **keywords)
+        for name in () if takes_any else keywords:
+            meant = _MEANT.get(name) or nearest(name, names)
+            if name not in names and meant in names:
+                raise TypeError(
+                    f"{call.__name__}() has no argument '{name}'; did you mean '{meant}'?"
+                )
+        try:
+            return call(*arguments, **keywords)
+        except AsyncPipeError as error:
+            _place(error, caller())
+            raise
+
+    return wrapped
+
+
+def _place(error: AsyncPipeError, at: Place) -> None:
+    told = error.diagnostic
+    if told.place.file == "-":
+        text = "called from here, with a module that was parsed from a string"
+        told = dataclasses.replace(told, notes=(*told.notes, Note(text, at)))
+    elif not told.place.file:
+        # The advice stands at the place of the error, which had none.
+        notes = tuple(
+            note if note.place.file else dataclasses.replace(note, place=at) for note in told.notes
+        )
+        if isinstance(error, _ABOUT_OPS):
+            text = "the module has no locations: what is built in `with ir.loc_tracebacks():` has"
+            notes += (Note(text, at),)
+        told = dataclasses.replace(told, place=at, notes=notes)
+    error.diagnostic = told
+    error.args = (str(told),)
+
+
+def _is_ours(file: str) -> bool:
+    # `with` runs a generator of this package from contextlib's frame.
+    return file == contextlib.__file__ or (
+        file.startswith(_PACKAGE) and not file.startswith(_EXAMPLES)
+    )
