@@ -66,6 +66,22 @@ def test_a_wait_shows_its_count_with_reason_and_path(of_add_one: Analysis) -> No
     assert of_add_one.hover(0) == ""
 
 
+def test_a_wait_written_by_hand_shows_its_own_count() -> None:
+    text = (ROOT / "lit-tests" / "driver" / "check-only.mlir").read_text()
+    found = asyncio.run(language_server.analyse(text, []))
+    shown = found.hover(line_of(text, "nvgpu.device_async_wait"))
+    assert shown.startswith("**0 groups** of ")
+    assert "- the awaited group is committed" in shown
+    codes = [entry["code"] for entry in found.said if entry["severity"] == "error"]
+    assert codes == ["read-in-flight"]
+
+
+def test_without_pygls_the_server_says_what_brings_it(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
+    assert language_server.main([]) == 1
+    assert "pip install '.[lsp]'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "edited"),
     [
