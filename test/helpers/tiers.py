@@ -9,7 +9,7 @@
 
 Slow are the laws, what its author marked as slow, and the functions that `slow_tests.txt` names, as a
 whole run measured (`test/reports/slow_tests.py`). The share of a day are the tests whose CRC-32 is the
-day modulo 25: in 25 days each slow test runs once.
+day modulo 40: in 40 days each slow test runs once, and every night all of them do (`test/nightly.sh`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from helpers.paths import ROOT
 Tier = Literal["quick", "push", "all"]
 
 TEST = ROOT / "test"
-SHARES = 25
+SHARES = 40
 _QUICK = 3
 
 
