@@ -88,9 +88,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("remarks-output-file", "where YAML remarks go (default: stderr)", "FILE", group=MLIR),
     Flag("remarks-filter", "YAML remarks whose pass:name matches", "REGEX", group=MLIR),
     Flag("remarks-filter-passed", "of loops pipelined and proofs, these", "REGEX", group=MLIR),
-    Flag("remarks-filter-missed", "of warnings, these", "REGEX", group=MLIR),
+    Flag("remarks-filter-missed", "of refusals and warnings, these", "REGEX", group=MLIR),
     Flag("remarks-filter-analyse", "of counts and remarks, these", "REGEX", group=MLIR),
-    Flag("remarks-filter-failed", "of errors, these", "REGEX", group=MLIR),
+    Flag("remarks-filter-failed", "of other errors, these", "REGEX", group=MLIR),
     _switch("mlir-disable-threading", "use one thread"),
     Flag(
         "mlir-pass-pipeline-crash-reproducer",

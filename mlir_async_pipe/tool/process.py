@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, PipelineError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
     execution,
@@ -52,11 +52,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one source: the output, None if there is none, and what was recorded."""
+    """What became of one source: the output, None if there is none, what was recorded, and the error
+    that refused a loop, if one did."""
 
     content: bytes | None
     session: Session
     functions: tuple[tuple[Place, str], ...] = ()
+    refusal: Diagnostic | None = None
 
 
 def process(source: Source, work: Work) -> Outcome:
@@ -76,6 +78,7 @@ def process(source: Source, work: Work) -> Outcome:
     )
     content = None
     errors: Sequence[Diagnostic] = ()
+    refusal: Diagnostic | None = None
     try:
         with _context(options, sink) as context:
             root = _parse(source, context, work)
@@ -98,6 +101,8 @@ def process(source: Source, work: Work) -> Outcome:
                 name_roles(session)
     except AsyncPipeError as error:
         errors = (error.diagnostic,)
+        if isinstance(error, PipelineError) or error.loop is not None:
+            refusal = work.sink.named(error.diagnostic)
     except mlir_diagnostics.MlirErrors as error:
         errors = error.diagnostics
     session.diagnostics.items += errors
@@ -109,7 +114,7 @@ def process(source: Source, work: Work) -> Outcome:
             source, gather.taken, only_expected=only_expected
         ):
             work.sink.take(problem)
-    return Outcome(content, session, functions)
+    return Outcome(content, session, functions, refusal)
 
 
 @contextlib.contextmanager

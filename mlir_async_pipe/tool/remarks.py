@@ -12,7 +12,7 @@
 
 The form is that of LLVM's remark streamer (LLVM's manual, "Remarks"), which opt-viewer and
 llvm-remarkutil read; the flags are those of mlir-opt. Loops and proofs are passed, counts and what
-passes remark are analysis, warnings are missed, errors are failures.
+passes remark are analysis, warnings and refused loops are missed, other errors are failures.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def write(outcomes: Sequence[Outcome], options: Options, sink: Sink) -> None:
     functions = Functions(begin for outcome in outcomes for begin in outcome.functions)
     reports = [outcome.session.report() for outcome in outcomes]
     made = [remark for report in reports for remark in _of_records(report, functions)]
-    made += [_of_diagnostic(diagnostic, functions) for diagnostic in sink.taken]
+    refusals = [outcome.refusal for outcome in outcomes]
+    made += [_of_diagnostic(said, functions, said in refusals) for said in sink.taken]
     text = "".join(remark.to_yaml() for remark in made if filters.let_through(remark))
     if options.remarks_output_file == "-":
         sys.stderr.write(text)
@@ -159,11 +160,11 @@ def _of_wait(wait: Any, functions: Functions) -> Remark:
     )
 
 
-def _of_diagnostic(diagnostic: Diagnostic, functions: Functions) -> Remark:
+def _of_diagnostic(diagnostic: Diagnostic, functions: Functions, refuses: bool) -> Remark:
     texts = (Note(diagnostic.message), *diagnostic.notes)
     said = [f"{n.message} ({n.place})" if n.place.line else n.message for n in texts]
     return Remark(
-        _CATEGORIES[diagnostic.severity],
+        "Missed" if refuses else _CATEGORIES[diagnostic.severity],
         "async-pipe" if diagnostic.code else "mlir",
         diagnostic.code or "diagnostic",
         diagnostic.place,

@@ -28,6 +28,7 @@ REFUSED = """func.func @outer(%m: memref<8xf32>) {
   return
 }
 """
+WRONG = REFUSED.replace("2 : i64", '"two"')
 FILTERS = {"Passed": "passed", "Missed": "missed", "Analysis": "analyse", "Failure": "failed"}
 
 
@@ -78,17 +79,25 @@ def test_a_loop_its_counts_and_its_proof_are_remarks(tmp_path: Path) -> None:
     assert any("Witness" in entry for entry in counts[0]["Args"])
 
 
-def test_a_refusal_is_a_failure_and_still_written(tmp_path: Path) -> None:
+def test_a_refused_loop_is_missed_with_its_reason_and_still_written(tmp_path: Path) -> None:
     found, ended = told(tmp_path, REFUSED)
     assert ended.code == 1
+    (missed,) = [r for r in found if r["Name"] == "unproven-independence"]
+    assert (missed["category"], missed["Function"]) == ("Missed", "outer")
+    assert missed["DebugLoc"]["Line"] == 6
+    assert list(missed["Args"][0]) == ["String"]
+    assert not any(r["category"] in ("Passed", "Failure") for r in found)
+
+
+def test_any_other_error_is_a_failure(tmp_path: Path) -> None:
+    found, ended = told(tmp_path, WRONG)
+    assert ended.code == 1
     (failed,) = [r for r in found if r["category"] == "Failure"]
-    assert failed["Function"] == "outer"
-    assert failed["DebugLoc"]["Line"] == 6
-    assert list(failed["Args"][0]) == ["String"]
+    assert (failed["Name"], failed["Function"]) == ("bad-annotation", "outer")
 
 
 PLAIN = REFUSED.replace("{async_pipe.num_stages = 2 : i64}", "")
-SOURCES = {"Passed": GEMM, "Missed": PLAIN, "Analysis": GEMM, "Failure": REFUSED}
+SOURCES = {"Passed": GEMM, "Missed": PLAIN, "Analysis": GEMM, "Failure": WRONG}
 
 
 @pytest.mark.parametrize("category", FILTERS)
