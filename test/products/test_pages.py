@@ -27,7 +27,7 @@ DOCS = ROOT / "docs"
 # Pages that are followed from top to bottom, and those whose blocks other tests run.
 FOLLOWED = (
     "first-kernel", "how-to-refused", "how-to-count", "how-to-find-a-race", "how-to-dsl", "how-to-tune",
-    "coming-from", "pipeline-object", "hopper-tutorial",
+    "coming-from", "pipeline-object", "gemm-tutorial", "hopper-tutorial",
 )  # fmt: skip
 ELSEWHERE = {
     "annotations": "test_docs.py",
