@@ -12,7 +12,7 @@
 // CHECK-NEXT: Args:
 // CHECK-NEXT:   - String:          'in 3 stages'
 // CHECK:      --- !Analysis
-// CHECK-NEXT: Pass:            async-pipe-count
+// CHECK-NEXT: Pass:            async-pipe-count-waits
 // CHECK-NEXT: Name:            exact
 // CHECK:        - String:          '1 group of queue cp.async may stay in flight: {{.*}}'
 // CHECK-NEXT:   - NumGroups:       '1'

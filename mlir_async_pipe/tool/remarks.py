@@ -109,7 +109,10 @@ def write(outcomes: Sequence[Outcome], options: Options, sink: Sink) -> None:
     reports = [outcome.session.report() for outcome in outcomes]
     made = [remark for report in reports for remark in _of_records(report, functions)]
     refusals = [outcome.refusal for outcome in outcomes]
-    made += [_of_diagnostic(said, functions, said in refusals) for said in sink.taken]
+    told = [_of_diagnostic(said, functions, said in refusals) for said in sink.taken]
+    # --explain says what the records hold.
+    known = {(remark.name, remark.place) for remark in made}
+    made += [remark for remark in told if (remark.name, remark.place) not in known]
     text = "".join(remark.to_yaml() for remark in made if filters.let_through(remark))
     if options.remarks_output_file == "-":
         sys.stderr.write(text)
@@ -148,7 +151,7 @@ def _of_wait(wait: Any, functions: Functions) -> Remark:
     groups = "1 group" if wait.count == 1 else f"{wait.count} groups"
     return Remark(
         "Analysis",
-        "async-pipe-count",
+        "async-pipe-count-waits",
         wait.reason or "count",
         wait.place,
         functions.at(wait.place),

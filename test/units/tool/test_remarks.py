@@ -70,7 +70,7 @@ def test_a_loop_its_counts_and_its_proof_are_remarks(tmp_path: Path) -> None:
     assert set(loop["DebugLoc"]) == {"File", "Line", "Column"}
     (proof,) = [r for r in found if r["Pass"] == "async-pipe-check"]
     assert (proof["category"], proof["Name"]) == ("Passed", "proven")
-    counts = [r for r in found if r["Pass"] == "async-pipe-count"]
+    counts = [r for r in found if r["Pass"] == "async-pipe-count-waits"]
     numbers = [
         text for r in counts for entry in r["Args"] for k, text in entry.items() if k == "NumGroups"
     ]
@@ -112,7 +112,14 @@ def test_a_filter_names_passes_and_remarks(tmp_path: Path) -> None:
     found, _ = told(tmp_path, GEMM, "--remarks-filter=^async-pipe:pipelined$")
     assert [r["Name"] for r in found] == ["pipelined"]
     mixed, _ = told(tmp_path, GEMM, "--remarks-filter=count", "--remarks-filter-passed=proven")
-    assert {r["Pass"] for r in mixed} == {"async-pipe-count", "async-pipe-check"}
+    assert {r["Pass"] for r in mixed} == {"async-pipe-count-waits", "async-pipe-check"}
+
+
+def test_what_explain_says_too_is_written_once(tmp_path: Path) -> None:
+    plain, _ = told(tmp_path, GEMM)
+    explained, _ = told(tmp_path, GEMM, "--explain")
+    more = [remark["Name"] for remark in explained if remark not in plain]
+    assert more == ["statements"]
 
 
 def test_a_wrong_expression_is_refused_before_any_work(tmp_path: Path) -> None:
