@@ -21,7 +21,7 @@ from math import gcd
 from typing import NamedTuple
 
 # The checker's modules have the algebra from here, beside what it is about.
-from mlir_async_pipe.facts.values import intervals, sums
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import ZERO as ZERO
 from mlir_async_pipe.facts.values.sums import Form, interval_of
 
@@ -190,12 +190,12 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Kno
 
 
 _JOINED = {
-    "min": intervals.smaller,
-    "max": intervals.larger,
-    "mul": intervals.product,
-    "and": intervals.common_bits,
-    "or": intervals.either_bits,
-    "xor": intervals.either_bits,
+    "min": sums.smaller,
+    "max": sums.larger,
+    "mul": sums.product,
+    "and": sums.common_bits,
+    "or": sums.either_bits,
+    "xor": sums.either_bits,
 }
 
 

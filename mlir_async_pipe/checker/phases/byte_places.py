@@ -26,7 +26,7 @@ from mlir_async_pipe.checker.phases.amounts import (
     address_parts,
     is_address,
 )
-from mlir_async_pipe.facts.values import intervals
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.views import Operand, Step, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
@@ -163,7 +163,7 @@ def _of_descriptor(op: Any, source: Place) -> Value:
 
 
 def _begun(op: Any, source: Place, operands: Sequence[Value]) -> Place:
-    """The place of a view or pointer, whose numbers are known or lie in intervals."""
+    """The place of a view or pointer, whose numbers are known or lie in sums."""
     begin = beginning(op)
 
     first = (source.base, source.base) if begin.of_aligned else (source.low, source.high)
@@ -176,9 +176,7 @@ def _begun(op: Any, source: Place, operands: Sequence[Value]) -> Place:
 Interval = tuple[int, int]
 
 
-def _after(
-    start: intervals.Interval, steps: Sequence[Step], operands: Sequence[Value]
-) -> intervals.Interval:
+def _after(start: sums.Interval, steps: Sequence[Step], operands: Sequence[Value]) -> sums.Interval:
     """The byte that is so many steps after a start, from the least to the largest it may be."""
 
     def of(step: Step) -> Interval | None:
@@ -198,7 +196,7 @@ def _interval(value: Value, last: int | None) -> Interval | None:
     return None if last is None else (0, last)
 
 
-def _known(interval: intervals.Interval) -> Interval | None:
+def _known(interval: sums.Interval) -> Interval | None:
     low, high = interval
     return None if low is None or high is None else (low, high)
 
@@ -212,7 +210,7 @@ def _along(amount: Interval | None, step: Step) -> Interval | None:
         return amount
     if amount is None or step.stride is None:
         return None
-    return _known(intervals.scaled(amount, step.stride * step.size))
+    return _known(sums.scaled(amount, step.stride * step.size))
 
 
 def _from_address(number: Value) -> Place | None:

@@ -16,9 +16,9 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of, is_induction_variable
-from mlir_async_pipe.facts.values.intervals import Interval
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.ranges import RANGES, fits, stored
+from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Nothing is aligned to more, what is always 0 included.

@@ -19,9 +19,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, printed, type_text
-from mlir_async_pipe.facts.values import affine_expressions, index_splitting
-from mlir_async_pipe.facts.values.affine_expressions import Expression, Place
-from mlir_async_pipe.facts.values.index_splitting import Part
+from mlir_async_pipe.facts.values import affine_expressions
+from mlir_async_pipe.facts.values.affine_expressions import Expression, Part, Place
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
 from mlir_async_pipe.vocabulary.operator_table import (
     FLAGS_AS_PROPERTY,
@@ -111,8 +110,8 @@ _DETAILS: dict[str, Callable[[Any], Any]] = {
     "apply": affine_expressions.results_of,
     "apply_least": affine_expressions.results_of,
     "apply_largest": affine_expressions.results_of,
-    "split": index_splitting.parts_of,
-    "join": index_splitting.weights_of,
+    "split": affine_expressions.parts_of,
+    "join": affine_expressions.weights_of,
 }
 
 

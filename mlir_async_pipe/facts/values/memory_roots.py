@@ -11,6 +11,15 @@ Everything else may be the same memory: "cannot tell" is never "distinct".
 Private memory is a thread's own: what it allocates on its stack (memref.alloca, llvm.alloca), is
 passed by value, or keeps in private attributions and address space 5. Each thread has another one
 under the same name, and no thread reaches that of another unless its address is shown (`is_shown`).
+
+    %a = llvm.alloca …
+    llvm.store %v, %a              nobody else knows where %a is
+    llvm.store %a, %shared         whoever loads it may reach %a
+
+A view of dynamic shared memory is a *window*, and a root of its own:
+
+    %all = gpu.dynamic_shared_memory : memref<?xi8, …>
+    %a = memref.view %all[%c0][] : … to memref<128x32xf16, …>        bytes 0 … 8191
 """
 
 from __future__ import annotations
@@ -25,18 +34,22 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     as_kind,
     defining_op,
+    enclosing,
     integer_attribute,
     remembered,
     type_text,
+    users,
+    walk,
 )
-from mlir_async_pipe.facts.values.shown_addresses import is_shown
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
-from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
+    ADDRESS_OPS,
     ADDRESSES_IN,
     BY_VALUE,
+    DEALLOCATION_OPS,
     INDEPENDENT,
     NOALIAS,
     POINTER_OF_ADDRESS,
@@ -320,3 +333,72 @@ def _disjoint_windows(a: Root, b: Root) -> bool:
     first, second = (a, b) if a.offset <= b.offset else (b, a)
     assert first.offset is not None and second.offset is not None
     return first.size is not None and first.offset + first.size <= second.offset
+
+
+@remembered
+def is_shown(memory: Value) -> bool:
+    """Whether the address of a thread's own memory may be known to others: it is stored, made a
+    number, handed on to where it is not followed, or to code that nobody can see."""
+    pending, seen = [memory], {memory}
+    while pending:
+        for use in pending.pop().uses:
+            named = _names_of_operand(use.owner, use.operand_number)
+            if named is None:
+                return True
+            pending += [value for value in named if value not in seen]
+            seen.update(named)
+    return False
+
+
+def _names_of_operand(user: Any, number: int) -> list[Value] | None:
+    """What else names the memory that an operand names; None where the op may tell others."""
+    op = user.operation
+    callee = followed_callee(op)
+    if callee is not None:
+        return [callee.regions[0].blocks[0].arguments[number]]
+    if any(access.memory_operand == number for access in accesses(op)):
+        return []
+    if row_of(op).harmless or op.name in DEALLOCATION_OPS:
+        return []
+    if op.name in ADDRESS_OPS or not is_pure(op):
+        return None
+    return [result for result in op.results if _HOLDS_ADDRESSES.search(type_text(result.type))]
+
+
+_HOLDS_ADDRESSES = re.compile(r"memref<|ptr")
+
+
+def windows(function: Operation) -> list[Root]:
+    """The windows that a function makes, one for each view; one of unknown place for whatever else
+    uses dynamic memory."""
+    found = []
+    for op in walk(function):
+        if op.name == "memref.view" or (
+            is_dynamic_memory(op) and any(u.name != "memref.view" for u in users(op.results[0]))
+        ):
+            found.append(root_of(op.results[0]))
+    return [root for root in found if root.kind == "dynamic"]
+
+
+def overlapping_windows(op: Operation, root: Root) -> bool:
+    """Whether another view of the function may name bytes of this window."""
+    same = 0
+    for other in windows(enclosing(op, FUNCTION_OPS) or op):
+        if other.identity == root.identity:
+            same += 1
+        elif may_alias(root, other):
+            return True
+    return same > 1
+
+
+def end_of_windows(function: Operation, without: frozenset[Any]) -> int:
+    """The first byte after all windows but those in `without`, rounded up to 16.
+
+    Windows of unknown place overlap everything, so a function that has one never gets here.
+    """
+    end = 0
+    for root in windows(function):
+        if root.identity not in without:
+            assert root.offset is not None and root.size is not None
+            end = max(end, root.offset + root.size)
+    return -(-end // 16) * 16

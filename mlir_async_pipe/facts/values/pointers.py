@@ -12,6 +12,7 @@ unknown.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -23,10 +24,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
-from mlir_async_pipe.facts.values.memory_roots import memref_behind
+from mlir_async_pipe.facts.values.memory_roots import Root, memref_behind
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.facts.values.views import beginning
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, declaration_of, global_name
 
 
@@ -96,3 +97,17 @@ def bytes_of_global(pointer: Value) -> int | None:
     except UnknownLayoutError:
         return None
     return layout.stride_bytes or None
+
+
+def static_bytes(root: Root) -> int:
+    """The bytes of a root, 0 where they are not static; windows of dynamic shared memory may lie
+    over each other, and count as nothing."""
+    if root.kind == "dynamic":
+        return 0
+    if is_pointer(root.value):
+        return bytes_of_global(root.value) or 0
+    kind = ir.MemRefType(root.value.type)
+    try:
+        return prod(kind.shape) * element_bytes(kind) if kind.has_static_shape else 0
+    except UnknownLayoutError:
+        return 0

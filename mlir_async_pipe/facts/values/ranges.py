@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.facts.values.affine_expressions import Part
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
-from mlir_async_pipe.facts.values.index_splitting import Part
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
     bits_of,
@@ -22,7 +22,7 @@ from mlir_async_pipe.facts.values.integer_ops import (
     is_induction_variable,
     is_size,
 )
-from mlir_async_pipe.facts.values.intervals import (
+from mlir_async_pipe.facts.values.sums import (
     ANYTHING,
     Interval,
     added,

@@ -1,4 +1,4 @@
-"""Whether a value is the same in every thread of a block.
+"""Whether a value is the same in every thread of a block, and which conditions one thread alone meets.
 
     %row = arith.divui %tid, %c4        differs: it comes from a thread id
     %slot = iter_args of an scf.for     same, if its start and its next value are
@@ -6,6 +6,11 @@
 A value is the same in all threads if nothing that can reach it differs: its operands, the
 starts and next values of loop-carried values, and the conditions that choose between them.
 Loads count as different, since other threads may have written in between.
+
+Conditions that hold in thread 0 along x and in no other are read from comparisons of its id:
+
+    %first = arith.cmpi ult, %thread_id_x, %c1      compares %thread_id_x
+    %both = arith.andi %first, %exists              a conjunction of %first and %exists
 """
 
 from __future__ import annotations
@@ -20,16 +25,20 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
+    constant_value,
     defining_op,
+    integer_attribute,
     is_block_argument,
     is_function,
     is_kernel,
     terminator,
 )
 from mlir_async_pipe.facts.flow.ways import first_taken, origins
+from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import is_id, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId, is_id, launch_id
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
 class Uniformity:
@@ -185,3 +194,56 @@ def _jumps(region: Any) -> list[Operation]:
     blocks = list(region.blocks)
     ends = [terminator(block) for block in blocks] if len(blocks) > 1 else []
     return [end for end in ends if len(end.successors) > 1]
+
+
+# A block has 1024 threads at most, numbered from 0: 10 bits and a sign.
+THREAD_BITS = 11
+
+# Comparisons of a thread's number that hold in thread 0 alone, by their numbers in arith.cmpi: the number
+# beside it where it stands first, and where it stands second. It is no negative one: casts keep all of it.
+EQ, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
+_FIRST = {EQ: 0, SLT: 1, SLE: 0, ULT: 1, ULE: 0}
+_SECOND = {EQ: 0, SGT: 1, SGE: 0, UGT: 1, UGE: 0}
+
+
+def conjunction(condition: Value) -> list[Value]:
+    """The conditions that all hold where this one does: those of an arith.andi, or itself; each once."""
+    pending, seen, parts = [condition], set[Value](), list[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = defining_op(value)
+        if op is None or op.name != "arith.andi":
+            parts.append(value)
+        else:
+            pending += reversed(list(op.operands))
+    return parts
+
+
+def compared_thread(condition: Value) -> Value | None:
+    """The thread id that a condition which holds in thread 0 alone compares; None of any other."""
+    op = defining_op(condition)
+    if op is None or op.name != "arith.cmpi":
+        return None
+    predicate = integer_attribute(op, "predicate")
+    first, second = op.operands
+    for thread, number, rule in ((first, second, _FIRST), (second, first, _SECOND)):
+        known = constant_value(number)
+        if predicate in rule and known == rule[predicate] and _is_thread_x(thread):
+            return thread
+    return None
+
+
+def _is_thread_x(value: Value) -> bool:
+    return launch_id(_uncast(value)) == LaunchId("thread", 0)
+
+
+def _uncast(value: Value) -> Value:
+    """The value that casts between integer types which hold every thread's number are made from."""
+    op = defining_op(value)
+    while op is not None and is_operator(op.name, "cast") and bits_of(value.type) >= THREAD_BITS:
+        value = op.operands[0]
+        op = defining_op(value)
+    return value

@@ -37,8 +37,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
-from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
+from mlir_async_pipe.facts.values.uniformity import (
+    Uniformity,
+    compared_thread,
+    conditions,
+    conjunction,
+)
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels
 from mlir_async_pipe.vocabulary import groups_of, named_row, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.facts.values.index_splitting import parts_of, weights_of
+from mlir_async_pipe.facts.values.affine_expressions import parts_of, weights_of
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
 from mlir_async_pipe.machine.affine_maps import parse_map

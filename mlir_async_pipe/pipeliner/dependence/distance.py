@@ -32,10 +32,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     source_op,
 )
-from mlir_async_pipe.facts.values.intervals import scaled
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias
-from mlir_async_pipe.facts.values.sums import of_symbol, subtract, without
+from mlir_async_pipe.facts.values.sums import of_symbol, scaled, subtract, without
 from mlir_async_pipe.pipeliner.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of

@@ -30,8 +30,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
+from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block
 from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape
-from mlir_async_pipe.pipeliner.dependence.open_blocks import holds_in_any_block
 from mlir_async_pipe.pipeliner.dependence.privatise import (
     Unproven,
     uncovered_read,

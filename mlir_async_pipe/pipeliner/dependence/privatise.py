@@ -8,10 +8,17 @@ Three answers that count as proof, tried in this order: the author's `async_pipe
 the allocation; each read has the very subscripts of an earlier write that happens whenever
 the read does (then its own thread wrote it, whatever the subscripts are); enumeration of
 threads and inner loops, where what is written in one around both is the same in each of its iterations.
+
+    scf.for %i {
+      %t = gpu.thread_id x                        the same in each iteration
+      scf.for %j = %c0 to %n step %c8 {           %j takes the same values each time
+        %k = arith.addi %t, %j                    so does %k
+        %r = arith.remui %i, %c2                  changes
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -23,20 +30,26 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
     defining_op,
+    is_block_argument,
     parent,
     remembered,
     source_op,
 )
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
+from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape
-from mlir_async_pipe.pipeliner.dependence.open_blocks import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.pipeliner.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.vocabulary.launch_ids import Size
-from mlir_async_pipe.vocabulary.memory_names import declaration_of, is_set
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OPS,
+    declaration_of,
+    is_set,
+    names_memory,
+)
 
 
 @dataclass(frozen=True)
@@ -244,3 +257,39 @@ def find_global(root: Root) -> Operation | None:
     get = defining_op(root.value)
     assert get is not None
     return declaration_of(get)
+
+
+class SameEachTime:
+    """Asked of a loop; each value is looked at once, whoever uses it."""
+
+    def __init__(self, loop: Operation) -> None:
+        self._loop = loop
+        self._seen: set[Value] = set()
+
+    def what_changes(self, values: Iterable[Value]) -> Operation | None:
+        """The op, or the holder of a block argument, by which one of `values` may differ from one
+        iteration of the loop to the next, or take other values in inner loops; None if none does.
+        Not asked again once something changes."""
+        loop, pending = self._loop, list(values)
+        while pending:
+            value = pending.pop()
+            if value in self._seen:
+                continue
+            self._seen.add(value)
+            if is_block_argument(value):
+                argument = ir.BlockArgument(value)
+                holder = argument.owner.owner.operation
+                if loop not in (holder, *ancestors(holder)):
+                    continue
+                if holder == loop or holder.name != "scf.for" or argument.arg_number:
+                    return holder
+                pending += list(holder.operands)[:3]
+                continue
+            op = defining_op(value)
+            assert op is not None
+            if loop not in ancestors(op) or names_memory(op):
+                continue
+            if not only_computes(op) and op.name not in ADDRESS_OPS:
+                return op
+            pending += list(op.operands)
+        return None

@@ -10,10 +10,18 @@ Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the f
 Views that stay in the coordinates of what they are views of (`values.views`) are followed; any other
 keeps its own coordinates (`base`), so that two accesses through different such views cannot be
 compared.
+
+A call of a known function touches memory that is handed to it, and nothing else:
+
+    func.call @put(%C, %i, %v)      writes somewhere in what %C shows; a pure callee touches nothing
+
+A callee that waits, meets other threads, orders memory for them, issues copies, calls on, or
+reaches memory of its own or of the module is not followed: it may touch anything.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     walk,
 )
+from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
@@ -41,7 +50,6 @@ from mlir_async_pipe.facts.values.views import (
     root_view,
     viewed,
 )
-from mlir_async_pipe.pipeliner.dependence.known_callees import touched_by_call
 from mlir_async_pipe.vocabulary import (
     ALLOCATION_OPS,
     VIEW_OPS,
@@ -51,7 +59,13 @@ from mlir_async_pipe.vocabulary import (
     order_of,
     row_of,
 )
-from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS, runs_once
+from mlir_async_pipe.vocabulary.control_flow import (
+    CALL_OPS,
+    EXIT_OPS,
+    REGION_ROWS,
+    followed_callee,
+    runs_once,
+)
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, global_name
 from mlir_async_pipe.vocabulary.rows import UNORDERED, MemoryOrder, both
 
@@ -296,3 +310,37 @@ def _rank(memory: Value) -> int | None:
 
 def _base_of(memory: Value) -> Any:
     return root_of(memory).key
+
+
+def touched_by_call(
+    call: Operation, is_opaque: Callable[[Operation], bool]
+) -> list[tuple[Root, bool]] | None:
+    """The memory that a call touches, each with whether it writes; None: nothing is known.
+
+    `is_opaque` says of an op that it may touch anything."""
+    callee = followed_callee(call)
+    if callee is None:
+        return None
+    entry = callee.regions[0].blocks[0]
+    handed_in: dict[Value, Value] = dict(zip(entry.arguments, call.operands, strict=True))
+    found: dict[tuple[object, bool], tuple[Root, bool]] = {}
+    for op in walk(callee):
+        if op == callee:
+            continue
+        row = row_of(op)
+        if op.name in CALL_OPS or is_synchronisation(op) or order_of(op) != UNORDERED:
+            return None
+        if row.asynchronous(op):
+            return None
+        if op.name not in EXIT_OPS and is_opaque(op):
+            return None
+        for access in accesses(op):
+            inner = root_of(access.memory)
+            if inner.value not in handed_in:
+                return None
+            root = root_of(handed_in[inner.value])
+            if root.is_buffer:
+                # A buffer of the caller may get versions, and no slot can be handed on.
+                return None
+            found[root.identity, access.writes] = (root, access.writes)
+    return list(found.values())

@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.values.memory_roots import Root, Space, may_alias, root_of
-from mlir_async_pipe.facts.values.root_bytes import static_bytes
+from mlir_async_pipe.facts.values.pointers import static_bytes
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.vocabulary import accesses, named_row, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

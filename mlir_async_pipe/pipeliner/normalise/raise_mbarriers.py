@@ -44,8 +44,7 @@ from mlir_async_pipe.facts.values.integer_ops import integer_constant
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
-from mlir_async_pipe.facts.values.pointers import constant_bytes, is_pointer
-from mlir_async_pipe.facts.values.root_bytes import static_bytes
+from mlir_async_pipe.facts.values.pointers import constant_bytes, is_pointer, static_bytes
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure, use_of

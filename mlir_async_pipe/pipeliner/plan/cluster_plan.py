@@ -28,7 +28,7 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, bytes_of, named, operand
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.numbers import evaluate
-from mlir_async_pipe.facts.values.thread_conditions import conjunction
+from mlir_async_pipe.facts.values.uniformity import conjunction
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.session.diagnostics import PipelineError

@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, handle_of, operand
-from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
+from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import is_pure

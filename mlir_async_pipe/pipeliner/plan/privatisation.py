@@ -13,8 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, source_op
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root
-from mlir_async_pipe.facts.values.shared_windows import overlapping_windows
+from mlir_async_pipe.facts.values.memory_roots import Root, overlapping_windows
 from mlir_async_pipe.pipeliner.dependence.outside_reads import (
     sees_nothing_of,
     sees_own_block,

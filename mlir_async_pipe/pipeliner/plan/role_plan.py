@@ -28,8 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.transactions import Products, Transaction, operand
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.thread_conditions import conjunction
-from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions
+from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.product_role import plan_products

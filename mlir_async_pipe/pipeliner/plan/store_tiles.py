@@ -25,9 +25,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.pipeliner.dependence.privatise import declared_private
+from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, declared_private
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
-from mlir_async_pipe.pipeliner.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes

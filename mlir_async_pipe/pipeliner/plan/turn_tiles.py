@@ -19,9 +19,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.pipeliner.dependence.privatise import declared_private, unproven_read
+from mlir_async_pipe.pipeliner.dependence.privatise import (
+    SameEachTime,
+    declared_private,
+    unproven_read,
+)
 from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
-from mlir_async_pipe.pipeliner.dependence.same_each_time import SameEachTime
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse

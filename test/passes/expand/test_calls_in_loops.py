@@ -1,6 +1,6 @@
 """Calls in pipelined loops: a known function touches what it is handed, others may touch anything.
 
-Covers: pipeliner/dependence/known_callees.py, vocabulary/control_flow.py
+Covers: pipeliner/dependence/regions.py, vocabulary/control_flow.py
 """
 
 from __future__ import annotations

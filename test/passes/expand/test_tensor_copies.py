@@ -4,7 +4,7 @@ Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/pl
 pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py,
 pipeliner/expand/write/ring_slots.py, pipeliner/expand/write/ring_mbarriers.py,
 pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py,
-pipeliner/normalise/predicate_transactions.py, facts/values/thread_conditions.py
+pipeliner/normalise/predicate_transactions.py, facts/values/uniformity.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import terminator
-from mlir_async_pipe.facts.values.thread_conditions import compared_thread
+from mlir_async_pipe.facts.values.uniformity import compared_thread
 from mlir_async_pipe.machine import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 

@@ -2,7 +2,7 @@
 
 The checker elects the last lane of a warp, never thread 0: what it proves holds whoever is picked.
 
-Covers: lowering/nvvm/elected_copies.py, facts/values/thread_conditions.py
+Covers: lowering/nvvm/elected_copies.py, facts/values/uniformity.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from mlir_async_pipe import check, lower
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op, walk
-from mlir_async_pipe.facts.values.thread_conditions import conjunction
+from mlir_async_pipe.facts.values.uniformity import conjunction
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
 
 WG = "#gpu.address_space<workgroup>"

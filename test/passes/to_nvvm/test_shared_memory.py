@@ -1,6 +1,6 @@
 """Workgroup memory of large kernels: one dynamic allocation, asked for at launch.
 
-Covers: lowering/nvvm/dynamic_shared.py, lowering/nvvm/shared_memory.py, facts/values/shared_windows.py
+Covers: lowering/nvvm/dynamic_shared.py, lowering/nvvm/shared_memory.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations

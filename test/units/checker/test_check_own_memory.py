@@ -1,6 +1,7 @@
 """A thread's own memory: no other thread reaches it, unless its address is shown.
 
-Covers: facts/values/memory_roots.py, facts/values/shown_addresses.py, vocabulary/memory_names.py, checker/roots.py, checker/path_values.py
+Covers: facts/values/memory_roots.py, vocabulary/memory_names.py, checker/roots.py,
+checker/path_values.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Privatisation without a block size: what holds in some shapes of blocks need not hold in all.
 
-Covers: pipeliner/dependence/open_blocks.py, pipeliner/dependence/privatise.py, pipeliner/dependence/outside_reads.py
+Covers: pipeliner/dependence/between_threads.py, pipeliner/dependence/privatise.py, pipeliner/dependence/outside_reads.py
 """
 
 from __future__ import annotations

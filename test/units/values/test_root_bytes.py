@@ -1,6 +1,6 @@
 """Bytes of roots: static shapes, globals of LLVM, and nothing where that is not known.
 
-Covers: facts/values/root_bytes.py
+Covers: facts/values/pointers.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.root_bytes import static_bytes
+from mlir_async_pipe.facts.values.pointers import static_bytes
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 MODULE = """

@@ -42,8 +42,8 @@ from mlir_async_pipe.facts.loops.annotations import (
     retyped,
 )
 from mlir_async_pipe.facts.values.integer_ops import product
+from mlir_async_pipe.facts.values.memory_roots import end_of_windows
 from mlir_async_pipe.facts.values.pointers import is_pointer
-from mlir_async_pipe.facts.values.shared_windows import end_of_windows
 from mlir_async_pipe.pipeliner.dependence.privatise import find_global
 from mlir_async_pipe.pipeliner.expand.write.slot_views import slot_subview
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (

@@ -58,7 +58,7 @@ from mlir_async_pipe.facts.loops.transactions import (
 )
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.facts.values.thread_conditions import compared_thread, conjunction
+from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
