@@ -40,7 +40,8 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.rows import PHYSICAL_QUEUES, MemoryOrder
+from mlir_async_pipe.vocabulary.op_table import function_queues
+from mlir_async_pipe.vocabulary.rows import MemoryOrder
 
 SCOPE = "async_pipe.scope"
 KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
@@ -72,9 +73,7 @@ class Sites:
     largest_wait: int = 0
     # The abstract queues of which a wait takes groups without saying how many stay.
     taken_queues: set[str] = field(default_factory=set)
-    function_queues: frozenset[str] = frozenset(
-        name for name, queue in PHYSICAL_QUEUES.items() if queue.scope == "function"
-    )
+    function_queues: frozenset[str] = field(default_factory=function_queues)
     _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
     _opaque: dict[tuple[Any, int, str], int] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)

@@ -364,6 +364,32 @@ def _extent(rule: AccessRule, op: Any, index_operands: range) -> tuple[int, ...]
     return () if all(length == 1 for length in extent) else None
 
 
+class TokenOps(NamedTuple):
+    """The names of the ops that make a group of a queue, and wait for it, by a token."""
+
+    commit: str
+    wait: str
+
+
+ABSTRACT_OPS = TokenOps("async_pipe.commit_queue", "async_pipe.wait_queue")
+
+
+@cache
+def token_ops(queue: Queue | None) -> TokenOps | None:
+    """The ops with tokens of a queue; None if it has no such ops."""
+    rows = [row for row in ROWS.values() if row.queue is not None and row.queue == queue]
+    commits = [row.op for row in rows if row.commits == "group" and row.token]
+    waits = [row.op for row in rows if row.wait is not None and row.wait.form == "token"]
+    return TokenOps(commits[0], waits[0]) if commits and waits else None
+
+
+@cache
+def function_queues() -> frozenset[str]:
+    """The names of the queues whose waits count the groups of the running function alone."""
+    queues = (row.queue for row in ROWS.values() if isinstance(row.queue, Queue))
+    return frozenset(queue.name for queue in queues if queue.scope == "function")
+
+
 def queue_of(op: Any, target: Target | None = None) -> Queue | None:
     """The queue of an async op; None if it has none, or if an abstract one is not constant.
 

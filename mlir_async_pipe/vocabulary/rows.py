@@ -72,10 +72,6 @@ TENSORCNT = Queue("tensorcnt", "thread", largest_count=63)
 TENSOR_LOADS = Queue("tensor-loads", "thread")
 TENSOR_STORES = Queue("tensor-stores", "thread")
 
-PHYSICAL_QUEUES = {
-    queue.name: queue for queue in (CP_ASYNC, BULK_STORE, WGMMA, ASYNC_LDS, ASYNCCNT, TENSORCNT)
-}
-
 
 def abstract_queue(number: int) -> Queue:
     """The FIFO of abstract queue `number` (RFC 0077) as long as no target is given."""

@@ -189,6 +189,39 @@ def test_another_package_adds_an_op_and_its_loop_is_pipelined(environment: dict[
     assert "demo-lower" in driver(environment, "--list-passes")
 
 
+def test_another_package_adds_a_queue_with_its_copies_commits_and_waits(
+    environment: dict[str, str],
+) -> None:
+    token = "!nvgpu.device.async.token"
+    wait = "nvgpu.device_async_wait %group"
+    text = ADD_ONE.replace(COPY, DEMO_COPY.replace("demo.copy", "demo.dma_copy"))
+    text = text.replace(
+        "nvgpu.device_async_create_group %copy", f'"demo.dma_commit"(%copy) : ({token}) -> {token}'
+    ).replace(wait, f'"demo.dma_wait"(%group) : ({token}) -> ()')
+    made = driver(environment, "--async-pipe", text=text)
+    waits = [line for line in made.splitlines() if '"demo.dma_wait"' in line]
+    assert [line.split("numGroups = ")[1].split()[0] for line in waits] == ["1", "1", "0"]
+    assert made.count('"demo.dma_commit"') == 3
+    assert "nvgpu.device_async" not in made
+    checked = [made, made.replace("numGroups = 1", "numGroups = 2")]
+    assert [_is_right(environment, kernel) for kernel in checked] == [True, False]
+
+
+def _is_right(environment: dict[str, str], text: str) -> bool:
+    """Whether checker and machine find nothing wrong; they agree."""
+    check = [sys.executable, "-m", "mlir_async_pipe.tool", "-"]
+    run = ["--run=add_one", "--arg=zeros:8192xf32", "--arg=zeros:8192xf32", "--completion=late"]
+    codes = [
+        subprocess.run(
+            [*check, *given], input=text, capture_output=True, text=True, env=environment,
+            cwd=ROOT, timeout=120,
+        ).returncode
+        for given in (["--check-only"], run)
+    ]  # fmt: skip
+    assert codes[0] == codes[1]
+    return codes[0] == 0
+
+
 def test_the_machine_runs_the_op_of_another_package(environment: dict[str, str]) -> None:
     program = f"""
 import numpy as np, mlir_async_pipe

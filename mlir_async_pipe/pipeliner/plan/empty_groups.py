@@ -31,7 +31,7 @@ def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
     """The groups that step t of the prologue commits empty: those of stages that are not active
     yet, once the queue is in use."""
     return tuple(
-        group for group in groups if group.physical and group.stage > t >= _first(group, groups)
+        group for group in groups if not group.abstract and group.stage > t >= _first(group, groups)
     )
 
 

@@ -20,7 +20,8 @@ from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import accesses, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, CP_ASYNC
+from mlir_async_pipe.vocabulary.op_table import ABSTRACT_OPS, TokenOps, token_ops
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +29,8 @@ class Group:
     """One commit group of the kernel.
 
     `members` in kernel order; the commit stands after the last one, so `position` is that
-    unit's. `queue` names the FIFO; `physical` groups are committed by
-    nvgpu.device_async_create_group, the others by async_pipe.commit_queue.
+    unit's. `queue` names the FIFO, `ops` what commits to it and waits; `abstract` groups name it by
+    an attribute: their stage.
     """
 
     number: int
@@ -37,7 +38,11 @@ class Group:
     stage: int
     position: int
     queue: str
-    physical: bool
+    ops: TokenOps
+
+    @property
+    def abstract(self) -> bool:
+        return self.ops == ABSTRACT_OPS
 
 
 def form_groups(
@@ -131,25 +136,21 @@ def groups_of_input(units: Units) -> dict[int, int]:
 
 
 def _group(number: int, run: list[Unit]) -> Group:
-    first = run[0]
-    op = first.ops[0]
+    first, members, position = run[0], tuple(run), run[-1].position
     if first.scoped:
-        queue, token_form = f"queue {first.stage}", False
-    else:
-        copy = physical_copy(op)
-        physical = None if copy is None else queue_of(copy)
-        if physical not in (CP_ASYNC, ASYNC_LDS):
-            raise PipelineError(
-                f"cannot pipeline: '{(copy or op).name}' has no token form that groups can be "
-                "made of",
-                code="async-op-unsupported",
-                at=copy or op,
-                advice="write the copy as nvgpu.device_async_copy; the lowering picks the "
-                "target's op",
-            )
-        # Marks have no tokens: on the chip the abstract queues are the FIFO of its copies.
-        queue, token_form = physical.name, physical == CP_ASYNC
-    return Group(number, tuple(run), first.stage, run[-1].position, queue, token_form)
+        return Group(number, members, first.stage, position, f"queue {first.stage}", ABSTRACT_OPS)
+    op = physical_copy(first.ops[0]) or first.ops[0]
+    queue = queue_of(op)
+    # Marks have no tokens: on the chip the abstract queues are the FIFO of its copies.
+    ops = ABSTRACT_OPS if queue == ASYNC_LDS else token_ops(queue)
+    if queue is None or ops is None:
+        raise PipelineError(
+            f"cannot pipeline: '{op.name}' has no token form that groups can be made of",
+            code="async-op-unsupported",
+            at=op,
+            advice="write the copy as nvgpu.device_async_copy; the lowering picks the target's op",
+        )
+    return Group(number, members, first.stage, position, queue.name, ops)
 
 
 def _remark_splits(

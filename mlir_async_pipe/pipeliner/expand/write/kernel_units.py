@@ -226,29 +226,23 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
 
 def _commit(group: Group, members: list[Operation], behind: Operation) -> Operation:
     """Write the commit of a group after its last member."""
-    context = behind.context
-    token = ir.Type.parse(TOKEN_TYPE, context)
-    ip = after(behind)
-    if not group.physical:
-        attributes: dict[str, Any] = {"queue": _queue_attribute(group.stage, context)}
-        return create(
-            "async_pipe.commit_queue", (), [token], attributes, ip=ip, loc=behind.location
-        )
-    operands = [op.results[0] for op in members if _makes_token(op)]
-    attributes = {} if operands else {names.EMPTY: ir.UnitAttr.get(context)}
-    return create(
-        "nvgpu.device_async_create_group",
-        operands,
-        [token],
-        attributes,
-        ip=ip,
-        loc=behind.location,
-    )
+    members = [] if group.abstract else [op for op in members if row_of(op).token]
+    return write_commit(group, [op.results[0] for op in members], after(behind), behind.location)
 
 
-def _makes_token(op: Operation) -> bool:
-    row = row_of(op)
-    return row.token
+def write_commit(group: Group, copies: list[Value], ip: Any, loc: Any) -> Operation:
+    """The op that commits `copies`, and what else was issued, as one group of a queue."""
+    token = ir.Type.parse(TOKEN_TYPE, loc.context)
+    attributes = queue_attribute(group, loc.context)
+    if not copies and not attributes:
+        # Without any attribute a group of no copies prints as text that does not parse again.
+        attributes = {names.EMPTY: ir.UnitAttr.get(loc.context)}
+    return create(group.ops.commit, copies, [token], attributes, ip=ip, loc=loc)
+
+
+def queue_attribute(group: Group, context: Any) -> dict[str, Any]:
+    """How the ops of a group name its queue: abstract ones by a number, which is the stage."""
+    return {"queue": _queue_attribute(group.stage, context)} if group.abstract else {}
 
 
 def _queue_attribute(queue: int, context: Any) -> Any:

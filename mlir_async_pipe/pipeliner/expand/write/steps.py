@@ -8,20 +8,21 @@ group                           after the last unit of the group
 
 from __future__ import annotations
 
-from typing import Any
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     constant_value,
     create,
-    defining_op,
 )
-from mlir_async_pipe.facts.loops.annotations import EMPTY
 from mlir_async_pipe.facts.values.memory_roots import Space
 from mlir_async_pipe.pipeliner.expand.write.guards import guarded
-from mlir_async_pipe.pipeliner.expand.write.kernel_units import TOKEN_TYPE, KernelUnit, KernelUnits
+from mlir_async_pipe.pipeliner.expand.write.kernel_units import (
+    KernelUnit,
+    KernelUnits,
+    queue_attribute,
+    write_commit,
+)
 from mlir_async_pipe.pipeliner.expand.write.parts import Part, Values
 from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
@@ -39,7 +40,6 @@ class StepWriter:
         self.integers = values.integers
         self.context = plan.loop.context
         self.location = plan.loop.location
-        self._wait_ops: dict[Value, tuple[str, dict[str, Any]]] = {}
         self.conditions: set[Value] = set()
         self._fenced = plan.fenced
 
@@ -104,21 +104,10 @@ class StepWriter:
 
     def wait(self, wait: Wait, part: Part, marks: tuple[str, ...] = ()) -> None:
         """Wait for a group, as `part` sees it; `marks` are attributes without a value."""
-        name, attributes = self._wait_op(self.kernel.tokens[wait.group.number])
-        given = attributes | dict.fromkeys(marks, ir.UnitAttr.get(self.context))
-        create(name, [part.token(wait)], (), given, ip=self.integers.ip, loc=self.location)
-
-    def _wait_op(self, group_token: Value) -> tuple[str, dict[str, Any]]:
-        """Name and attributes of the op that waits for a group; found once a group."""
-        if group_token not in self._wait_ops:
-            maker = defining_op(group_token)
-            assert maker is not None
-            self._wait_ops[group_token] = (
-                ("async_pipe.wait_queue", {"queue": maker.attributes["queue"]})
-                if "queue" in maker.attributes
-                else ("nvgpu.device_async_wait", {})
-            )
-        return self._wait_ops[group_token]
+        group, ip = wait.group, self.integers.ip
+        given = dict.fromkeys(marks, ir.UnitAttr.get(self.context))
+        attributes = queue_attribute(group, self.context) | given
+        create(group.ops.wait, [part.token(wait)], (), attributes, ip=ip, loc=self.location)
 
     def write_barrier(self, spaces: frozenset[Space]) -> None:
         """Fence exactly the address spaces that the barrier orders; none: no barrier."""
@@ -128,16 +117,7 @@ class StepWriter:
     def empty_group(self, group: Group) -> Value:
         """The token of a group without copies: it is complete but counted, so that the kernel's
         first steps look back at as many groups as its later ones."""
-        maker = defining_op(self.kernel.tokens[group.number])
-        assert maker is not None
-        attributes = (
-            {"queue": maker.attributes["queue"]}
-            if "queue" in maker.attributes
-            else {EMPTY: ir.UnitAttr.get(self.context)}
-        )
-        kind = ir.Type.parse(TOKEN_TYPE, self.context)
-        made = create(maker.name, (), [kind], attributes, ip=self.integers.ip, loc=self.location)
-        return made.results[0]
+        return write_commit(group, [], self.integers.ip, self.location).results[0]
 
 
 def _used_outside(value: Value, unit: KernelUnit) -> bool:
