@@ -105,10 +105,6 @@ def issue_copy(
     )
     if unit.launch.policy.poisons:
         memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
-    trace = unit.launch.trace_of(unit)
-    if trace is not None and lanes[0]:
-        size = to_bytes.shape[1]
-        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
 
 
 def start(
@@ -142,6 +138,10 @@ def start(
         **more,
     )
     unit.queues.issue(operation)
+    trace = unit.launch.trace_of(unit)
+    if trace is not None and lanes[0]:
+        size = sum(where.shape[1] for _, where in writes) * unit.launch.detector.granule
+        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
     return operation
 
 

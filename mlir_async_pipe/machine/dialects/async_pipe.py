@@ -19,7 +19,6 @@ from mlir_async_pipe.machine.engine import Frame, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import Entry
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
@@ -105,10 +104,6 @@ def _issue(unit: Unit, site: Site, queue: Queue, footprint: Deferred, write: Any
         granule = unit.launch.detector.granule
         bytes_ = (fresh[:, None] * granule + np.arange(granule)).ravel()
         unit.launch.memory.data[bytes_] = POISON_BYTE
-    trace = unit.launch.trace_of(unit)
-    if trace is not None:
-        size = sum(where.shape[1] for _, where in writes) * unit.launch.detector.granule
-        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
 
 
 def _all_granules(rows: list[tuple[Array, Array, Array]]) -> Array:

@@ -21,6 +21,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import commit, wait_groups
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
@@ -143,8 +144,8 @@ def warpgroup_mma(site: Site) -> Execute:
             )
         if unit.registers is not None:
             unit.registers.fence(unit.active())
-        unit.queues.commit(queue, unit.active(), unit.marks(queue))
-        unit.queues.wait(queue, unit.active(), left_over, unit.marks(queue))
+        commit(unit, site, queue)
+        wait_groups(unit, site, queue, left_over)
         return result
 
     return execute

@@ -1,6 +1,6 @@
 """Matrix products of a warpgroup on the machine, against NumPy.
 
-Covers: machine/dialects/warpgroup.py, machine/fragments.py
+Covers: machine/dialects/warpgroup.py, machine/fragments.py, machine/trace.py
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pytest
 
 from helpers.machine_programs import run
 from mlir_async_pipe.machine import fragments
+from mlir_async_pipe.machine.timeline import CostModel, lay_out
 from mlir_async_pipe.session.diagnostics import MachineError
 
 pytestmark = pytest.mark.slow
@@ -98,6 +99,15 @@ def test_warpgroup_mma_multiplies_what_tma_copies_brought(element):
     np.testing.assert_array_equal(
         result.arrays[2], 2 * (a.astype(np.float32) @ b.astype(np.float32))
     )
+
+
+def test_a_timeline_has_the_products_and_their_waits():
+    """The first wait leaves the first product in flight, the second one stalls for both."""
+    timeline = lay_out(run(gemm(), *operands(), threads=128).trace, CostModel(default_latency=100))
+    groups = [(bar.lane, bar.name) for bar in timeline.bars if bar.kind == "group"]
+    assert groups == [("wgmma", "group 0"), ("wgmma", "group 1")]
+    assert [name for name, _ in timeline.waits] == ["wait 1", "wait 0"]
+    assert timeline.stalls == 100
 
 
 @pytest.mark.parametrize("completion", ("eager", "late", "random:1"))
