@@ -37,6 +37,16 @@ class Box:
     length: int = 1
 
 
+@dataclass(frozen=True)
+class Band:
+    """A coloured ground below columns `start` to `end`: "prologue", "kernel" or "epilogue"."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
 def stages(kinds: Sequence[str], iterations: int = 0) -> str:
     """Which stage of which iteration runs in each step. `kinds` has "copy", "compute" or "work"
     (both) for each stage; as many iterations as a kernel of three steps has, if 0."""
@@ -55,7 +65,7 @@ def stages(kinds: Sequence[str], iterations: int = 0) -> str:
     }
     shown = {kind: text for kind, text in legend.items() if kind in kinds}
     rows = [f"iteration {k}" for k in range(count)]
-    return _table(rows, count + last, boxes, _bands(last, count), shown, "Stages of iterations")
+    return table(rows, count + last, boxes, _bands(last, count), shown, "Stages of iterations")
 
 
 def versions(
@@ -78,7 +88,7 @@ def versions(
     ]
     rows = [f"slot {n}" for n in range(count)]
     legend = {"tile": "a tile, from its copy to its last use"}
-    return _table(rows, shown + last, boxes, _bands(last, shown), legend, "Versions of a buffer")
+    return table(rows, shown + last, boxes, _bands(last, shown), legend, "Versions of a buffer")
 
 
 def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
@@ -103,7 +113,7 @@ def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
         boxes.append(Box(0, k + last, f"wait {left}", "wait", told))
     rows = ["waits", *(f"group {k}" for k in range(count))]
     legend = {"flight": "in flight", "wait": "a wait, and the groups that it leaves"}
-    return _table(rows, count + last, boxes, _bands(last, count), legend, "Groups and counts")
+    return table(rows, count + last, boxes, _bands(last, count), legend, "Groups and counts")
 
 
 def on_paper(svg: str) -> str:
@@ -111,19 +121,21 @@ def on_paper(svg: str) -> str:
     return svg.replace("<style>", "<style>svg.ap{background:#fff;color:#222}", 1) + "\n"
 
 
-def _bands(last: int, count: int) -> list[tuple[str, int, int]]:
+def _bands(last: int, count: int) -> list[Band]:
     bands = [("prologue", 0, last), ("kernel", last, count), ("epilogue", count, count + last)]
-    return [band for band in bands if band[1] < band[2]]
+    return [Band(name, name, start, end) for name, start, end in bands if start < end]
 
 
-def _table(
+def table(
     rows: Sequence[str],
     columns: int,
     boxes: Iterable[Box],
-    bands: Iterable[tuple[str, int, int]],
+    bands: Iterable[Band],
     legend: dict[str, str],
     title: str,
+    steps: bool = True,
 ) -> str:
+    """Boxes over columns, with a legend of their kinds; columns are numbered as `steps`."""
     width = LEFT + CELL * columns + 4
     bottom = HEAD + ROW * len(rows)
     height = bottom + LEGEND * len(legend) + 6
@@ -132,18 +144,18 @@ def _table(
         f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<style>{STYLE}</style>",
     ]
-    for name, start, end in bands:
+    for band in bands:
+        left, wide = LEFT + CELL * band.start, CELL * (band.end - band.start)
         parts.append(
-            f'<rect class="{name}" x="{LEFT + CELL * start}" y="0" width="{CELL * (end - start)}" '
-            f'height="{bottom}"/>'
+            f'<rect class="{band.kind}" x="{left}" y="0" width="{wide}" height="{bottom}"/>'
         )
-        shown = name if len(name) * LETTER < CELL * (end - start) else f"{name[:3]}."
-        parts.append(f'<text x="{LEFT + CELL * start + 4}" y="12">{shown}</text>')
-    for column in range(columns):
+        shown = band.text if len(band.text) * LETTER < wide else f"{band.text[:3]}."
+        parts.append(f'<text x="{left + 4}" y="12">{shown}</text>')
+    for column in range(columns if steps else 0):
         parts.append(
             f'<text x="{LEFT + CELL * column + CELL / 2}" y="28" text-anchor="middle">{column}</text>'
         )
-    parts.append('<text x="4" y="28">step</text>')
+    parts += ['<text x="4" y="28">step</text>'] if steps else []
     for number, row in enumerate(rows):
         top = HEAD + ROW * number
         parts.append(f'<line x1="0" x2="{width}" y1="{top}" y2="{top}"/>')

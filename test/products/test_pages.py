@@ -27,7 +27,7 @@ DOCS = ROOT / "docs"
 # Pages that are followed from top to bottom, and those whose blocks other tests run.
 FOLLOWED = (
     "first-kernel", "how-to-refused", "how-to-count", "how-to-find-a-race", "how-to-dsl", "how-to-tune",
-    "coming-from", "pipeline-object", "gemm-tutorial", "hopper-tutorial",
+    "coming-from", "pipeline-object", "gemm-tutorial", "hopper-tutorial", "attention-tutorial",
 )  # fmt: skip
 ELSEWHERE = {
     "annotations": "test_docs.py",
@@ -135,10 +135,10 @@ def test_pictures_are_what_the_tool_draws() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    page = (DOCS / "concepts.md").read_text()
+    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
     for name, svg in module.drawn().items():
         assert (DOCS / name).read_text() == svg
-        assert f"({name})" in page
+        assert f"({name})" in pages
 
 
 @pytest.mark.slow
