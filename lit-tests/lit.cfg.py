@@ -20,7 +20,7 @@ from mlir_async_pipe import bindings
 
 # The bindings' ir is all that these imports need of the package around it.
 bindings.allow_stub_parents()
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool  # noqa: E402
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool  # noqa: E402
 
 config.name = "mlir-async-pipe"
 config.test_format = lit.formats.ShTest(execute_external=False)

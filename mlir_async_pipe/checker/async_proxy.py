@@ -22,8 +22,7 @@ from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
-from mlir_async_pipe.checker.site import Site
-from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.sites import Site, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.facts.values.memory_roots import root_of

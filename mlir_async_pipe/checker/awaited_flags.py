@@ -28,8 +28,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Point, Points
-from mlir_async_pipe.checker.site import Site
-from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.sites import Site, Sites
 from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.facts.flow.algorithms import natural_loops

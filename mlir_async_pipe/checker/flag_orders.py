@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from mlir_async_pipe.checker.site import NOT_STRONG, Site
+from mlir_async_pipe.checker.sites import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary import order_of, use_of

@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
-from mlir_async_pipe.checker.site import Manner, Site, conflict
+from mlir_async_pipe.checker.sites import Manner, Site, conflict
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts

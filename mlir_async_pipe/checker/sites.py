@@ -3,6 +3,9 @@
 An access matters if another access may alias it, one of the two writes, and one of them is
 async, both are to workgroup memory (where threads meet) or both to global memory (where blocks
 meet, see `owners`). Everything else is left out before any path is followed.
+
+    store release 1, %flag      load acquire %flag      strong: of threads of their scope they do not race
+    store 1, %flag              load acquire %flag      a race, unless something orders them
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -21,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.site import NOT_STRONG, Site, Strength
 from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
 from mlir_async_pipe.checker.type_kinds import is_memory
 from mlir_async_pipe.chips.target import Chip
@@ -41,7 +43,7 @@ from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.op_table import function_queues
-from mlir_async_pipe.vocabulary.rows import MemoryOrder
+from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope, covers, least
 
 SCOPE = "async_pipe.scope"
 KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
@@ -372,3 +374,57 @@ def _strength(access: Access, order: MemoryOrder) -> Strength:
 def is_local(root: Root) -> bool:
     """Memory that nobody outside the function can reach."""
     return root.kind in ("allocation", "attribution")
+
+
+class Strength(NamedTuple):
+    """A volatile or atomic access does not race with others of threads of its `scope`, if they have
+    as many `bytes` (None: not known); that of a plain one is its thread (PTX ISA, "Morally strong
+    operations")."""
+
+    scope: Scope
+    bytes: int | None
+
+
+NOT_STRONG = Strength("thread", None)
+
+
+class Manner(NamedTuple):
+    writes: bool
+    strong: Strength
+
+
+def conflict(one: Manner, other: Manner, threads: Scope) -> bool | None:
+    """Whether two accesses of different `threads` of a block, or of the device, race if they meet;
+    None: it cannot be told, of strong ones of a scope in which some of the threads are, and of
+    those of different sizes."""
+    if not (one.writes or other.writes):
+        return False
+    if NOT_STRONG in (one.strong, other.strong):
+        return True
+    scope = least(one.strong.scope, other.strong.scope)
+    if covers(scope, threads):
+        sizes = {one.strong.bytes, other.strong.bytes} - {None}
+        return None if len(sizes) > 1 else False
+    some = "warp" if threads == "block" else "cluster"
+    return None if scope == some else True
+
+
+@dataclass(frozen=True)
+class Site:
+    """One access of one op in one frame. `space` is that of the memory it names; `independent`
+    the loop whose author asserted that what cannot be told of its accesses is no conflict."""
+
+    op: Any
+    access: Any
+    frame: int
+    asynchronous: bool
+    queue: str | None
+    writes: bool
+    atomic: bool
+    space: str
+    independent: int | None = None
+    strong: Strength = NOT_STRONG
+
+    @property
+    def manner(self) -> Manner:
+        return Manner(self.writes, self.strong)

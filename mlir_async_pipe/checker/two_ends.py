@@ -4,21 +4,29 @@
 
 Only for dimensions with numbers that all blocks have alike: constants need no radix. The size of the
 grid is one, and the id of a block is below it: block + size (2 j + group) has the digits block and
-2 j + group.
+2 j + group. Equal numbers have equal digits:
+
+    (block * trips + i) * 64 + t        digits block, i < trips and t < 64
+    64 trips (b - b') + 64 (i - i') + (t - t') = 0
+        |64 (i - i') + (t - t')| <= 64 (trips - 1) + 63 < 64 trips, so b = b', and so on
+
+The difference of two subscripts is a sum of products of numbers that all blocks have alike
+(trips) and unknowns of either end. A radix R splits it into R * Q + S; where |S| < R is proven
+for every such number, Q = 0. Bounds of unknowns may be such numbers themselves: i <= trips - 1.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from typing import NamedTuple
 
-from mlir_async_pipe.checker import forms, mixed_radix
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.differences import Constraint, Differences, at_end, width_of
 from mlir_async_pipe.checker.footprints import Group, alone, joint_launch
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
-from mlir_async_pipe.checker.mixed_radix import Ends, Polynomial, Terms, Unknown
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
 
@@ -50,7 +58,7 @@ class TwoEnds:
             return None
         # start of a - start of b: between minus the length of b and that of a.
         least, most = 1 - self.a.spans[dimension] - high, self.b.spans[dimension] - 1 - low
-        split = mixed_radix.digits(terms, least, most, self._ends())
+        split = digits(terms, least, most, self._ends())
         if split.apart:
             found.constraints.append(Constraint((), 1, 1))
             return []
@@ -62,16 +70,16 @@ class TwoEnds:
 
     def of_equal(self, one: Form, other: Form, found: Differences) -> list[Constraint]:
         """What the digits of two forms say that are one number."""
-        terms = mixed_radix.difference(one, other, self._ends())
+        terms = difference(one, other, self._ends())
         if terms is None:
             return []
-        split = mixed_radix.digits(terms, 0, 0, self._ends())
+        split = digits(terms, 0, 0, self._ends())
         if split.apart:
             return [Constraint((), 1, 1)]
-        digits = list(split.zero)
+        zero = list(split.zero)
         if not any(fixed for fixed, _ in split.rest):
-            digits.append({unknown: c for (_, unknown), c in split.rest.items()})
-        return [self._constraint(digit, 0, 0, found) for digit in digits]
+            zero.append({unknown: c for (_, unknown), c in split.rest.items()})
+        return [self._constraint(digit, 0, 0, found) for digit in zero]
 
     def _constraint(
         self, total: dict[Unknown | None, int], low: int, high: int, found: Differences
@@ -93,8 +101,8 @@ class TwoEnds:
             return []
         ours = alone(self.a, threads)
         if self.a is self.b:
-            return list(combinations_with_replacement(ours, 2))
-        return list(product(ours, alone(self.b, threads)))
+            return list(itertools.combinations_with_replacement(ours, 2))
+        return list(itertools.product(ours, alone(self.b, threads)))
 
     def _terms(self, dimension: int) -> Terms | None:
         """The difference of both starts, if it has fixed numbers."""
@@ -106,7 +114,7 @@ class TwoEnds:
             substitute(group.shared[dimension], exact, {}) if exact else group.shared[dimension]
             for group in (self.a, self.b)
         ]
-        terms = mixed_radix.difference(starts[0], starts[1], self._ends())
+        terms = difference(starts[0], starts[1], self._ends())
         return terms if _mentions(starts, self.is_fixed) else None
 
     def _ends(self) -> Ends:
@@ -157,9 +165,9 @@ class TwoEnds:
 
     def _add_limit(self, limits: list[Polynomial], form: Form, factor: int, number: int) -> None:
         """factor * form + number, if all numbers in it are fixed."""
-        polynomial = mixed_radix.expanded(form)
+        polynomial = expanded(form)
         if polynomial is not None and all(self.is_fixed(a) for p in polynomial for a in p):
-            limits.append(mixed_radix.plus({(): number} if number else {}, polynomial, factor))
+            limits.append(plus({(): number} if number else {}, polynomial, factor))
 
 
 def _name(unknown: Unknown) -> Atom:
@@ -172,7 +180,7 @@ def _name(unknown: Unknown) -> Atom:
 def _each_difference(a: list[Polynomial], b: list[Polynomial]) -> list[Polynomial]:
     if not a or not b:
         return []
-    return [mixed_radix.plus(a[0], b[0], -1), mixed_radix.plus(a[-1], b[-1], -1)]
+    return [plus(a[0], b[0], -1), plus(a[-1], b[-1], -1)]
 
 
 def _mentions(starts: list[Form], is_fixed: Callable[[Atom], bool]) -> bool:
@@ -185,3 +193,211 @@ def _mentions(starts: list[Form], is_fixed: Callable[[Atom], bool]) -> bool:
         )
         or starts[0] != starts[1]
     )
+
+
+# A product of atoms, sorted; () is 1.
+Product = tuple[Atom, ...]
+# Coefficients of products: a polynomial.
+Polynomial = dict[Product, int]
+# Products longer than this are not taken apart.
+LONGEST_PRODUCT = 6
+
+
+class Unknown(NamedTuple):
+    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by
+    (end None)."""
+
+    atom: Atom
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known of the numbers of two accesses: `is_fixed` tells those that both have alike;
+    `least` is what such a number is at least; `limits` bound an unknown of one end, by a number
+    or by a polynomial of fixed numbers."""
+
+    is_fixed: Callable[[Atom], bool]
+    least: Callable[[Atom], int | None]
+    limits: Callable[[Unknown], tuple[list[Polynomial], list[Polynomial]]]
+
+
+def expanded(form: Form) -> Polynomial | None:
+    """The form with its products multiplied out; None if they are too long."""
+    total: Polynomial = {(): form.constant} if form.constant else {}
+    for atom, coefficient in form.terms:
+        if atom.kind == "call" and forms.operator_of(atom)[0] == "mul":
+            factors = [expanded(argument) for argument in forms.operator_of(atom)[1]]
+            if None in factors:
+                return None
+            product: Polynomial | None = times(*(f for f in factors if f is not None))
+        else:
+            product = {(atom,): 1}
+        if product is None or any(len(p) > LONGEST_PRODUCT for p in product):
+            return None
+        total = plus(total, product, coefficient)
+    return total
+
+
+def plus(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:
+    """a + factor * b."""
+    total = dict(a)
+    for product, coefficient in b.items():
+        total[product] = total.get(product, 0) + factor * coefficient
+    return {product: coefficient for product, coefficient in total.items() if coefficient}
+
+
+def times(a: Polynomial, b: Polynomial) -> Polynomial:
+    """a * b."""
+    total: Polynomial = {}
+    for x, c in a.items():
+        for y, d in b.items():
+            product = tuple(sorted((*x, *y), key=repr))
+            total[product] = total.get(product, 0) + c * d
+    return {product: coefficient for product, coefficient in total.items() if coefficient}
+
+
+# A difference: for each product of fixed numbers, multiples of unknowns (None: of 1).
+Terms = dict[tuple[Product, Unknown | None], int]
+
+
+def difference(a: Form, b: Form, ends: Ends) -> Terms | None:
+    """a - b; None where it is no sum of unknowns times fixed numbers."""
+    sides: list[dict[tuple[Product, Atom | None], int]] = []
+    for form in (a, b):
+        polynomial = expanded(form)
+        if polynomial is None:
+            return None
+        found: dict[tuple[Product, Atom | None], int] = {}
+        for product, coefficient in polynomial.items():
+            own = [atom for atom in product if not ends.is_fixed(atom)]
+            if len(own) > 1:
+                return None
+            fixed = tuple(atom for atom in product if ends.is_fixed(atom))
+            found[fixed, own[0] if own else None] = coefficient
+        sides.append(found)
+    terms: Terms = {}
+    ours, theirs = sides
+    alike = {
+        atom
+        for atom in {atom for side in sides for _, atom in side}
+        if {k: c for k, c in ours.items() if k[1] == atom}
+        == {k: c for k, c in theirs.items() if k[1] == atom}
+    }
+    for end, side in enumerate(sides):
+        for (fixed, atom), coefficient in side.items():
+            if atom is None:
+                key = (fixed, None)
+                terms[key] = terms.get(key, 0) + (-coefficient if end else coefficient)
+            elif atom not in alike:
+                terms[fixed, Unknown(atom, end)] = -coefficient if end else coefficient
+            elif end == 0:
+                terms[fixed, Unknown(atom, None)] = coefficient
+    return {key: coefficient for key, coefficient in terms.items() if coefficient}
+
+
+class Digits(NamedTuple):
+    """What a difference between `low` and `high` comes to: sums of multiples of unknowns that
+    are 0 (`zero`), and what is left between the same bounds; `apart`: there is none."""
+
+    zero: list[dict[Unknown | None, int]]
+    rest: Terms
+    apart: bool
+
+
+def digits(terms: Terms, low: int, high: int, ends: Ends) -> Digits:
+    """Take one radix after the other from low <= terms <= high."""
+    zero: list[dict[Unknown | None, int]] = []
+    while True:
+        if _is_outside(terms, low, high, ends):
+            return Digits(zero, terms, apart=True)
+        for radix in _radices(terms):
+            found = _split(terms, radix)
+            if found is not None and _is_below(found[1], low, high, radix, ends):
+                zero.append(found[0])
+                terms = found[1]
+                break
+        else:
+            return Digits(zero, terms, apart=False)
+
+
+def _radices(terms: Terms) -> list[tuple[Product, int]]:
+    """Radices to try, the largest first."""
+    found = set()
+    for (fixed, unknown), coefficient in terms.items():
+        if unknown is not None:
+            found.add((fixed, abs(coefficient)))
+    return sorted(found, key=lambda radix: (len(radix[0]), radix[1], repr(radix)), reverse=True)
+
+
+def _split(
+    terms: Terms, radix: tuple[Product, int]
+) -> tuple[dict[Unknown | None, int], Terms] | None:
+    """Q and S of radix * Q + S: what is a multiple of the radix, and the rest."""
+    product, factor = radix
+    high, rest = {}, {}
+    for (fixed, unknown), coefficient in terms.items():
+        if fixed == product and coefficient % factor == 0 and (unknown is not None or fixed):
+            high[unknown] = coefficient // factor
+        else:
+            rest[fixed, unknown] = coefficient
+    return (high, rest) if rest or product or factor > 1 else None
+
+
+def _is_below(terms: Terms, low: int, high: int, radix: tuple[Product, int], ends: Ends) -> bool:
+    """Whether |difference - terms| < radix for every difference between low and high."""
+    size: Polynomial = {radix[0]: radix[1]}
+    mosts, leasts = _bounds(terms, ends, up=True), _bounds(terms, ends, up=False)
+    # radix * Q = difference - S lies between low - most and high - least.
+    above = any(_is_positive(plus(plus(size, {(): high}, -1), least), ends) for least in leasts)
+    return above and any(
+        _is_positive(plus(plus(size, {(): low}), most, -1), ends) for most in mosts
+    )
+
+
+def _is_outside(terms: Terms, low: int, high: int, ends: Ends) -> bool:
+    return any(
+        _is_positive(plus({(): low}, most, -1), ends) for most in _bounds(terms, ends, up=True)
+    ) or any(
+        _is_positive(plus(least, {(): high}, -1), ends) for least in _bounds(terms, ends, up=False)
+    )
+
+
+def _bounds(terms: Terms, ends: Ends, *, up: bool) -> list[Polynomial]:
+    """Polynomials of fixed numbers that the terms are never above (below): with the first bound
+    of each unknown, and with the last."""
+    found = []
+    for place in (0, -1):
+        total: Polynomial | None = {}
+        for (fixed, unknown), coefficient in terms.items():
+            bound: Polynomial = {(): 1}
+            if unknown is not None:
+                leasts = [ends.least(atom) for atom in fixed]
+                if any(least is None or least < 0 for least in leasts):
+                    total = None
+                    break
+                lows, highs = ends.limits(unknown)
+                known = highs if up == (coefficient > 0) else lows
+                if not known:
+                    total = None
+                    break
+                bound = known[place]
+            total = plus(total or {}, times({fixed: 1}, bound), coefficient)
+        if total is not None and total not in found:
+            found.append(total)
+    return found
+
+
+def _is_positive(polynomial: Polynomial, ends: Ends) -> bool:
+    """Whether the polynomial is above 0: with every number written as its least value and what
+    it is more, no coefficient is negative."""
+    total: Polynomial = {}
+    for product, coefficient in polynomial.items():
+        moved: Polynomial = {(): coefficient}
+        for atom in product:
+            least = ends.least(atom)
+            if least is None:
+                return False
+            moved = times(moved, {(atom,): 1, (): least} if least else {(atom,): 1})
+        total = plus(total, moved)
+    return total.get((), 0) > 0 and all(coefficient >= 0 for coefficient in total.values())

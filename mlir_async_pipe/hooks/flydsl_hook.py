@@ -21,8 +21,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import functions, plain_values, symbol_name, walk
 from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.hooks.pipelined_kernel import KernelReport, Stages, Wish, pipelined
-from mlir_async_pipe.hooks.replaced_names import Hook
+from mlir_async_pipe.hooks.pipelined_kernel import Hook, KernelReport, Stages, Wish, pipelined
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.vocabulary import row_of
 

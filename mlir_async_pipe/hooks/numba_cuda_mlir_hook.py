@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, before, create, operations, plain_values
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.hooks.pipelined_kernel import (
+    Hook,
     KernelReport,
     Stages,
     Wish,
@@ -28,7 +29,6 @@ from mlir_async_pipe.hooks.pipelined_kernel import (
     stages_of,
     threads_of,
 )
-from mlir_async_pipe.hooks.replaced_names import Hook
 from mlir_async_pipe.lowering.nvvm.ptxas import assemble
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics, LoweringError
 

@@ -40,7 +40,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
 from mlir_async_pipe.vocabulary.products import is_product
 from mlir_async_pipe.vocabulary.rows import WGMMA
-from mlir_async_pipe.waits.records import FEW
+from mlir_async_pipe.waits.witness_paths import FEW
 
 PARTS = ("prologue", "kernel", "epilogue")
 RUNNING = ("copy", "product", "statement")

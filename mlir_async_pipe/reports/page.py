@@ -27,8 +27,7 @@ from mlir_async_pipe.reports.markup import (
     table,
 )
 from mlir_async_pipe.session.report import Report
-from mlir_async_pipe.waits.records import FEW
-from mlir_async_pipe.waits.witness_paths import REASONS
+from mlir_async_pipe.waits.witness_paths import FEW, REASONS
 
 
 def page(reports: Sequence[Report], sources: Sources | None = None) -> str:

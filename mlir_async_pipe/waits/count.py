@@ -4,10 +4,18 @@
     Analysis.count()              the exact counts, with correlated conditions
 
 The handles inside die with the next pass; use the result at once.
+
+    N(p, t) = min over all paths to p of the groups committed after the one that t denotes
+
+Summaries are made inner to outer, then costs outer to inner: the first pass says what each region
+does to any token; the second one carries the cost of each token value from the start of the function
+to every wait, over all iterations of all loops around it. Both look at each block once. Where
+witnesses are wanted the costs are paths, so the count of a wait is the path that attains it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -15,16 +23,28 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.flow.conditions import Conditions
+from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.items import Frame, Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
-from mlir_async_pipe.waits import events
-from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, batches
-from mlir_async_pipe.waits.solve import Solution
+from mlir_async_pipe.waits import block_search, events
+from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, Key, batches
+from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.waits.minplus import (
+    CROSSING,
+    FOREVER,
+    FRESH,
+    NO_ROW,
+    Row,
+    State,
+    resolved,
+)
+from mlir_async_pipe.waits.passages import BlockPassage, Loop
+from mlir_async_pipe.waits.summaries import Summaries
 from mlir_async_pipe.waits.token_values import TokenValues
+from mlir_async_pipe.waits.witness_paths import Path, Witnesses, WitnessStep
 
 
 @dataclass(eq=False, slots=True)
@@ -132,3 +152,206 @@ def _check_token(kind: Any, op: Any) -> None:
             at=op,
             advice=f"wait on the {TOKEN_TYPE} that a commit returns",
         )
+
+
+Costs = dict[int, int]
+
+
+class Solution:
+    """The costs of all token values at the start of each frame, and the count of each wait.
+
+    `counts` has no entry for a wait that no path reaches. A count below 0 means that the
+    group is not committed yet on some path (-1), or belongs to another thread (CROSSING).
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        conditions: Conditions,
+        tracked: frozenset[int] = frozenset(),
+        witnesses: bool = False,
+    ) -> None:
+        self.summaries = Summaries(events, conditions, tracked, witnesses)
+        self.counts: dict[Item, int] = {}
+        self._witnesses = Witnesses(self.summaries.passed)
+        self._starts: dict[tuple[Frame, Key], Costs] = {}
+        for root in events.roots:
+            for frame in reversed(events.frames[root]):
+                self.summaries.summarise(frame)
+        for root in events.roots:
+            self._start_root(root)
+            for frame in events.frames[root]:
+                self._solve_frame(frame)
+
+    def witness(self, wait: Item) -> tuple[str, tuple[WitnessStep, ...]]:
+        """Why the count of a wait is no larger, and the path that attains it."""
+        path = self.counts[wait]
+        assert isinstance(path, Path)
+        return self._witnesses.read(path, *(("newest-group",) if path == 0 else ()))
+
+    def _start_root(self, root: Item) -> None:
+        summaries = self.summaries
+        for frame in root.frames:
+            if frame.nodes:
+                given = summaries.from_elsewhere("the token is an argument", root.op)
+                costs = dict.fromkeys(frame.entry.arguments.values(), given)
+                costs |= dict.fromkeys(frame.captured, self._crossing(root))
+                self._starts[frame, ()] = {**costs, FRESH: 0}
+
+    def _crossing(self, item: Item) -> int:
+        what = "the token comes from another thread"
+        return self.summaries.origin(CROSSING, what, item.op, "crosses-parallel")
+
+    def _solve_frame(self, frame: Frame) -> None:
+        for key in self.summaries.scopes.keys(frame):
+            start = self._starts.get((frame, key))
+            if start is None:
+                continue
+            for assumption, block, costs in self._visits(frame, key, start):
+                self._count_waits(block, costs)
+                for item, reads in block.reads.items():
+                    if item.kind == "nested":
+                        self._enter_all(item, reads, assumption, block, costs)
+
+    def _visits(
+        self, frame: Frame, key: Key, start: Costs
+    ) -> Iterator[tuple[Assumption, BlockPassage, Costs]]:
+        """Every pass through a block of a frame that reads token values: what is assumed there, and
+        the costs at its start."""
+        assumption = self.summaries.scopes.assumption(frame, key)
+        if len(frame.nodes) == 1:
+            for choice in self.summaries.scopes.choices(frame, assumption):
+                yield choice, self.summaries.block(frame.entry, choice), start
+        else:
+            yield from block_search.resolved_places(self.summaries, frame, assumption, start)
+
+    def _count_waits(self, block: BlockPassage, costs: Costs) -> None:
+        counts, defined, line = self.counts, block.defined, block.line
+        for item, number in block.waits:
+            for value in item.operands.values():
+                found = defined.get(value)
+                if found is None:
+                    if value not in costs:
+                        continue
+                    groups = costs[value] + line.between(0, number)
+                else:
+                    reached = resolved(found[0], costs)
+                    if reached is None:
+                        continue
+                    groups = reached + line.between(found[1], number)
+                if groups < counts.get(item, FOREVER):
+                    counts[item] = groups
+
+    # -- into the regions of an op -----------------------------------------------------
+
+    def _enter_all(
+        self,
+        item: Item,
+        reads: dict[int, Row],
+        assumption: Assumption,
+        block: BlockPassage,
+        costs: Costs,
+    ) -> None:
+        here: Costs = {}
+        for value, row in reads.items():
+            cost = resolved(row, costs)
+            if cost is not None:
+                here[value] = cost
+        for frame, start in self._entries(item, here, assumption, block, costs):
+            if frame.nodes:
+                self._enter(frame, self.summaries.scopes.key(frame, assumption), start)
+
+    def _enter(self, frame: Frame, key: Key, start: Costs) -> None:
+        known = self._starts.setdefault((frame, key), start)
+        if known is not start:
+            for value, cost in start.items():
+                if cost < known.get(value, FOREVER):
+                    known[value] = cost
+
+    def _entries(
+        self, item: Item, here: Costs, assumption: Assumption, block: BlockPassage, costs: Costs
+    ) -> list[tuple[Frame, Costs]]:
+        """The frames of an op that may be entered, with the least cost of each token value
+        at their start, over all the times they are entered; each a dictionary of its own."""
+        if item.is_boundary:
+            return [
+                (frame, {**dict.fromkeys(frame.captured, self._crossing(item)), FRESH: 0})
+                for frame in item.frames
+                if item.row.flow != "isolated"
+            ]
+        if item.row.flow == "for":
+            return self._enter_for(item, here, assumption, block, costs)
+        if item.row.flow == "while":
+            return self._enter_while(item, here, assumption)
+        frames = item.frames
+        if item.row.flow == "branch":
+            frames = self.summaries.conditions.frames(item, assumption)
+        return [(frame, _moved(here, self.summaries.into(item, frame))) for frame in frames]
+
+    def _enter_for(
+        self, item: Item, here: Costs, assumption: Assumption, block: BlockPassage, costs: Costs
+    ) -> list[tuple[Frame, Costs]]:
+        trips = item.trips
+        if trips == 0:
+            return []
+        turns = block.turns.get(item)
+        if turns is not None:
+            return [(item.frames[0], _joined(turns, costs))]
+        loop = self.summaries.loop(item, assumption)
+        return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
+
+    def _up_to(self, item: Item, loop: Loop, here: Costs, most: int | None) -> State:
+        """The cheapest costs at the start of an iteration."""
+        start = loop.state(here)
+        state = loop.up_to(start, most)
+        if not self.summaries.tells:
+            return state
+        steady = loop.steady()
+        for slot, cost in state.items():
+            # The very path that comes to the loop: no iteration before makes it cheaper.
+            if slot != FRESH and cost is start.get(slot):
+                reason = "first-iterations" if steady.get(slot, 0) > cost else None
+                first = self.summaries.said(0, "first iteration of '{}'", item.op, reason)
+                state[slot] = cost + first
+        return state
+
+    def _enter_while(
+        self, item: Item, here: Costs, assumption: Assumption
+    ) -> list[tuple[Frame, Costs]]:
+        summaries = self.summaries
+        loop = summaries.loop(item, assumption)
+        goes_on = summaries.goes_on(item, assumption)
+        first, second = item.frames
+        state = self._up_to(item, loop, here, 0 if goes_on is False else None)
+        if goes_on is False:
+            return [(first, state)]
+        before = summaries.before_condition(item, assumption, True)
+        if before.cost >= FOREVER:
+            return [(first, state)]
+        what = "the condition of 'scf.while' holds"
+        kept = summaries.said(int(before.cost), what, item.op)
+        inside = {value: state[value] + kept for value in loop.kept if value in state}
+        holds = summaries.said(0, what, item.op)
+        for place, argument in second.entry.arguments.items():
+            cost = resolved(before.results.get(place, NO_ROW), state)
+            if cost is not None:
+                inside[argument] = cost + holds
+        return [(first, state), (second, {**inside, FRESH: 0})]
+
+
+def _moved(here: Costs, step: int) -> Costs:
+    costs = {value: cost + step for value, cost in here.items()} if step else dict(here)
+    costs[FRESH] = 0
+    return costs
+
+
+def _joined(turns: dict[int, State], costs: Costs) -> Costs:
+    """The slots of a loop, over all sources that are reached with the costs `costs`."""
+    best: Costs = {}
+    for source, state in turns.items():
+        if source in costs:
+            start = costs[source]
+            for slot, cost in state.items():
+                if start + cost < best.get(slot, FOREVER):
+                    best[slot] = start + cost
+    return best

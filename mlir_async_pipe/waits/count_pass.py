@@ -26,13 +26,13 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis, Counted
-from mlir_async_pipe.waits.records import WaitRecord
-from mlir_async_pipe.waits.run_time.count_operands import (
+from mlir_async_pipe.waits.run_time.dynamic import (
     make_counts_constant,
+    switch_on_counters,
     waits_with_count_operands,
 )
-from mlir_async_pipe.waits.run_time.dynamic import switch_on_counters
 from mlir_async_pipe.waits.write_counts import (
+    WaitRecord,
     describe,
     explain,
     largest_count,

@@ -12,7 +12,7 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
 from mlir_async_pipe.waits.count import Counted
-from mlir_async_pipe.waits.records import WaitRecord, WitnessStep
+from mlir_async_pipe.waits.witness_paths import WaitRecord, WitnessStep
 
 
 def write_counts(

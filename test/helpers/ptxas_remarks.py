@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import require_tool
 
 
 def remarks_on_products(ptx: str, folder: Path) -> list[str]:

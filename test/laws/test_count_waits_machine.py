@@ -1,6 +1,6 @@
 """Counts beside the ages that tokens have when the async machine runs random programs.
 
-Covers: waits/count.py, waits/solve.py
+Covers: waits/count.py
 """
 
 import re

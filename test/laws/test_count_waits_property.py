@@ -1,6 +1,6 @@
 """The law of the count pass: equal to the minimum over all paths, found by enumeration.
 
-Covers: waits/solve.py, waits/block_search.py, waits/summaries.py, waits/minplus.py,
+Covers: waits/count.py, waits/block_search.py, waits/summaries.py, waits/minplus.py,
 waits/correlation.py, waits/witness_paths.py
 """
 

@@ -19,8 +19,8 @@ from mlir_async_pipe.api import lower, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.lower_nvvm import needs_ptxas
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 pytestmark = [
     pytest.mark.slow,

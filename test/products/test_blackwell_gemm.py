@@ -17,7 +17,7 @@ from helpers.machine_programs import parse
 from helpers.paths import ROOT
 from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
 from mlir_async_pipe import lower, machine, pipeline
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 SMALL = BlackwellGemm(tile_n=64)

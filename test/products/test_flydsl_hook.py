@@ -1,7 +1,6 @@
 """flydsl's kernels that are compiled inside the hook do what they do without it, a stage ahead.
 
-Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, hooks/replaced_names.py,
-examples/embedding/flydsl_kernels.py
+Covers: hooks/flydsl_hook.py, hooks/pipelined_kernel.py, examples/embedding/flydsl_kernels.py
 """
 
 from __future__ import annotations

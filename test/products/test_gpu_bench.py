@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from helpers.paths import ROOT
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 BENCH = ROOT / "bench"
 needs_ptxas = pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

@@ -21,7 +21,7 @@ from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.lowering.nvvm.cubin import disassemble
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.session.report import Session
 

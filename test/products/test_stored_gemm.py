@@ -21,7 +21,7 @@ from helpers.ptxas_remarks import remarks_on_products
 from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import set_integer, walk
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 SMALL = HopperGemm(tile_m=64, tile_n=64, store="tma")
 MANY = replace(SMALL, persistent=True)

@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import require_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 

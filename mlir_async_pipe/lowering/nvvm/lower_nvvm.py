@@ -25,9 +25,16 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm import to_nvvm
 from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_libdevice, find_tool, require_tool
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
-from mlir_async_pipe.lowering.nvvm.ptxas import AnsweredLater, Assembled, Question, assemble
+from mlir_async_pipe.lowering.nvvm.ptxas import (
+    AnsweredLater,
+    Assembled,
+    Question,
+    assemble,
+    find_libdevice,
+    find_tool,
+    require_tool,
+)
 from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.report import Session

@@ -1,19 +1,24 @@
-"""Assembles PTX with NVIDIA's ptxas, and reads what it says about registers, spills and products."""
+"""Assembles PTX with NVIDIA's ptxas, and reads what it says about registers, spills and products.
+
+NVIDIA's tools and libdevice are found in pip's packages, on the path, or in CUDA_HOME.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe import cache
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.lowering.nvvm.cuda_tools import require_tool
-from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 
 _OPTIONS = ("-v",)
 
@@ -84,7 +89,7 @@ class AnsweredLater:
 
 
 # PTX and then its cubin, or candidates of a tuner that differ in nothing.
-@lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=32)
 def _assemble(ptx: str, architecture: str, ptxas: str, kept: bool) -> Assembled:
     key = ""
     if kept and cache.folder() is not None:
@@ -149,3 +154,44 @@ def parse_verbose(text: str) -> dict[str, Resources]:
 def _first_error(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line or "fatal" in line), " ".join(lines[:1]))
+
+
+# Which pip package of the extra `nvidia` brings a tool.
+_PACKAGES = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+
+
+@functools.cache
+def find_tool(name: str) -> str | None:
+    """The path of `ptxas` or `nvdisasm`, None if it is not installed."""
+    for folder in _package_folders():
+        for candidate in sorted(folder.glob(f"*/bin/{name}"), reverse=True):
+            if os.access(candidate, os.X_OK):
+                return str(candidate)
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    return shutil.which(name) or shutil.which(name, path=str(Path(home) / "bin"))
+
+
+def require_tool(name: str) -> str:
+    """The path of a tool. Raises UsageError (tool-missing)."""
+    found = find_tool(name)
+    if found is None:
+        raise UsageError(
+            f"'{name}' is not installed",
+            code="tool-missing",
+            advice=f"pip install {_PACKAGES.get(name, 'the CUDA toolkit')}",
+        )
+    return found
+
+
+@functools.cache
+def find_libdevice() -> str | None:
+    """The bitcode of CUDA's math functions (`__nv_expf` and so on), None if it is not there."""
+    for folder in _package_folders():
+        for candidate in sorted(folder.glob("*/nvvm/libdevice/libdevice.*.bc"), reverse=True):
+            return str(candidate)
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    return next((str(path) for path in home.glob("nvvm/libdevice/libdevice.*.bc")), None)
+
+
+def _package_folders() -> list[Path]:
+    return [Path(entry) / "nvidia" for entry in sys.path if (Path(entry) / "nvidia").is_dir()]

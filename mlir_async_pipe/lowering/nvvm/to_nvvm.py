@@ -70,10 +70,13 @@ from mlir_async_pipe.lowering.scopes.block_sizes import (
 )
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
-from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
-from mlir_async_pipe.lowering.scopes.known_types import check_types
+from mlir_async_pipe.lowering.scopes.known_types import (
+    check_layouts,
+    check_ptx_names,
+    check_symbols,
+    check_types,
+)
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
-from mlir_async_pipe.lowering.scopes.symbol_names import check_ptx_names, check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.plugins import install

@@ -62,10 +62,8 @@ from mlir_async_pipe.lowering.rocdl.wave_layout import Block
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
-from mlir_async_pipe.lowering.scopes.known_layouts import check_layouts
-from mlir_async_pipe.lowering.scopes.known_types import check_types
+from mlir_async_pipe.lowering.scopes.known_types import check_layouts, check_symbols, check_types
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
-from mlir_async_pipe.lowering.scopes.symbol_names import check_symbols
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session

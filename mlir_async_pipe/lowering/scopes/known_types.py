@@ -1,19 +1,38 @@
-"""Refuses values that no code of a GPU has, before MLIR's conversions leave them over.
+"""Refuses values, memory and symbols that no code of a GPU has, before MLIR's conversions leave them
+over, or a back end dies of them.
 
 gpu.func @k(%x: !nvgpu.tensormap.descriptor<…>)        argument-type: a launch hands over a pointer
 %v = … : vector<[4]xf32>                               element-layout: no GPU has scalable vectors
 arith.extf %v : vector<4xf8E4M3FN> to vector<4xf32>    narrow-float: chips convert by ops of their own
+
+memref<64xtf32>                               element-layout: memory holds f32
+nvgpu.device_async_copy of memref<64xi24>     copy-width: 3 bytes of every 4 are no row of bytes
+vector.load memref<64xi4>, vector<8xi4>       element-layout: 8 bytes in memory, 4 in a vector
+memref.global @g : memref<4xf32, 3> = dense…  lost-values: workgroup memory holds what it held before
+
+gpu.func @"my.kernel-1"        symbol-name: PTX knows letters, digits, _ and $
+memref.global @__wg_k_0        symbol-taken: MLIR calls the first attribution of gpu.func @k so
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, type_text, walk
-from mlir_async_pipe.lowering.nvvm.shared_memory import module_functions
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, symbol_name, type_text, walk
+from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, module_functions
 from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.vocabulary import Access, accesses
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_layout,
+    is_packed,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.memory_names import lost_values
 from mlir_async_pipe.vocabulary.pure_ops import computes
 
 # What a function of LLVM can be given.
@@ -36,7 +55,7 @@ def check_types(gpu_module: Operation) -> None:
         for value in (*op.operands, *op.results) if computed else op.results:
             key = (type_text(value.type), computed)
             if key not in fine:
-                _check(*key, op)
+                _check_value(*key, op)
                 fine.add(key)
 
 
@@ -58,7 +77,7 @@ def _advice(given: Any) -> str:
     return "hand over numbers, vectors, memrefs and pointers"
 
 
-def _check(kind: str, computed: bool, op: Operation) -> None:
+def _check_value(kind: str, computed: bool, op: Operation) -> None:
     if _SCALABLE.match(kind):
         raise LoweringError(
             f"no GPU has vectors of scalable length: {kind}",
@@ -74,3 +93,121 @@ def _check(kind: str, computed: bool, op: Operation) -> None:
             advice="convert by ops of the target (nvvm.convert…, amdgpu.ext_packed_fp8, rocdl.cvt…); "
             "loads, stores, bitcasts and matrix products take these types",
         )
+
+
+_COPY = "nvgpu.device_async_copy"
+
+
+def check_layouts(root: Operation) -> None:
+    """Raise LoweringError (element-layout) at the first op that makes or takes memory of unknown
+    layout or moves a row whose elements a vector would hold closer together, (copy-width) at
+    such a copy, (lost-values) at a workgroup global with values."""
+    for declared in lost_values(root):
+        raise LoweringError(
+            f"workgroup memory has no initial values, and {symbol_name(declared)!r} is declared "
+            "with some",
+            code="lost-values",
+            at=declared,
+            advice="declare it uninitialized, and let the kernel store them",
+        )
+    known: set[Any] = set()
+    for op in walk(root):
+        for kind in _types(op):
+            if kind not in known:
+                known.add(kind)
+                _check(kind, op)
+        apart = [access for access in accesses(op) if _moves_row(access)]
+        if apart and op.name != _COPY:
+            kind = ir.MemRefType(apart[0].memory.type).element_type
+            raise LoweringError(
+                f"the elements that '{op.name}' moves, {kind}, lie further apart in memory than "
+                "in a vector",
+                code="element-layout",
+                at=op,
+                advice="move them one by one, or as elements of 1, 2, 4 or 8 bytes",
+            )
+        if apart:
+            raise LoweringError(
+                "the elements of this copy are no whole number of bytes, or lie apart in memory",
+                code="copy-width",
+                at=op,
+                advice="copy elements of 1, 2, 4, 8 or 16 bytes",
+            )
+
+
+def _moves_row(access: Access) -> bool:
+    """Whether several elements are moved at once that memory holds further apart than a vector:
+    LLVM would read and write the packed bits of the vector. A copy is refused for one, too."""
+    several = access.extent is not None and prod(access.extent) > 1
+    if not several and access.op.name != _COPY:
+        return False
+    return str(access.memory.type).startswith("memref<") and not is_packed(access.memory)
+
+
+def _types(op: Operation) -> Iterator[Any]:
+    for result in op.results:
+        yield result.type
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.arguments:
+                yield argument.type
+
+
+def _check(kind: Any, op: Operation) -> None:
+    try:
+        memref = ir.MemRefType(kind)
+    except ValueError:
+        return
+    try:
+        element_layout(memref)
+        strides_and_offset(memref)
+    except UnknownLayoutError as error:
+        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=op) from error
+
+
+# PTX ISA, identifiers.
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+")
+# Intrinsics are instructions.
+_OF_LLVM = "llvm."
+_LOCAL = re.compile(r'"private"|#llvm\.linkage<(internal|private)>')
+
+
+def check_symbols(gpu_module: Operation) -> None:
+    """Raise LoweringError (symbol-taken) at a symbol that MLIR's conversions make too."""
+    tops = operations(gpu_module.regions[0].blocks[0])
+    made = {
+        f"__wg_{symbol_name(function)}_{number}": function
+        for function in tops
+        for number in range(len(attributed(function)))
+    }
+    for op in tops:
+        if symbol_name(op) in made:
+            function = made[symbol_name(op)]
+            raise LoweringError(
+                f"'{symbol_name(op)}' is what MLIR calls workgroup memory of "
+                f"'{symbol_name(function)}'",
+                code="symbol-taken",
+                at=op,
+                notes=(("the function with this memory", function),),
+                advice="give it another name",
+            )
+
+
+def check_ptx_names(gpu_module: Operation) -> None:
+    """Raise LoweringError (symbol-name) at a symbol that is no identifier of PTX. Those of local
+    variables LLVM changes."""
+    for op in operations(gpu_module.regions[0].blocks[0]):
+        name = symbol_name(op)
+        known = _IDENTIFIER.fullmatch(name) or name.startswith(_OF_LLVM)
+        if name and not known and not _is_local_variable(op):
+            raise LoweringError(
+                f"PTX cannot call anything '{name}'",
+                code="symbol-name",
+                at=op,
+                advice="name it with letters, digits, _ and $, and begin with a letter",
+            )
+
+
+def _is_local_variable(op: Operation) -> bool:
+    told = [str(op.attributes[n]) for n in ("sym_visibility", "linkage") if n in op.attributes]
+    return "function_type" not in op.attributes and any(map(_LOCAL.match, told))

@@ -7,14 +7,16 @@
 A wait that lets N groups stay in flight retires the (N + 1)-th youngest group and all older
 ones, so it gets the token of that one. A *history* is the list of the youngest groups at a
 point, youngest first; loops, branches and blocks hand it on. Where some path has fewer than
-N + 1 groups the wait retires none of them on every path and stays as it is.
+N + 1 groups the wait retires none of them on every path and stays as it is. So many groups are known:
+
+    commit   one more        a join   the fewer of both        a call that may commit   none
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -32,7 +34,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.solver import Solver
+from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.solver import Domain, Solver
 from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -45,7 +48,6 @@ from mlir_async_pipe.vocabulary.async_ops import (
     token_form,
 )
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
-from mlir_async_pipe.waits.histories import NOTHING, History, Known
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.write_counts import wait_rule
 
@@ -290,3 +292,82 @@ def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
             else:
                 others = True
     return copies[::-1], False
+
+
+ENDLESS = 1 << 60
+
+
+class Known(NamedTuple):
+    """x -> min(x + more, most): what becomes of the number of groups that are known."""
+
+    more: int = 0
+    most: int = ENDLESS
+
+
+SAME = Known()
+NEVER = Known(ENDLESS, ENDLESS)
+NOTHING = Known(ENDLESS, 0)
+
+
+@dataclass(frozen=True)
+class History(Domain[Known]):
+    """The domain: `most` of what comes to a point is the number of groups that are known there.
+
+    With `latest`, a loop with a constant trip count is in its last iteration, which knows the
+    most: all of that has to be handed on, from the first iteration on.
+    """
+
+    queue: Queue
+    target: Target | None
+    latest: bool = False
+    unit: Known = SAME
+    never: Known = NEVER
+    outside: Known = NOTHING
+
+    def changes(self, op: Operation) -> bool:
+        """Whether an op commits to the queue, or may."""
+        if op.name in CALL_OPS:
+            return self.queue.scope == "thread"
+        row = row_of(op)
+        queues = (self.queue, None)
+        return row.commits is not None and queue_of(op, self.target) in queues
+
+    def has_token(self, op: Operation) -> bool:
+        """Whether an op makes a group of the queue, and denotes it by a token, or its other form
+        does."""
+        row = row_of(op)
+        if row.commits != "group" or queue_of(op, self.target) != self.queue:
+            return False
+        copies = None if self.target is None else self.target.chip.copy_queue
+        return len(op.results) > 0 or token_form(op, copies) is not None
+
+    def over(self, item: Item) -> Known:
+        """A group is known once it is committed; what a call does is not."""
+        if self.has_token(item.op):
+            return Known(more=1)
+        return NOTHING if self.changes(item.op) else self.unit
+
+    def then(self, first: Known, later: Known) -> Known:
+        if self.never in (first, later):
+            return self.never
+        return Known(
+            min(ENDLESS, first.more + later.more), min(first.most + later.more, later.most)
+        )
+
+    def join(self, first: Known, second: Known) -> Known:
+        """What both paths know."""
+        return Known(min(first.more, second.more), min(first.most, second.most))
+
+    def star(self, body: Known, most: int | None = None) -> Known:
+        """The fewest of all iterations, or those of the last one."""
+        if self.latest and most is not None:
+            return self.power(body, most)
+        return super().star(body, most)
+
+    def is_apart(self, item: Item) -> bool:
+        """Groups are handed on where an op can be given more values to carry."""
+        return not item.row.carries
+
+    def past(self, item: Item, through: list[Known]) -> Known:
+        """Which groups were committed there is not known."""
+        return self.unit if all(worth == self.unit for worth in through) else NOTHING

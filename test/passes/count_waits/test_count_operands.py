@@ -1,6 +1,6 @@
 """Counts of async_pipe.wait_queue that are operands: a switch over the constants they can be.
 
-Covers: waits/run_time/count_operands.py
+Covers: waits/run_time/dynamic.py
 """
 
 import re

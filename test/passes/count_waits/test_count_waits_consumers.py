@@ -1,6 +1,6 @@
 """The witness of a consumer_wait: its path adds up to producer head minus consumer head.
 
-Covers: waits/consumers.py, waits/balance.py, waits/witness_paths.py, facts/flow/solver.py
+Covers: waits/consumers.py, waits/witness_paths.py, facts/flow/solver.py
 """
 
 import pytest

@@ -20,7 +20,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, operations, set_integer, walk
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

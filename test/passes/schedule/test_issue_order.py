@@ -16,7 +16,7 @@ import mlir_async_pipe
 from helpers.kernel_order import kernel_order
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.products import PRODUCTS

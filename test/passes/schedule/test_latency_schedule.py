@@ -30,7 +30,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
     kind_of_op,
     own_cycles,
 )
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import UsageError
 

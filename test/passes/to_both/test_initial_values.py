@@ -1,6 +1,6 @@
 """Workgroup memory begins with no values: globals that are declared with some are refused.
 
-Covers: vocabulary/memory_names.py, lowering/scopes/known_layouts.py, checker/check_pass.py,
+Covers: vocabulary/memory_names.py, lowering/scopes/known_types.py, checker/check_pass.py,
 pipeliner/plan/buffer_plan.py
 """
 

@@ -1,7 +1,6 @@
 """What no code can be made of is refused where it stands, before MLIR's conversions; the rest works.
 
-Covers: lowering/scopes/known_types.py, lowering/scopes/symbol_names.py, vocabulary/pure_ops.py,
-bindings/back_end_child.py
+Covers: lowering/scopes/known_types.py, vocabulary/pure_ops.py, bindings/back_end_child.py
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

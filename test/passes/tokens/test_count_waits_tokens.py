@@ -1,7 +1,6 @@
 """async-pipe-tokens: count-form waits get the token of the youngest group that they retire.
 
-Covers: pipeliner/ask_checker/attach_tokens.py, waits/histories.py,
-waits/ssa/carry.py, vocabulary/async_ops.py
+Covers: pipeliner/ask_checker/attach_tokens.py, waits/ssa/carry.py, vocabulary/async_ops.py
 """
 
 import re

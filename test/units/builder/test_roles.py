@@ -1,6 +1,6 @@
 """A thread that copies by tensor maps and threads that consume: right in every order, on the machine.
 
-Covers: builder/roles.py, builder/role_barriers.py
+Covers: builder/roles.py
 """
 
 from __future__ import annotations

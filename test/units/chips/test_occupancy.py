@@ -11,7 +11,7 @@ import pytest
 
 from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.tuning.outcome import Outcome
+from mlir_async_pipe.tuning.tune import Outcome
 
 KIB = 1024
 

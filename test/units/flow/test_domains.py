@@ -1,6 +1,6 @@
 """Every domain of the solver is a semiring with a star: that is what makes its answers exact.
 
-Covers: facts/flow/solver.py, waits/balance.py, waits/histories.py,
+Covers: facts/flow/solver.py, waits/consumers.py, pipeliner/ask_checker/attach_tokens.py,
 waits/redundant/simplify.py, waits/run_time/dynamic.py
 """
 
@@ -9,11 +9,17 @@ from functools import reduce
 
 import pytest
 
+from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import NOTHING, History, Known
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
-from mlir_async_pipe.waits.balance import UNBOUNDED, LeastSum
-from mlir_async_pipe.waits.histories import NOTHING, History, Known
-from mlir_async_pipe.waits.redundant.in_flight import COMMIT, FOREIGN, InFlight, Transfer, known
-from mlir_async_pipe.waits.redundant.simplify import KeptGroups
+from mlir_async_pipe.waits.consumers import UNBOUNDED, LeastSum
+from mlir_async_pipe.waits.redundant.simplify import (
+    COMMIT,
+    FOREIGN,
+    InFlight,
+    KeptGroups,
+    Transfer,
+    known,
+)
 from mlir_async_pipe.waits.run_time.dynamic import MADE, NEWEST, OPEN, Ageing, PossibleAges
 
 AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5, lambda frame: {})

@@ -9,8 +9,8 @@ import pytest
 
 from mlir_async_pipe import lower
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
 from mlir_async_pipe.lowering.nvvm.lower_nvvm import settle_predicates
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 BARS = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>"
 KERNEL = f"""

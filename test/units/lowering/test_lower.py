@@ -1,6 +1,6 @@
 """`lower` emits PTX and cubins, reads the counts back, and turns failures into errors.
 
-Covers: lowering/lower.py, lowering/nvvm/lower_nvvm.py, lowering/nvvm/cuda_tools.py, chips/target.py
+Covers: lowering/lower.py, lowering/nvvm/lower_nvvm.py, lowering/nvvm/ptxas.py, chips/target.py
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import CodeOptions, Lowered, lower
 from mlir_async_pipe.lowering.nvvm import lower_nvvm, ptxas
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
-from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources
+from mlir_async_pipe.lowering.nvvm.ptxas import Assembled, Resources, find_tool
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import to_json
 

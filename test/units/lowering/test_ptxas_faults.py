@@ -16,7 +16,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import lower
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.lowering.nvvm import lower_nvvm
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 sys.path.insert(0, str(ROOT / "examples"))
 

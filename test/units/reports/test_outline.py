@@ -14,7 +14,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.reports.outline import Outline, record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.records import FEW
+from mlir_async_pipe.waits.witness_paths import FEW
 
 EXAMPLES = ROOT / "examples"
 

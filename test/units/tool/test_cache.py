@@ -20,7 +20,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import cache
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.lowering import lower as lowering
-from mlir_async_pipe.lowering.nvvm.cuda_tools import find_tool
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import Diagnostic
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import __main__

@@ -1,6 +1,6 @@
 """Tuning: which candidates, what becomes of each, in which order, and what is kept.
 
-Covers: tuning/tune.py, tuning/outcome.py
+Covers: tuning/tune.py
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.tuning.outcome import Outcome
-from mlir_async_pipe.tuning.tune import Task, task, tune
+from mlir_async_pipe.tuning.tune import Outcome, Task, task, tune
 
 TARGET = "nvvm:sm_80"
 STEPS = 12

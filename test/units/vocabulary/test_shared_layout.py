@@ -1,7 +1,7 @@
 """How much workgroup memory a kernel reserves, where its buffers lie, and how they are aligned.
 
 Covers: vocabulary/memory_layout.py, lowering/scopes/dense_buffers.py,
-lowering/scopes/known_layouts.py
+lowering/scopes/known_types.py
 """
 
 from __future__ import annotations
