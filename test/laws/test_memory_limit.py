@@ -7,7 +7,7 @@ kernel's waits leave more groups in flight than the chosen one's, it goes wrong 
     ASYNC_PIPE_SAMPLES=all      every schedule with an async stage
     ASYNC_PIPE_SEED=7           another sample
 
-Covers: pipeliner/plan/memory_limit.py, pipeliner/plan/choose_versions.py, pipeliner/plan/kernel_counts.py
+Covers: pipeliner/plan/memory_limit.py, pipeliner/plan/choose_versions.py, pipeliner/plan/make_plan.py
 """
 
 from __future__ import annotations

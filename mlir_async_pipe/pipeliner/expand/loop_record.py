@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import function_name
-from mlir_async_pipe.pipeliner.plan.empty_groups import Filling
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.sync_state import Filling
 from mlir_async_pipe.session.diagnostics import Place
 
 

@@ -53,7 +53,7 @@ from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value, may_move
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
 from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
-from mlir_async_pipe.pipeliner.plan.guardable import zero_of
+from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, is_pure

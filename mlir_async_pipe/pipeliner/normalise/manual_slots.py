@@ -54,7 +54,7 @@ from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
 from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.free_slots import moves
+from mlir_async_pipe.pipeliner.plan.choose_versions import moves
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of

@@ -41,7 +41,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.pipeliner.plan.movable_views import can_move
+from mlir_async_pipe.pipeliner.plan.buffer_plan import can_move
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses

@@ -1,11 +1,30 @@
-"""Which pairs of accesses need a thread barrier between them.
+"""Which pairs of accesses need a thread barrier between them, and which barriers stay as they are.
 
 The input's barriers say what its author orders between threads. A pair (x, w) needs one in
 the result if both touch shared memory, may touch the same element from different threads,
 and the input has a barrier between them at that iteration distance. A conflict without a
 barrier in the input is the input's own affair. So does a pair of any access and an op that orders
-memory for other threads: what all threads stored is over before thread 0 releases a flag. A buffer of which each thread touches elements of
-its own has no such pair, whatever barriers the input has.
+memory for other threads: what all threads stored is over before thread 0 releases a flag. A buffer of
+which each thread touches elements of its own has no such pair, whatever barriers the input has.
+
+    memref.store %v, %tile[%tid]
+    memref.load %tile[127 - %tid]          no barrier in between: remark `input-race`
+
+The pipeline keeps every barrier of the input, and invents none: what the input leaves to
+chance inside one iteration stays as it is. Only what is proven is reported: a known block size,
+subscripts that can be enumerated, accesses that always happen.
+
+A barrier between accesses that cannot be analysed is kept instead of derived again:
+
+    func.call @produce()             statement 0
+    gpu.barrier                      kept, before statement 1 and in its stage
+    func.call @consume()             statement 1
+
+What such calls touch is not known, so neither is what the barrier between them is for: it
+keeps its op, and stays between the same instances of them. A schedule that runs it at another
+time than the two sides is refused (`opaque-barrier`).
+
+A pipeline with barriers is refused where not all threads of the block run the loop.
 """
 
 from __future__ import annotations
@@ -13,12 +32,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.ways import successors
-from mlir_async_pipe.facts.loops.statements import barriers_of
+from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
-from mlir_async_pipe.pipeliner.dependence.between_threads import belongs_to_single_threads
+from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.pipeliner.dependence.between_threads import (
+    belongs_to_single_threads,
+    meeting_threads,
+)
 from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered, first_distance
 from mlir_async_pipe.pipeliner.dependence.regions import Region
@@ -27,6 +50,8 @@ from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.plan.version_rules import Use, turns
+from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
 
 
@@ -218,3 +243,149 @@ def _runs_again(op: Operation) -> bool:
     if row is not None and row.flow == "isolated":
         return False
     return op.block in reached(successors(op.block), successors)
+
+
+def remark_input_races(
+    body: Body, regions: list[Region], index: LoopIndex, diagnostics: Diagnostics
+) -> None:
+    """One remark (input-race) for each statement that meets an earlier one of its barrier
+    interval in another thread."""
+    block = index.arithmetic.block_size
+    if block is None or block == (1, 1, 1):
+        return
+    for interval in _intervals(body, regions):
+        for number, later in enumerate(interval):
+            for earlier in interval[:number]:
+                if _may_race(earlier, later, index):
+                    met = meeting_threads(earlier, later, index.induction, block)
+                    if met is not None:
+                        _remark(earlier, later, met, diagnostics)
+                        break
+
+
+def _intervals(body: Body, regions: list[Region]) -> list[list[Region]]:
+    """The accesses of one iteration, cut at its barriers and at statements that hold one."""
+    interval_of = {}
+    number = 0
+    for op in body.ops:
+        held = [row for inner in walk(op) if (row := row_of(inner)) and row.barrier is not None]
+        number += bool(held)
+        interval_of[op] = number
+        number += bool(held)
+    intervals: dict[int, list[Region]] = {}
+    for region in regions:
+        intervals.setdefault(interval_of[region.top], []).append(region)
+    return list(intervals.values())
+
+
+def _may_race(earlier: Region, later: Region, index: LoopIndex) -> bool:
+    if earlier.top == later.top or not (earlier.writes or later.writes):
+        return False
+    if earlier.root is None or later.root is None:
+        return False
+    if not threads_may_meet(earlier.root, later.root):
+        return False
+    if all(r.access is not None and r.access.kind == "atomic" for r in (earlier, later)):
+        return False
+    distances = index.distances(earlier, later, same_thread=False)
+    return distances is not None and distances.smallest(0) == 0
+
+
+def _remark(
+    earlier: Region, later: Region, threads: tuple[int, int], diagnostics: Diagnostics
+) -> None:
+    first, second = threads
+    did = "writes" if earlier.writes else "reads"
+    does = "writes" if later.writes else "reads"
+    diagnostics.remark(
+        f"thread {second} {does} what thread {first} {did} in the same iteration, and the input "
+        "has no barrier between them; the pipeline has none either",
+        code="input-race",
+        at=later.op,
+        notes=((f"thread {first} {did} it here", earlier.op),),
+    )
+
+
+@dataclass(frozen=True)
+class KeptBarrier:
+    """A barrier of the input and the unit before which it stands; `spaces` it fences."""
+
+    op: Operation
+    unit: Unit
+    spaces: frozenset[str]
+
+
+def kept_barriers(units: Units, regions: list[Region]) -> tuple[KeptBarrier, ...]:
+    """The barriers between accesses that cannot be analysed, in textual order.
+
+    Raises PipelineError (opaque-barrier).
+    """
+    opaque = [region.top for region in regions if region.opaque]
+    if len(set(opaque)) < 2:
+        return ()
+    textual = {op: number for number, op in enumerate(units.body.ops)}
+    kept = []
+    for op in units.body.synchronisation:
+        row = row_of(op)
+        if row.barrier is None:
+            continue
+        in_front = [top for top in opaque if textual[top] < textual[op]]
+        behind = [top for top in opaque if textual[top] > textual[op]]
+        if in_front and behind:
+            following = next(s.op for s in units.body.statements if textual[s.op] > textual[op])
+            barrier = KeptBarrier(op, units.unit_of(following), row.barrier(op))
+            _check_sides(barrier, in_front, behind, units)
+            kept.append(barrier)
+    return tuple(kept)
+
+
+def _check_sides(
+    barrier: KeptBarrier, in_front: list[Operation], behind: list[Operation], units: Units
+) -> None:
+    """T(a, k) < T(barrier, k) < T(a, k + 1) for a before it, and
+    T(barrier, k) <= T(b, k) < T(barrier, k + 1) for b after."""
+    time, following = _times(barrier.unit)
+    for top in in_front:
+        own, following_own = _times(units.unit_of(top))
+        if not own < time < following_own:
+            raise _moved_away(barrier, top, "before")
+    for top in behind:
+        own, _ = _times(units.unit_of(top))
+        if not time <= own < following:
+            raise _moved_away(barrier, top, "after")
+
+
+def _times(unit: Unit) -> tuple[tuple[int, int], tuple[int, int]]:
+    """T(unit, k) - k, and the same for the next iteration."""
+    return (unit.stage, unit.position), (unit.stage + 1, unit.position)
+
+
+def _moved_away(barrier: KeptBarrier, top: Operation, side: str) -> PipelineError:
+    return PipelineError(
+        f"cannot pipeline: '{barrier.op.name}' stands between accesses that cannot be analysed, "
+        f"and the schedule moves '{top.name}', which is {side} it, away from it",
+        code="opaque-barrier",
+        at=barrier.op,
+        notes=(
+            (f"nothing is known of the memory that this '{top.name}' touches", top),
+            ("the barrier runs before this statement and in its stage", barrier.unit.ops[0]),
+            ("give both sides of the barrier, and what stands between them, one stage", barrier.op),
+        ),
+    )
+
+
+def check_uniform(loop: Operation) -> None:
+    """Raise PipelineError (divergent-barrier) if thread ids decide whether, or how often, the
+    loop runs. Arguments and loaded values do not: the barrier of the input says that its author
+    knows them to be the same for all."""
+    above = Uniformity().control_by_thread_id(loop)
+    if above is None:
+        return
+    raise PipelineError(
+        "cannot pipeline: the pipeline needs barriers, but "
+        + ("the number of iterations" if above == loop else f"this '{above.name}'")
+        + " depends on the thread",
+        code="divergent-barrier",
+        at=above,
+        notes=() if above == loop else (("the loop", loop),),
+    )

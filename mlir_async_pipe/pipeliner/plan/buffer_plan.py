@@ -1,4 +1,13 @@
-"""What is decided about one buffer of a loop, and whether its memory can hold versions."""
+"""What is decided about one buffer of a loop, whether its memory can hold versions, and which writes
+of an iteration each of its reads may see.
+
+    copy A -> %tile; use %tile; copy B -> %tile; use %tile
+
+The second use sees the second copy only, if that fills all that is read: then the two values
+may take turns in one slot, whatever the stages of their copies are. Proving it enumerates
+threads, which is worth it only where it saves a version; so the answer comes in two
+approximations, every earlier write and the last one, and exactly.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, defining_op
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, ancestors, defining_op
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
-from mlir_async_pipe.pipeliner.dependence.privatise import find_global
+from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, subscripts_equal
+from mlir_async_pipe.pipeliner.dependence.privatise import covered_by, find_global
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.pipeliner.plan.movable_views import can_move
-from mlir_async_pipe.pipeliner.plan.slot_contents import Pairs, remaining_writes
 from mlir_async_pipe.pipeliner.plan.version_rules import Contents
 from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import has_initial_values
 
@@ -167,3 +176,82 @@ def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
         if not can_move(op) or loop not in list(ancestors(op)):
             return False
         memory = op.operands[0]
+
+
+REINTERPRET = "memref.reinterpret_cast"
+
+
+def is_movable(name: str) -> bool:
+    """Whether views called `name` can show a slot of a buffer as they showed the buffer."""
+    return name in ("memref.subview", REINTERPRET) or VIEW_OPS.get(name) in ("same", "regrouped")
+
+
+def can_move(op: Operation) -> bool:
+    """Whether a view can be moved to a slot: its kind is known and its strides are constant."""
+    if not is_movable(op.name):
+        return False
+    kind = ir.MemRefType(op.results[0].type)
+    if not kind.has_static_shape:
+        return False
+    strides, _ = kind.get_strides_and_offset()
+    return all(stride != DYNAMIC for stride in strides)
+
+
+Pairs = frozenset[tuple[int, int]]
+"""(read, write), numbers of accesses in textual order."""
+
+
+def earlier_writes(regions: tuple[Region, ...], index: LoopIndex) -> Pairs:
+    """Every write before a read that may touch its elements in the same iteration: no
+    read sees more than these."""
+    return frozenset(
+        (i, j)
+        for i, read in enumerate(regions)
+        if _reads(read)
+        for j, write in enumerate(regions[:i])
+        if write.writes and _meet_in_one_iteration(write, read, index)
+    )
+
+
+def last_writes(earlier: Pairs) -> Pairs:
+    """Of those, the last one for each read, which it sees at least."""
+    last: dict[int, int] = {}
+    for read, write in earlier:
+        last[read] = max(write, last.get(read, write))
+    return frozenset(last.items())
+
+
+def seen_writes(regions: tuple[Region, ...], earlier: Pairs, index: LoopIndex) -> Pairs:
+    """From the last one backwards, until those that are certain fill all that is read."""
+    seen: set[tuple[int, int]] = set()
+    for number, read in enumerate(regions):
+        behind: list[Region] = []
+        for write in sorted((j for i, j in earlier if i == number), reverse=True):
+            seen.add((number, write))
+            behind.append(regions[write])
+            if covered_by(read, behind, index.arithmetic.block_size):
+                break
+    return frozenset(seen)
+
+
+def remaining_writes(regions: tuple[Region, ...]) -> frozenset[int]:
+    """The writes whose elements no later write of the iteration surely overwrites."""
+    return frozenset(
+        i
+        for i, write in enumerate(regions)
+        if write.writes
+        and not any(
+            later.writes and not later.conditional and subscripts_equal(write, later)
+            for later in regions[i + 1 :]
+        )
+    )
+
+
+def _reads(region: Region) -> bool:
+    return region.access is None or region.access.kind != "write"
+
+
+def _meet_in_one_iteration(write: Region, read: Region, index: LoopIndex) -> bool:
+    per_thread = write.root is not None and write.root.space == "private"
+    distances = index.distances(write, read, same_thread=per_thread)
+    return distances is not None and distances.smallest(0) == 0

@@ -3,19 +3,25 @@
     T(j, k) < T(j', k + d)   for every dependence of statement j' on statement j at distance d,
 
 where T(j, k) = (k + stage_j, order_j). A violation is a located refusal that names both ends.
+
+A predicated pipeline needs steps that can be made conditional: copies that can read nothing, and
+statements whose results have a neutral value.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
 from mlir_async_pipe.pipeliner.dependence.regions import Region
-from mlir_async_pipe.pipeliner.plan.privatisation import Obstacle
+from mlir_async_pipe.pipeliner.plan.analysis import Obstacle
+from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import opaque_of
+from mlir_async_pipe.vocabulary import opaque_of, row_of
 from mlir_async_pipe.vocabulary.rows import EVERYTHING
 
 
@@ -188,3 +194,51 @@ def _version_error(
             ),
         ),
     )
+
+
+SOURCE_ELEMENTS = "source_elements"
+
+
+def check_guardable(units: Units) -> None:
+    """Raise PipelineError (predicate-unsupported) for a statement that cannot be skipped."""
+    for op in units.statement_places:
+        if is_physical(op) and not _takes_source_elements(op):
+            raise PipelineError(
+                f"cannot pipeline: '{op.name}' cannot be predicated, it has no source size",
+                code="predicate-unsupported",
+                at=op,
+                advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
+            )
+        for result in op.results:
+            if not is_physical(op) and zero_of(result.type) is None:
+                raise PipelineError(
+                    f"cannot pipeline: '{op.name}' cannot be predicated, its result of type "
+                    f"{result.type} has no neutral value",
+                    code="predicate-unsupported",
+                    at=op,
+                    advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
+                )
+
+
+def _takes_source_elements(op: Operation) -> bool:
+    row = row_of(op)
+    return f"{SOURCE_ELEMENTS}?" in row.operands
+
+
+def zero_of(kind: Any) -> Any:
+    """The zero of a scalar or static vector type, None for any other."""
+    try:
+        vector = ir.VectorType(kind)
+    except ValueError:
+        return _scalar_zero(kind)
+    zero = _scalar_zero(vector.element_type)
+    return None if zero is None else ir.DenseElementsAttr.get_splat(kind, zero)
+
+
+def _scalar_zero(kind: Any) -> Any:
+    text = str(kind)
+    if text == "index" or (text.startswith("i") and text[1:].isdigit()):
+        return ir.IntegerAttr.get(kind, 0)
+    if text.startswith(("f", "bf", "tf")):
+        return ir.FloatAttr.get(kind, 0.0, loc=ir.Location.unknown(kind.context))
+    return None

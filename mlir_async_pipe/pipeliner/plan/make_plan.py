@@ -3,10 +3,29 @@
 `make_plan` either returns a complete plan or raises a located PipelineError; nothing after
 it can fail. The steps, in order: what holds whatever the schedule (`analysis`), units, legality,
 groups, wait needs, versions, barrier pairs.
+
+How many groups the waits of a kernel leave in flight is known before anything is written:
+
+    N = D K + j - q - 1
+
+D kernel steps after its commit a group is waited for, K groups an iteration are committed to
+its queue, j of them before the wait in its step, q of them before the group in its own
+(docs/exact-counts.md). The count pass finds the same numbers in the finished kernel.
+
+One more version may save a barrier:
+
+    wait, barrier, read slot of i, barrier, copy i + 2 into the slot of i         two versions
+    wait, barrier, read slot of i, copy i + 2 into the slot of i - 1              three
+
+With waits at the top of a step (`wait_at = "iteration"`) the barrier after them also stands between
+the last step's reads and this step's copies, so a copy that fills none of the slots that are read in
+its own step needs no barrier of its own. Where memory has no room for that the second one stays.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,25 +36,26 @@ from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import barriers_of, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis, analyse
-from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, barrier_pairs
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import (
+    BarrierPair,
+    Boundary,
+    barrier_pairs,
+    check_uniform,
+    kept_barriers,
+    remark_input_races,
+)
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, check_versionable
-from mlir_async_pipe.pipeliner.plan.choose_versions import plan_buffers
-from mlir_async_pipe.pipeliner.plan.divergence import check_uniform
-from mlir_async_pipe.pipeliner.plan.form_groups import form_groups
-from mlir_async_pipe.pipeliner.plan.free_slots import check_free_slots
-from mlir_async_pipe.pipeliner.plan.guardable import check_guardable
-from mlir_async_pipe.pipeliner.plan.input_races import remark_input_races
-from mlir_async_pipe.pipeliner.plan.kept_barriers import kept_barriers
-from mlir_async_pipe.pipeliner.plan.kernel_counts import kernel_counts
-from mlir_async_pipe.pipeliner.plan.legality import check_memory, check_values
-from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into
+from mlir_async_pipe.pipeliner.plan.choose_versions import check_free_slots, plan_buffers
+from mlir_async_pipe.pipeliner.plan.form_groups import Group, form_groups
+from mlir_async_pipe.pipeliner.plan.legality import check_guardable, check_memory, check_values
+from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.needs import needs_of, reuse_needs, uses_of
-from mlir_async_pipe.pipeliner.plan.one_barrier import with_one_barrier
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.statement_places import in_op_form
-from mlir_async_pipe.pipeliner.plan.sync_state import Synchronisation
+from mlir_async_pipe.pipeliner.plan.sync_state import Step, Synchronisation
 from mlir_async_pipe.pipeliner.plan.synchronise import synchronised
 from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.pipeliner.plan.version_rules import fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
 # No chip has memory for the versions of more: 1024 of 256 bytes are 256 KiB.
@@ -207,3 +227,67 @@ def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
             plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
         shared.append(plan)
     return shared
+
+
+def kernel_counts(step: Step, groups: tuple[Group, ...]) -> dict[str, list[int]]:
+    """The counts of the waits in one step of the kernel, by queue."""
+    positions: dict[str, list[int]] = defaultdict(list)
+    for group in groups:
+        positions[group.queue].append(group.position)
+    counts: dict[str, list[int]] = defaultdict(list)
+    for place, before in step.before.items():
+        for wait in before.waits:
+            queue = positions[wait.group.queue]
+            issued = sum(position < place for position in queue)
+            older = sum(position < wait.group.position for position in queue)
+            counts[wait.group.queue].append(wait.lag * len(queue) + issued - older - 1)
+    return dict(counts)
+
+
+Buffers = tuple[BufferPlan, ...]
+
+
+def with_one_barrier(plan: Plan, complete: Callable[[Buffers], Plan], limit: int | None) -> Plan:
+    """The plan, or one with more versions and fewer barriers in the kernel; `complete` plans waits
+    and barriers for given versions, `limit` is the workgroup memory in bytes (None: enough)."""
+    if _barriers(plan) < 2:
+        return plan
+    best = plan
+    wider = tuple(_one_more(buffer, plan) for buffer in plan.buffers)
+    if limit is None or workgroup_bytes(wider) <= limit:
+        found = complete(wider)
+        if _barriers(found) < _barriers(plan):
+            best = _without_idle_versions(found, plan.buffers, complete)
+    return best
+
+
+def _without_idle_versions(
+    best: Plan, before: Buffers, complete: Callable[[Buffers], Plan]
+) -> Plan:
+    """Take back the versions that save nothing."""
+    for number, buffer in enumerate(before):
+        if best.buffers[number].versions == buffer.versions:
+            continue
+        fewer = (*best.buffers[:number], buffer, *best.buffers[number + 1 :])
+        found = complete(fewer)
+        if _barriers(found) == _barriers(best):
+            best = found
+    return best
+
+
+def _one_more(buffer: BufferPlan, plan: Plan) -> BufferPlan:
+    """A buffer in workgroup memory with one version more, if it may have that."""
+    if buffer.root.space != "workgroup" or buffer.extra_wait:
+        return buffer
+    group_of = {member.position: group for group in plan.groups for member in group.members}
+    taken = taken_distances(uses_of(buffer.regions, plan.units, group_of), buffer.contents)
+    more = replace(buffer, versions=buffer.versions + 1)
+    try:
+        check_versionable(more, plan.loop)
+    except PipelineError:
+        return buffer
+    return more if fits(more.versions, taken) else buffer
+
+
+def _barriers(plan: Plan) -> int:
+    return sum(before.barrier for before in plan.synchronisation.kernel.before.values())

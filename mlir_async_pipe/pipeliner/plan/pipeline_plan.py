@@ -9,13 +9,11 @@ from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.facts.values.memory_roots import Space
-from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, KeptBarrier
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.empty_groups import Filling, filling
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
-from mlir_async_pipe.pipeliner.plan.kept_barriers import KeptBarrier
 from mlir_async_pipe.pipeliner.plan.needs import Need
-from mlir_async_pipe.pipeliner.plan.sync_state import Synchronisation
+from mlir_async_pipe.pipeliner.plan.sync_state import Filling, Synchronisation, filling
 from mlir_async_pipe.pipeliner.plan.units import Units
 
 

@@ -28,13 +28,13 @@ from mlir_async_pipe.lowering.nvvm.workgroup_alignment import asked_of, tensor_a
 from mlir_async_pipe.pipeliner.dependence.regions import Region, is_opaque, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     BufferPlan,
+    Pairs,
     buffer_type,
     buffer_value,
+    can_move,
     slot_bytes,
 )
 from mlir_async_pipe.pipeliner.plan.copied_memory import touches_no_tensor
-from mlir_async_pipe.pipeliner.plan.movable_views import can_move
-from mlir_async_pipe.pipeliner.plan.slot_contents import Pairs
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import (
     VIEW_OPS,

@@ -21,6 +21,7 @@ from mlir_async_pipe.facts.loops.transactions import (
     transactions_of,
 )
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import check_uniform
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.cluster_plan import (
     ClusterPlan,
@@ -29,7 +30,6 @@ from mlir_async_pipe.pipeliner.plan.cluster_plan import (
     plan_cluster,
 )
 from mlir_async_pipe.pipeliner.plan.copied_memory import check_independent
-from mlir_async_pipe.pipeliner.plan.divergence import check_uniform
 from mlir_async_pipe.pipeliner.plan.input_phases import undecided_phases
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups

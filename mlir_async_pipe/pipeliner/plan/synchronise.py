@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair
-from mlir_async_pipe.pipeliner.plan.empty_groups import empty_groups
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.needs import Need
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
@@ -38,6 +37,7 @@ from mlir_async_pipe.pipeliner.plan.sync_state import (
     Step,
     Synchronisation,
     Wait,
+    empty_groups,
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit
 

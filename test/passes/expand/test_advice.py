@@ -3,8 +3,9 @@
 A row names a reason code, a program that is refused with it, words of the advice that the refusal gives,
 and the change that follows it. A test compares the codes with those that give advice in the sources.
 
-Covers: pipeliner/plan/legality.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/memory_limit.py, pipeliner/plan/free_slots.py,
-pipeliner/plan/scope_members.py, pipeliner/plan/nested.py, pipeliner/plan/guardable.py, pipeliner/schedule/by_count.py, facts/loops/annotations.py
+Covers: pipeliner/plan/legality.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/memory_limit.py,
+pipeliner/plan/choose_versions.py, pipeliner/plan/scope_members.py, pipeliner/plan/nested.py,
+pipeliner/schedule/by_count.py, facts/loops/annotations.py
 """
 
 from __future__ import annotations

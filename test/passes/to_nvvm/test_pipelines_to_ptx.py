@@ -1,8 +1,8 @@
 """One loop of each kind that the pipeliner takes: right on the machine under every completion,
 accepted by the checker without an unknown, and by ptxas.
 
-Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, pipeliner/plan/slot_contents.py,
-pipeliner/plan/privatisation.py, pipeliner/plan/free_slots.py, pipeliner/expand/write/templates.py, pipeliner/plan/statement_places.py,
+Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, pipeliner/plan/buffer_plan.py,
+pipeliner/plan/analysis.py, pipeliner/plan/choose_versions.py, pipeliner/expand/write/templates.py, pipeliner/plan/statement_places.py,
 pipeliner/plan/pure_places.py
 """
 

@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.facts.loops.statements import is_statement, is_synchronisation
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
-from mlir_async_pipe.pipeliner.plan.guardable import SOURCE_ELEMENTS, zero_of
+from mlir_async_pipe.pipeliner.plan.legality import SOURCE_ELEMENTS, zero_of
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.vocabulary import groups_of
 

@@ -23,7 +23,7 @@ from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.pipeliner.expand.write.slot_views import freed, move_view, whole_slot
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.plan.movable_views import is_movable
+from mlir_async_pipe.pipeliner.plan.buffer_plan import is_movable
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.operator_table import is_operator

@@ -31,7 +31,7 @@ from mlir_async_pipe.pipeliner.expand.write.slot_views import (
     whole_slot,
 )
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.plan.movable_views import is_movable
+from mlir_async_pipe.pipeliner.plan.buffer_plan import is_movable
 from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
 
 

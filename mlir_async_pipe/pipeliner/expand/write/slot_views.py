@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops.annotations import carried_attributes
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.pipeliner.plan.movable_views import REINTERPRET
+from mlir_async_pipe.pipeliner.plan.buffer_plan import REINTERPRET
 
 
 def move_view(
