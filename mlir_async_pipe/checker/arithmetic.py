@@ -16,6 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.checker import choices, forms, operators
 from mlir_async_pipe.checker.choices import (
+    UndecidedError,
     in_64_bits,
     result,
     settle,
@@ -24,6 +25,7 @@ from mlir_async_pipe.checker.choices import (
     unsigned,
 )
 from mlir_async_pipe.checker.forms import Facts, Form
+from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row
@@ -31,7 +33,8 @@ from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row
 # Division, remainder and shift to the right, of forms.
 #
 #     arith.divui, index.divu, llvm.udiv   a div b, for a constant b, of a as an unsigned number;
-#                                          quotient(a, b) and remainder(a, b) for another b
+#                                          quotient(a, b) and remainder(a, b) for another b; the path
+#                                          splits at n = 0 for a = n - 1, which is 2^64 - 1 there
 #     arith.floordivsi                     a div b of a as a signed one
 #     arith.divsi                          the same, where a is not negative
 #
@@ -40,14 +43,25 @@ from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row
 
 def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
-    0 (which is undefined)."""
+    0 (which is undefined). Raises UndecidedError where only what one symbol is says whether a
+    dividend of 64 bits is negative: large as an unsigned number."""
     if op.row.sign == "u":
+        if op.bits == INDEX_BITS and _is_symbol(v[0]):
+            negative = is_negative(v[0], facts)
+            if not settle(negative, facts).is_constant:
+                raise UndecidedError(negative)
         a, b = (unsigned(x, op.bits, facts) for x in v)
     else:
         a, b = (signed(x, op.bits) for x in v)
     if a is None or b is None or b == forms.ZERO or not _not_negative(b, facts):
         return None
     return a, b
+
+
+def _is_symbol(form: Form) -> bool:
+    """Whether a form is a multiple of one symbol, the same in all threads, plus a constant."""
+    atoms = [atom for atom, _ in form.terms]
+    return len(atoms) == 1 and atoms[0].kind == "symbol" and not is_about_threads(atoms[0])
 
 
 def _not_negative(form: Form, facts: Facts) -> bool:

@@ -10,6 +10,7 @@ evaluated once, not in every state.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -300,8 +301,9 @@ class Values:
             meaning, rule = arithmetic.meaning_of(op)
             key = (meaning, *operands)
             if key not in self._folded:
-                self._folded[key] = rule(operands, self.base_facts)
-            value = self._folded[key]
+                with suppress(UndecidedError):
+                    self._folded[key] = rule(operands, self.base_facts)
+            value = self._folded.get(key)
         if not isinstance(value, Form) or not _is_timeless(value):
             return False
         self._fixed[run.results[0]] = value

@@ -360,3 +360,40 @@ def test_threads_of_a_block_differ_in_a_sum_that_may_wrap(cast: str) -> None:
     assert {code for code, _ in checked.unknown} == {"cross-block"} and not checked.unsafe
     checked = check_text(IDS.format(grid="", thread="%low", cast=cast))
     assert "missing-barrier" in {code for code, _ in checked.unsafe}
+
+
+TRIPS = """
+    %c4 = arith.constant 4 : index
+    %below = arith.subi %m, %c1 : index
+    %whole = arith.divui %below, %c4 : index
+    %up = arith.addi %whole, %c1 : index
+    %some = arith.cmpi slt, %c0, %m : index
+    %trips = arith.select %some, %up, %c0 : index
+"""
+
+
+@pytest.mark.parametrize(
+    ("least", "condition", "unsafe", "unknown"),
+    [
+        ("%c0", "arith.cmpi uge, %trips, %c4 : index", True, False),
+        ("%c0", "arith.cmpi eq, %trips, %c0 : index", True, False),
+        ("%c4", "arith.cmpi eq, %trips, %c0 : index", False, False),
+        ("%c0", "arith.cmpi ugt, %whole, %m : index", False, True),
+    ],
+    ids=["four", "none", "none of four", "2^62 - 1 where m is 0"],
+)
+def test_trips_rounded_up_split_where_there_are_none(
+    least: str, condition: str, unsafe: bool, unknown: bool
+) -> None:
+    """(m - 1) divui 4 + 1 for 0 < m, else 0: reads unwaited, from `least` on, iff the condition holds."""
+    checked = check(f"""
+    {OWN_PLACE}
+    {TRIPS}
+    {COPY}
+    %from = arith.addi %tid, %c0 : index
+    %asked = arith.cmpi sge, %m, {least} : index
+    scf.if %asked {{
+      %p = {condition}
+      scf.if %p {{ {READ} }}
+    }}""")
+    assert (bool(checked.unsafe), bool(checked.unknown)) == (unsafe, unknown)
