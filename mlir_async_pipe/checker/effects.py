@@ -270,6 +270,7 @@ class Effects:
             certain=access.certain,
             lanes=access.active_lanes,
             shares=access.shares,
+            contiguous=access.contiguous,
         )
         return _spread_over_lanes(region) if access.over_lanes else region
 

@@ -125,8 +125,15 @@ def copy(
         op,
         operands,
         accesses=(
-            AccessRule("read", "source", source_indices, read, certain),
-            AccessRule("write", "destination", destination_indices, extent, over_lanes=over_lanes),
+            AccessRule("read", "source", source_indices, read, certain, contiguous=True),
+            AccessRule(
+                "write",
+                "destination",
+                destination_indices,
+                extent,
+                over_lanes=over_lanes,
+                contiguous=True,
+            ),
         ),
         queue=queue,
         asynchronous=asynchronous,

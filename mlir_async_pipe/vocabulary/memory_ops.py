@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +30,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     integer_attribute,
+    is_function,
     parent,
+    source_op,
 )
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -37,6 +40,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     layout_of,
     strides_and_offset,
 )
+from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES
 from mlir_async_pipe.vocabulary.rows import (
     AccessKind,
     AccessRule,
@@ -74,13 +78,18 @@ def vector_result(op: Any) -> tuple[int, ...]:
     return shape_of(op.results[0].type)
 
 
-def vector_operand(number: int) -> Callable[[Any], tuple[int, ...] | None]:
-    """The shape of the vector in operand `number`."""
+def vector_loaded(op: Any) -> tuple[int, ...]:
+    """The elements that a vector in result 0 is made of: one, where the memref holds such vectors."""
+    return _elements(op.results[0].type, op.operands[0].type)
 
-    def extent(op: Any) -> tuple[int, ...] | None:
-        return shape_of(op.operands[number].type)
 
-    return extent
+def vector_stored(op: Any) -> tuple[int, ...]:
+    """The same of the vector in operand 0, which goes to operand 1."""
+    return _elements(op.operands[0].type, op.operands[1].type)
+
+
+def _elements(vector: Any, memory: Any) -> tuple[int, ...]:
+    return () if ir.MemRefType(memory).element_type == vector else shape_of(vector)
 
 
 def transfer_type(op: Any) -> tuple[int, ...] | None:
@@ -208,7 +217,7 @@ def _transferred(op: Any) -> tuple[tuple[int, ...], bool]:
         for dimension, length in zip(moved.results, vector, strict=False)
         if isinstance(dimension, ir.AffineDimExpr)
     }
-    certain = True
+    certain = _is_inside(op, moved, lengths)
     # A mask has the dimensions of memory that are moved, in their order.
     for mask in _masks(op):
         size = tuple(lengths[d] for d in sorted(lengths))
@@ -218,6 +227,27 @@ def _transferred(op: Any) -> tuple[tuple[int, ...], bool]:
     # As loads have it: no more dimensions than the vector, where those before are of one element.
     first = min([*lengths, moved.n_dims - len(vector)])
     return tuple(lengths.get(d, 1) for d in range(max(first, 0), moved.n_dims)), certain
+
+
+def _is_inside(op: Any, moved: Any, lengths: dict[int, int]) -> bool:
+    """Whether no element that a transfer leaves out, since it lies beyond the memref, is memory of others:
+    as the op says, as constants show, or since the memref is no view of a larger one."""
+    first = 1 if len(op.results) else 2
+    memory = op.operands[first - 1]
+    made = source_op(memory)
+    if made.name in MEMORY_NAMES or (is_function(made) and "sym_visibility" not in made.attributes):
+        return True
+    said = list(ir.ArrayAttr(op.attributes["in_bounds"])) if "in_bounds" in op.attributes else []
+    inside = [bool(ir.BoolAttr(flag).value) for flag in said] or [False] * len(moved.results)
+    sizes = ir.MemRefType(memory.type).shape
+    for flag, dimension in zip(inside, moved.results, strict=True):
+        if flag or not isinstance(dimension, ir.AffineDimExpr):
+            continue
+        at = int(ir.AffineDimExpr(dimension).position)
+        start = constant_value(op.operands[first + at])
+        if start is None or not 0 <= start <= sizes[at] - lengths[at]:
+            return False
+    return True
 
 
 def transferred(op: Any) -> tuple[int, ...]:
@@ -241,8 +271,18 @@ def _masked_row(op: str, kind: AccessKind, value: str) -> Row:
     def certain(op: Any) -> bool:
         return kept(op) is not None
 
-    rule = AccessRule(kind, "memory", "indices", extent, certain)
+    rule = AccessRule(kind, "memory", "indices", extent, certain, contiguous=True)
     return Row(op, ("memory", "indices*", "mask", value), (rule,))
+
+
+def _packed_row(op: str, kind: AccessKind) -> Row:
+    """Some neighbours from the subscripts on, as many as a mask keeps."""
+
+    def extent(op: Any) -> tuple[int, ...]:
+        return shape_of(op.operands[len(op.operands) - 1].type)
+
+    rule = AccessRule(kind, "memory", "indices", extent, never, contiguous=True)
+    return Row(op, ("memory", "indices*", "mask", "value"), (rule,))
 
 
 def size_of_last_group(op: Any) -> int:
@@ -270,7 +310,6 @@ def _store(op: str, extent: Callable[[Any], tuple[int, ...] | None]) -> Row:
     )
 
 
-_MASKED = ("memory", "indices*", "mask", "value")
 _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
 
 
@@ -309,8 +348,8 @@ MEMORY_ROWS = {
         _store("memref.store", element),
         _somewhere("affine.load", ("memory", "indices*"), "read"),
         _somewhere("affine.store", ("value", "memory", "indices*"), "write"),
-        _load("vector.load", vector_result),
-        _store("vector.store", vector_operand(0)),
+        _load("vector.load", vector_loaded),
+        _store("vector.store", vector_stored),
         Row(
             "vector.transfer_read",
             ("memory", "indices*", "padding", "mask?"),
@@ -329,8 +368,8 @@ MEMORY_ROWS = {
         _masked_row("vector.maskedstore", "write", "value"),
         _somewhere("vector.gather", _OFFSETS, "read"),
         _somewhere("vector.scatter", _OFFSETS, "write"),
-        _somewhere("vector.expandload", _MASKED, "read"),
-        _somewhere("vector.compressstore", _MASKED, "write"),
+        _packed_row("vector.expandload", "read"),
+        _packed_row("vector.compressstore", "write"),
         Row(
             "vector.transfer_write",
             ("value", "memory", "indices*", "mask?"),
@@ -476,7 +515,16 @@ _WAVE_TILES = (
     Row(
         "nvgpu.ldmatrix",
         ("memory", "indices*"),
-        (AccessRule("read", "memory", "indices", matrix_row, active_lanes=matrix_lanes),),
+        (
+            AccessRule(
+                "read",
+                "memory",
+                "indices",
+                matrix_row,
+                active_lanes=matrix_lanes,
+                contiguous=True,
+            ),
+        ),
     ),
     Row(
         "nvvm.ldmatrix",
@@ -508,7 +556,7 @@ _WAVE_TILES = (
         Row(
             op,
             ("memory", "indices*"),
-            (AccessRule("read", "memory", "indices", vector_result),),
+            (AccessRule("read", "memory", "indices", vector_result, contiguous=True),),
         )
         for op in ("amdgpu.transpose_load", "amdgpu.global_transpose_load")
     ),
@@ -548,24 +596,26 @@ def unchecked(op: Any) -> bool:
     return not checked and in_buffer(op) is not None
 
 
+_in_buffer = partial(AccessRule, takes_slot_index=False, contiguous=True)
+
 # A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
 # bytes are not followed.
 _BUFFERS = (
     Row(
         "amdgpu.raw_buffer_load",
         ("memory", "indices*", "sgpr_offset?"),
-        (AccessRule("read", "memory", "indices", in_buffer, unchecked, takes_slot_index=False),),
+        (_in_buffer("read", "memory", "indices", in_buffer, unchecked),),
     ),
     Row(
         "amdgpu.raw_buffer_store",
         ("value", "memory", "indices*", "sgpr_offset?"),
-        (AccessRule("write", "memory", "indices", in_buffer, unchecked, takes_slot_index=False),),
+        (_in_buffer("write", "memory", "indices", in_buffer, unchecked),),
     ),
     *(
         Row(
             f"amdgpu.raw_buffer_atomic_{name}",
             (*values, "memory", "indices*", "sgpr_offset?"),
-            (_pointed_somewhere("atomic"),),
+            (_in_buffer("atomic", "memory", "", whole, never),),
             order=relaxed,
         )
         for name, values in (

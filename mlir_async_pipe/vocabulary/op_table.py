@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    as_kind,
     before,
     constant_value,
     create,
@@ -34,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import callee_name
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, strides_and_offset
 from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
     EVERYTHING,
@@ -208,7 +210,9 @@ class Access(NamedTuple):
     dimension, None for the whole buffer. `certain`: no element is left out (by a mask).
     `asynchronous`: it happens at any moment between issue and completion. `over_lanes`:
     lane l of a wave accesses l extents after the subscripts. `shares`: which part of the memory is a
-    thread's, one for each dimension (None: the extent says all).
+    thread's, one for each dimension (None: the extent says all). `contiguous`: the memref's strides do
+    not hold for the last dimension of the extent, whose elements lie side by side; with extent None the access
+    may leave the view.
     """
 
     op: Any
@@ -224,6 +228,7 @@ class Access(NamedTuple):
     takes_slot_index: bool
     over_lanes: bool = False
     shares: tuple[Share, ...] | None = None
+    contiguous: bool = False
 
     @property
     def writes(self) -> bool:
@@ -336,6 +341,7 @@ def _accesses(op: Any) -> tuple[Access, ...]:
     for rule in row.accesses:
         memory = groups[rule.memory][0]
         index_operands = groups[rule.indices] if rule.indices else range(0)
+        extent = _extent(rule, op, index_operands)
         found.append(
             Access(
                 op,
@@ -344,13 +350,14 @@ def _accesses(op: Any) -> tuple[Access, ...]:
                 memory,
                 tuple(operands[index_operands.start : index_operands.stop]),
                 index_operands,
-                _extent(rule, op, index_operands),
+                extent,
                 asynchronous,
                 rule.certain is None or rule.certain(op),
                 None if rule.active_lanes is None else rule.active_lanes(op),
                 rule.takes_slot_index,
                 rule.over_lanes,
                 None if rule.shares is None else rule.shares(op),
+                rule.contiguous and _leaves_strides(operands[memory].type, extent),
             )
         )
     return tuple(found)
@@ -388,6 +395,20 @@ def function_queues() -> frozenset[str]:
     """The names of the queues whose waits count the groups of the running function alone."""
     queues = (row.queue for row in ROWS.values() if isinstance(row.queue, Queue))
     return frozenset(queue.name for queue in queues if queue.scope == "function")
+
+
+def _leaves_strides(kind: Any, extent: tuple[int, ...] | None) -> bool:
+    """Whether elements that lie side by side are not those of neighbouring subscripts, or nobody knows."""
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is None or extent is None:
+        return memref is not None
+    if not extent or extent[-1] == 1:
+        return False
+    try:
+        strides, _ = strides_and_offset(memref)
+    except UnknownLayoutError:
+        return True
+    return strides[-1] != 1
 
 
 def queue_of(op: Any, target: Target | None = None) -> Queue | None:

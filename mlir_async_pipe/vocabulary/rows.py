@@ -273,6 +273,9 @@ class AccessRule:
     shares: Shares | None = None
     # The leading slot index of a versioned buffer can be put before these subscripts.
     takes_slot_index: bool = True
+    # Elements of the last dimension lie side by side, whatever the memref's strides are; without an
+    # extent the access is somewhere in the memory of which the memref is a view.
+    contiguous: bool = False
 
 
 @dataclass(frozen=True)

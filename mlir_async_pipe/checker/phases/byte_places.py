@@ -246,11 +246,15 @@ def region_of_view(place: Place, kind: Any) -> Region:
 
 
 def region_of_access(
-    place: Place, kind: Any, indices: Sequence[Value], extent: tuple[int, ...] | None
+    place: Place,
+    kind: Any,
+    indices: Sequence[Value],
+    extent: tuple[int, ...] | None,
+    contiguous: bool = False,
 ) -> Region:
     """The elements from some subscripts on, of all threads that access them."""
     if extent is None:
-        return region_of_view(place, kind)
+        return Region(place.root) if contiguous else region_of_view(place, kind)
     try:
         memref = ir.MemRefType(kind)
         strides, _ = strides_and_offset(memref)
@@ -269,7 +273,8 @@ def region_of_access(
     if low is None or high is None:
         return Region(place.root)
     span = 1
-    for length, stride in zip(reversed(extent), reversed(strides), strict=False):
+    apart_by = [*strides[:-1], 1] if contiguous else strides
+    for length, stride in zip(reversed(extent), reversed(apart_by), strict=False):
         if stride is None:
             return Region(place.root)
         span += (length - 1) * stride

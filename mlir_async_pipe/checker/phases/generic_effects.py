@@ -80,7 +80,9 @@ class GenericEffects:
                     )
                 elif isinstance(value, Place):
                     indices = [spot.mine(run.operands[n]) for n in access.index_operands]
-                    region = region_of_access(value, access.memory.type, indices, access.extent)
+                    region = region_of_access(
+                        value, access.memory.type, indices, access.extent, access.contiguous
+                    )
                 else:
                     region = Region(self.root(access.memory, run.frame))
                 if not access.certain:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from math import prod
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
@@ -500,12 +501,18 @@ def region_of(
     certain: bool = True,
     lanes: int | None = None,
     shares: tuple[Share, ...] | None = None,
+    contiguous: bool = False,
 ) -> Region[S]:
     """The region of an access: from `indices` on `extent` elements in the trailing dimensions, or a
     thread's part of `shares`.
 
-    Without subscripts on a memref, or with extent None, the whole view is touched.
+    Without subscripts on a memref, or with extent None, the whole view is touched. A `contiguous` access
+    has its elements side by side, whatever strides the view has:
+
+        2 of f32 at [t] of strided<[4]>    bytes 16 t to 16 t + 8
     """
+    if contiguous:
+        return _side_by_side(view, indices, extent, certain, lanes)
     if view.start is None:
         return Region(view.root, view.frame, (None,) * len(view.frame.shape), False, None)
     if not view.axes and view.frame == BYTES:
@@ -543,6 +550,22 @@ def region_of(
     if not overlaps(view.frame.shape, view.frame.strides):
         return region
     return as_bytes(region) or whole_root(view.root)
+
+
+def _side_by_side(
+    view: View[S],
+    indices: Sequence[Form[S]],
+    extent: tuple[int, ...] | None,
+    certain: bool,
+    lanes: int | None,
+) -> Region[S]:
+    flat = None
+    if extent and prod(extent[:-1]) == 1:
+        flat = as_bytes(region_of(view, indices, (1,), certain=certain, lanes=lanes))
+    piece = flat.pieces[0] if flat is not None else None
+    if extent is None or flat is None or piece is None or piece.steps:
+        return whole_root(view.root)
+    return flat._replace(pieces=(piece._replace(length=piece.length * extent[-1]),))
 
 
 @cache

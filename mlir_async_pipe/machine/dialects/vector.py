@@ -208,7 +208,8 @@ def _places(site: Site, kind: Kind) -> Callable[[MemRef, list[Array]], Array]:
 
     def places(memory: MemRef, given: list[Array]) -> Array:
         *indices, offsets = given if listed else (*given, neighbours)
-        steps = offsets * memory.strides[-1][:, None]
+        # Neighbours lie side by side, as upstream lowers them, whatever the memref's strides are.
+        steps = offsets * memory.strides[-1][:, None] if listed else offsets
         return memory.at(indices)[:, None] + steps * memory.element_bytes
 
     return places

@@ -227,7 +227,7 @@ def _coordinates(
         if found is None or access.extent is None or len(access.extent) != 1 or access.over_lanes:
             return _base_of(memory), None, None
         return found[0], (found[1],), access.extent
-    view = _view_of(memory, arithmetic)
+    view = None if access.contiguous else _view_of(memory, arithmetic)
     rank = _rank(memory)
     if view is None or access.extent is None or rank is None or len(access.indices) != rank:
         return _base_of(memory), None, None
