@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mlir_async_pipe import cache as kept
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.arguments import whole_number
+from mlir_async_pipe.session.arguments import operation_of, whole_number
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -114,7 +114,9 @@ def pipeline(
     def ask() -> Report:
         return _rewrite("async-pipe", module, known, options, witnesses)
 
-    return _kept_or_asked(_root(module), (known, options, witnesses), ask) if cache else ask()
+    return (
+        _kept_or_asked(operation_of(module), (known, options, witnesses), ask) if cache else ask()
+    )
 
 
 @called_by_users
@@ -189,7 +191,7 @@ def check(
         "assume_noalias_maps": assume_noalias_maps,
     }
     with plain_values():
-        run_check(_root(module), _options(CHECK, options, session), session)
+        run_check(operation_of(module), _options(CHECK, options, session), session)
     return session.report()
 
 
@@ -231,7 +233,7 @@ def lower(
     from mlir_async_pipe.bindings.raw_ops import plain_values
 
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
-    root, known = _root(module), _target(target)
+    root, known = operation_of(module), Target.parse(target)
     if bypass_l1 not in ("all", "formed"):
         raise UsageError(
             f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
@@ -291,19 +293,7 @@ def _rewrite(
 
     session = Session(target=_target(target), witnesses=witnesses)
     with plain_values():
-        return run_on_copy(_root(module), lambda copy: _run(name, copy, options, session))
-
-
-def _root(module: Any) -> Any:
-    """The operation of a module; raises UsageError (not-a-module) for anything else."""
-    root = getattr(module, "operation", None)
-    if root is None:
-        raise UsageError(
-            f"expected an ir.Module or an operation, not {module!r}",
-            code="not-a-module",
-            advice="ir.Module.parse(text) in a context of mlir_async_pipe.bindings.new_context()",
-        )
-    return root
+        return run_on_copy(operation_of(module), lambda copy: _run(name, copy, options, session))
 
 
 def _run(name: str, op: Any, options: dict[str, Any], session: Session) -> Report:
@@ -325,9 +315,9 @@ def _options(name: str, options: dict[str, Any], session: Session) -> Any:
     for entry in fields(found.options):
         if str(entry.type).startswith("int") and entry.name in options:
             whole_number(entry.name, options[entry.name], 0, "bad-option-value")
-    text = " ".join(f"{key}={_text(value)}" for key, value in options.items())
+    read = passes.read_options(found, ((key, _text(value)) for key, value in options.items()))
     values = {} if session.target is None else {"chip": session.target.chip.name}
-    return passes.with_defaults(passes.parse_options(found, text), values)
+    return passes.with_defaults(read, values)
 
 
 def _text(value: Any) -> str:
@@ -335,7 +325,7 @@ def _text(value: Any) -> str:
 
 
 def _target(target: Target | str | None) -> Target | None:
-    return Target.parse(target) if isinstance(target, str) else target
+    return None if target is None else Target.parse(target)
 
 
 def _as_error(found: Diagnostic) -> AsyncPipeError:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe.bindings import op_classes
+from mlir_async_pipe.session.arguments import did_you_mean
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import BindingsError
 from mlir_async_pipe.session.plugins import install
 
@@ -64,6 +66,7 @@ _stub_parents = False
 _op_classes = True
 
 
+@called_by_users
 def use(name: str, *, stub_parents: bool = False) -> None:
     """Choose the stack called `name` (or by its Python prefix) for this process.
 
@@ -195,9 +198,10 @@ def _by_name(name: str) -> Stack:
     for stack in STACKS:
         if name in (stack.name, stack.prefix, stack.prefix.split(".")[0]):
             return stack
-    known = ", ".join(stack.name for stack in STACKS)
     raise BindingsError(
-        f"unknown bindings '{name}'", code="bindings-unknown", advice=f"known bindings: {known}"
+        f"unknown bindings '{name}'",
+        code="bindings-unknown",
+        advice=did_you_mean(name, (stack.name for stack in STACKS), "known bindings"),
     )
 
 

@@ -52,6 +52,7 @@ from mlir_async_pipe.facts.loops.annotations import BARRIERS, annotate
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -73,6 +74,7 @@ class Pipeline:
     Raises UsageError (bad-argument) for numbers below 1, or a queue below 0.
     """
 
+    @called_by_users
     def __init__(
         self,
         depth: int,

@@ -40,6 +40,7 @@ from mlir_async_pipe.builder.slot_memory import (
 )
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
+from mlir_async_pipe.session.called_from import called_by_users
 
 # The producer has a warp of its own.
 WARP = 32
@@ -56,6 +57,7 @@ class RolePipeline:
     Raises UsageError (bad-argument).
     """
 
+    @called_by_users
     def __init__(self, depth: int, consumers: int) -> None:
         self.depth = whole_number("depth", depth, 2, at=caller())
         self.consumers = whole_number("consumers", consumers, WARP, at=caller())

@@ -42,6 +42,7 @@ from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.session.called_from import called_by_users
 
 # What chips copy asynchronously; AMD's make copies of 4 of what they do not have.
 COPY_BYTES = (16, 8, 4)
@@ -52,6 +53,7 @@ Mask = Sequence[Any]
 """For each dimension an index value, a number, or None for all."""
 
 
+@called_by_users
 @plain_values()
 def copy_tile(
     source: Value,

@@ -28,11 +28,14 @@ class Target:
     chip: Chip
 
     @staticmethod
-    def parse(text: str) -> Target:
+    def parse(text: str | Target) -> Target:
         """Read "LOWERING:CHIP": "nvvm" or "rocdl", and a chip of that vendor in `CHIPS`.
 
         Raises UsageError (unknown-target) for anything else; its advice is the target meant, else all.
         """
+        if isinstance(text, Target):
+            return text
+        text = str(text)
         lowering, _, name = text.partition(":")
         chip = CHIPS.get(name)
         if chip is None or chip.lowering != lowering:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, is_kernel, symbol_name, walk
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session.arguments import did_you_mean
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import Diagnostic, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 
@@ -74,6 +76,7 @@ class Lowered:
     parameters: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
+    @called_by_users
     def arguments(self, kernel: str, values: Sequence[Any]) -> tuple[Any, ...]:
         """The ctypes values that a launch of `kernel` hands over, one for each parameter.
 
@@ -89,6 +92,7 @@ class Lowered:
             )
         return launch_values(self.parameters[kernel], values)
 
+    @called_by_users
     def load(self, kernel: str = "") -> LaunchedKernel:
         """A kernel on the GPU, to be called with its arguments; the only one needs no name.
 
@@ -160,7 +164,7 @@ def begin(
         raise UsageError(
             f"target '{target}' cannot emit '{emit}'",
             code="emit-kind",
-            advice=f"it can emit {', '.join(kinds)}",
+            advice=did_you_mean(str(emit), kinds, "it can emit"),
         )
     return Started(_steps(module.operation, target, emit, options))
 
@@ -379,7 +383,8 @@ def _value(parameter: Parameter, value: Any, arrays: dict[int, _Array]) -> Any:
         )
     array = arrays[parameter.argument]
     if parameter.kind == "pointer":
-        return ctypes.c_void_p(array.address)
+        # cuda.core takes no c_void_p.
+        return ctypes.c_uint64(array.address)
     if parameter.kind == "offset":
         return ctypes.c_int64(0)
     of = array.shape if parameter.kind == "size" else array.strides

@@ -29,6 +29,7 @@ from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
+from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
@@ -292,7 +293,16 @@ class Decoder:
         if op in self._functions:
             return self._functions[op]
         if op is None:
-            raise MachineError(f"no function '{name}' in this module", code="no-function", at=at)
+            raise MachineError(
+                f"no function '{name}' in this module",
+                code="no-function",
+                at=at,
+                advice=did_you_mean(
+                    name,
+                    (known for known, ops in self._symbols.items() if any(map(is_function, ops))),
+                    "it has",
+                ),
+            )
         if not has_body(op):
             raise MachineError(f"function '{name}' has no body to run", code="no-body", at=at)
         site = self.site(op)

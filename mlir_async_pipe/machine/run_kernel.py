@@ -337,6 +337,7 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
         raise UsageError(
             f"'{function.name}' takes {expected} arguments, {len(arguments)} given",
             code="bad-argument",
+            advice=", ".join(map(str, function.argument_types)) or None,
         )
     values: list[Any] = []
     arrays: list[tuple[Any, Array] | None] = []

@@ -17,11 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk, walk_named
 from mlir_async_pipe.checker.check_pass import check
 from mlir_async_pipe.checker.kernel import Outcome
 from mlir_async_pipe.chips.target import with_target
-from mlir_async_pipe.facts.loops.annotations import BARRIERS, STORES_IN_FLIGHT, find_loops
+from mlir_async_pipe.facts.loops.annotations import (
+    BARRIERS,
+    KNOWN_NAMES,
+    STORES_IN_FLIGHT,
+    check_names,
+    find_loops,
+)
 from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import drop
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
@@ -115,7 +121,9 @@ def run(module: Any, options: PipelineOptions, session: Session) -> None:
 )
 def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -> None:
     """A warning at the first loop of a module in which none is annotated, and none is written by hand with
-    counts or barriers to be found."""
+    counts or barriers to be found. Raises InputError (unknown-annotation) where one is misspelt."""
+    for loop in walk_named(module, "scf.for".__eq__):
+        check_names(loop, KNOWN_NAMES)
     if find_loops(module) or any(map(_is_by_hand, walk(module))):
         return
     first = next(filter(_may_loop, walk(module)), None)

@@ -44,7 +44,7 @@ def whole_number(
 
     Raises UsageError (`code`, `at` a place) for what is none, and for less than `least`."""
     try:
-        number = operator.index(value)
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = least - 1
     if number < least:
@@ -52,6 +52,18 @@ def whole_number(
             f"{name} is {value!r}, expected a whole number of {least} or more", code=code, at=at
         )
     return number
+
+
+def operation_of(module: Any) -> Any:
+    """The operation of a module; raises UsageError (not-a-module) for anything else."""
+    root = getattr(module, "operation", None)
+    if root is None:
+        raise UsageError(
+            f"expected an ir.Module or an operation, not {module!r}",
+            code="not-a-module",
+            advice="ir.Module.parse(text) in a context of mlir_async_pipe.bindings.new_context()",
+        )
+    return root
 
 
 def _letters(name: str) -> str:

@@ -1,7 +1,9 @@
-"""The user's Python: the line that calls this package, for errors that no file of IR has a place for.
+"""The user's Python: the line that calls this package, for what no file of IR has a place for.
 
     <unknown>: error: no function 'f' …     kernel.py:41:10: error: no function 'f' …
     -:12:5: error: …                        the same, and kernel.py:41:10: note: called from here, …
+
+Errors that are raised and diagnostics of a report that is returned are told alike.
 
 A module that is parsed from a string has the file "-", one that is built without locations has none.
 """
@@ -15,17 +17,19 @@ import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from mlir_async_pipe.session.arguments import nearest
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     CountError,
+    Diagnostic,
     HazardError,
     InputError,
     Note,
     PipelineError,
     Place,
+    UsageError,
 )
 
 Parameters = ParamSpec("Parameters")
@@ -38,6 +42,8 @@ _VARKEYWORDS = 0x08
 _EXAMPLES = f"{_PACKAGE}/example_files"
 # Errors that are about an op of the module, which has a location or has none.
 _ABOUT_OPS = (InputError, PipelineError, CountError, HazardError)
+# The default of an argument tells its kind; a number's range is for the call to say.
+_KINDS = {bool: "True or False", str: "a string"}
 # Parameters by names that are not like them.
 _MEANT = {"blocks": "grid", "block": "threads", "stages": "num_stages", "chip": "target"}
 
@@ -52,15 +58,16 @@ def caller() -> Place:
 
 
 def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Decorator: errors name the line of the call, where they have no place in a file; an argument
-    that `call` does not have is answered with the one that was meant. Calls by this package are
-    left alone."""
+    """Decorator: errors, and diagnostics of what is returned, name the line of the call where they have
+    no place in a file. An argument that `call` does not have is answered with the one that was meant, one
+    of another kind than its default raises UsageError (bad-argument). Calls by this package are left alone."""
     inner: Any = call
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     code = inner.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     takes_any = code.co_flags & _VARKEYWORDS
+    defaults = inner.__kwdefaults__ or {}
 
     @functools.wraps(call)
     def wrapped(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Answer:
@@ -70,33 +77,49 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
             meant = _MEANT.get(name) or nearest(name, names)
             if name not in names and meant in names:
                 raise TypeError(
-                    f"{call.__name__}() has no argument '{name}'; did you mean '{meant}'?"
+                    f"{call.__qualname__}() has no argument '{name}'; did you mean '{meant}'?"
+                )
+        for name, default in defaults.items():
+            expected = _KINDS.get(type(default))
+            if expected and not isinstance(keywords.get(name, default), type(default)):
+                raise UsageError(
+                    f"{name} is {keywords[name]!r}, expected {expected}",
+                    code="bad-argument",
+                    at=caller(),
                 )
         try:
-            return call(*arguments, **keywords)
+            answer = call(*arguments, **keywords)
         except AsyncPipeError as error:
-            _place(error, caller())
+            error.diagnostic = _placed(error.diagnostic, caller(), isinstance(error, _ABOUT_OPS))
+            error.args = (str(error.diagnostic),)
             raise
+        told = getattr(answer, "diagnostics", ())
+        if not any(_is_homeless(one.place) for one in told):
+            return answer
+        placed = tuple(_placed(one, caller(), about_op=True) for one in told)
+        return dataclasses.replace(cast("Any", answer), diagnostics=placed)
 
     return wrapped
 
 
-def _place(error: AsyncPipeError, at: Place) -> None:
-    told = error.diagnostic
+def _is_homeless(place: Place) -> bool:
+    return place.file in ("", "-")
+
+
+def _placed(told: Diagnostic, at: Place, about_op: bool) -> Diagnostic:
     if told.place.file == "-":
         text = "called from here, with a module that was parsed from a string"
-        told = dataclasses.replace(told, notes=(*told.notes, Note(text, at)))
-    elif not told.place.file:
-        # The advice stands at the place of the error, which had none.
-        notes = tuple(
-            note if note.place.file else dataclasses.replace(note, place=at) for note in told.notes
-        )
-        if isinstance(error, _ABOUT_OPS):
-            text = "the module has no locations: what is built in `with ir.loc_tracebacks():` has"
-            notes += (Note(text, at),)
-        told = dataclasses.replace(told, place=at, notes=notes)
-    error.diagnostic = told
-    error.args = (str(told),)
+        return dataclasses.replace(told, notes=(*told.notes, Note(text, at)))
+    if told.place.file:
+        return told
+    # The advice stands at the place of the error, which had none.
+    notes = tuple(
+        note if note.place.file else dataclasses.replace(note, place=at) for note in told.notes
+    )
+    if about_op:
+        text = "the module has no locations: what is built in `with ir.loc_tracebacks():` has"
+        notes += (Note(text, at),)
+    return dataclasses.replace(told, place=at, notes=notes)
 
 
 def _is_ours(file: str) -> bool:

@@ -147,10 +147,15 @@ def parse_options(found: Pass, text: str) -> Any:
 
     Raises UsageError (unknown-option, bad-option-value).
     """
+    items = (item.partition("=") for item in text.split())
+    return read_options(found, ((key, value if equals else "true") for key, equals, value in items))
+
+
+def read_options(found: Pass, items: Iterable[tuple[str, str]]) -> Any:
+    """The options dataclass of a pass from keys and the texts of their values, likewise."""
     values: dict[str, Any] = {}
     fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(found.options)}
-    for item in text.split():
-        key, equals, value = item.partition("=")
+    for key, value in items:
         field = fields.get(key.replace("_", "-"))
         if field is None:
             raise UsageError(
@@ -158,7 +163,7 @@ def parse_options(found: Pass, text: str) -> Any:
                 code="unknown-option",
                 advice=did_you_mean(key, fields, "its options"),
             )
-        values[field.name] = _convert(found.name, key, field, value if equals else "true")
+        values[field.name] = _convert(found.name, key, field, value)
     return found.options(**values)
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mlir_async_pipe.session.arguments import did_you_mean
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import (
     Diagnostics,
     Place,
@@ -116,6 +118,7 @@ class Report:
     records: dict[str, tuple[Any, ...]]
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
+    @called_by_users
     def of(self, kind: str) -> tuple[Any, ...]:
         """The records of one kind, in the order in which they were made; () if there are none.
 
@@ -149,7 +152,7 @@ class Report:
             raise UsageError(
                 f"no pass records '{kind}'",
                 code="unknown-record",
-                advice=f"kinds of records: {', '.join(KINDS)}",
+                advice=did_you_mean(str(kind), KINDS, "kinds of records"),
             )
         return self.records.get(kind, ())
 

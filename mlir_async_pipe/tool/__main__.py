@@ -27,6 +27,7 @@ from mlir_async_pipe.session.diagnostics import (
 )
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import command_line, inputs, isolate, known_names, output, reproducer
+from mlir_async_pipe.tool.flags import FLAGS, MACHINE
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.options import Options
@@ -105,10 +106,13 @@ def _check_usage(options: Options) -> None:
             code="missing-target",
             advice="for instance --target=nvvm:sm_80",
         )
-    if options.timeline and options.run is None:
-        raise UsageError(
-            "'--timeline' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
-        )
+    # Schedules have costs, too.
+    for flag in (flag for flag in FLAGS if flag.group == MACHINE and flag.name != "cost"):
+        name = flag.name.replace("-", "_")
+        if options.run is None and getattr(options, name) != getattr(Options, name):
+            raise UsageError(
+                f"'--{flag.name}' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
+            )
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
     for name in (options.output, options.report_file, options.remarks_output_file, reproducer):
         output.check_writable(name)

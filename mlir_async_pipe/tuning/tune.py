@@ -37,6 +37,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine import run
 from mlir_async_pipe.machine.timeline import lay_out
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
 from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.vocabulary.launch_ids import block_size
@@ -102,6 +103,7 @@ class Tuning:
         figure.savefig(path)
 
 
+@called_by_users
 def tune(
     build: Callable[..., Any],
     space: Mapping[str, Sequence[Any]],

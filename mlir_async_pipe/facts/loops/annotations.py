@@ -36,7 +36,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.session.arguments import did_you_mean, nearest, whole_number
+from mlir_async_pipe.session.arguments import (
+    did_you_mean,
+    nearest,
+    operation_of,
+    whole_number,
+)
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, UsageError
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import scf_for_trips
@@ -395,6 +401,7 @@ def _bad(op: Operation, name: str, expected: str, advice: str = "") -> InputErro
     )
 
 
+@called_by_users
 @plain_values()
 def annotate(
     loop: Any,
@@ -418,10 +425,10 @@ def annotate(
     "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together",
     "specialised" or "ping-pong"), `independent` (True).
 
-    Raises InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
+    Raises UsageError (not-a-module) for what is no op, InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations), UsageError (bad-argument) for what is no whole number; the loop is as it was then.
     """
-    op = loop.operation
+    op = operation_of(loop)
     if op.name != "scf.for" and (op.name != "affine.for" or num_stages is None):
         raise InputError(
             f"only 'scf.for' can be annotated, and 'affine.for' with `num_stages`; this is '{op.name}'",
@@ -447,7 +454,7 @@ def annotate(
 
 def _passed(name: str, value: Any, least: int, loop: Operation) -> int:
     """A whole number; one that is too small has an error of its own, as an attribute has."""
-    return value if isinstance(value, int) else whole_number(name, value, least, at=loop)
+    return value if type(value) is int else whole_number(name, value, least, at=loop)
 
 
 def _write(
@@ -500,6 +507,7 @@ def carried_attributes(op: Operation) -> dict[str, Any]:
     return {name: value for name, value in attributes_of(op).items() if name != PRIVATE}
 
 
+@called_by_users
 @plain_values()
 def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
     """All scf.for that are to be pipelined, outer before inner, in textual order.
@@ -507,7 +515,7 @@ def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
     With `annotated` False the innermost ones that read global memory and that nobody annotated:
     those that `num_stages` may help. A loop inside that reads none belongs to the computation.
     """
-    loops = walk_named(module, "scf.for".__eq__)
+    loops = walk_named(operation_of(module), "scf.for".__eq__)
     if annotated:
         return [loop for loop in loops if is_requested(loop)]
     return [

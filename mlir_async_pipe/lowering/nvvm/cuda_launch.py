@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import UsageError
 
 
@@ -41,6 +42,7 @@ class LaunchedKernel:
     driver: Any
     function: Any
 
+    @called_by_users
     def __call__(
         self,
         *values: Any,
@@ -86,7 +88,7 @@ def _driver() -> Any:
             f"no GPU can be used: {why.split('. ')[0]}",
             code="no-gpu",
             advice="`machine.run` runs the same arguments on the CPU",
-        ) from error
+        ) from None
     return driver
 
 

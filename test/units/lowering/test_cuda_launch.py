@@ -107,6 +107,8 @@ def test_without_a_gpu_one_sentence_says_so(code: Lowered, driver, monkeypatch) 
     driver(fails="cuInit")
     error = refused(code.load, "k")
     assert (error.code, "\n" in error.diagnostic.message) == ("no-gpu", False)
+    # Nothing but that sentence: it names the line of the call, and no error of the driver comes before it.
+    assert (error.diagnostic.place.file, error.__suppress_context__) == (__file__, True)
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
     assert refused(code.load, "k").code == "no-gpu"
 
@@ -155,3 +157,29 @@ def test_the_ten_lines_of_the_page_launch_the_gemm(driver, monkeypatch) -> None:
     assert made.asked("cuModuleLoadData")[0][0].startswith(b"\x7fELF")
     assert made.asked("cuModuleGetFunction") == [("cuModuleLoadData", b"gemm")]
     assert made.asked("cuLaunchKernel")[0][1:7] == (8, 8, 1, 128, 1, 1)
+
+
+def test_the_lines_for_cuda_core_launch_with_values_that_it_takes(monkeypatch) -> None:
+    """`launch` of cuda.core 1.2 takes numbers of ctypes, and no `c_void_p`."""
+    done: list[Any] = []
+    stream = SimpleNamespace(sync=lambda: done.append("sync"))
+    core = SimpleNamespace(
+        Device=lambda: SimpleNamespace(set_current=lambda: None, create_stream=lambda: stream),
+        LaunchConfig=lambda *, grid, block, shmem_size: (grid, block, shmem_size),
+        ObjectCode=SimpleNamespace(
+            from_cubin=lambda binary: SimpleNamespace(get_kernel=lambda name: (binary[:4], name))
+        ),
+        launch=lambda *given: done.extend(given),
+    )
+    monkeypatch.setitem(sys.modules, "cuda.core", core)
+    three = KERNEL.replace("%n: index", "%b: memref<?x4xf32>, %c: memref<?x4xf32>")
+    with new_context():
+        code = mlir_async_pipe.lower(ir.Module.parse(three), target="nvvm:sm_80", emit="cubin")
+    (block,) = (one for one in blocks_of(ROOT / "docs" / "launch.md") if "cuda.core" in one.text)
+    a, kernel = np.zeros((8, 4), np.float32), code.kernels[0]
+    names = {"code": code, "kernel": kernel, "m": 256, "n": 384, "a": a, "b": a, "c": a}
+    exec(compile(block.text, "launch.md", "exec"), names)
+    on, config, loaded, *values, last = done
+    assert (on, config, loaded) == (stream, ((2, 3), (64, 1, 1), 0), (b"\x7fELF", "k"))
+    assert (len(values), last) == (3 * 7, "sync")
+    assert {type(value) for value in values} <= {ctypes.c_int64, ctypes.c_uint64}

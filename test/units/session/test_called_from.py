@@ -1,4 +1,4 @@
-"""Errors of modules that are in no file name the line of Python that made the call.
+"""Errors and returned diagnostics of modules that are in no file name the line of Python that made the call.
 
 Covers: session/called_from.py
 """
@@ -65,6 +65,17 @@ def test_a_wrong_argument_has_the_place_of_the_call():
         at,
     )
     assert refused.value.diagnostic.notes == ()
+
+
+def test_diagnostics_of_a_returned_report_name_the_call():
+    one_stage = TEXT.replace("num_stages = 2", "num_stages = 1")
+    # The second result is kept from the first call.
+    for parsed in (module(one_stage), module(one_stage)):
+        at = line()
+        (told,) = api.pipeline(parsed).diagnostics
+        assert (told.code, told.place.line) == ("one-stage", 5)
+        assert told.notes[-1].message.startswith("called from here")
+        assert (told.notes[-1].place.file, told.notes[-1].place.line) == (__file__, at)
 
 
 def test_a_file_of_its_own_needs_no_call():

@@ -48,6 +48,8 @@ def test_timeline_is_written(tmp_path, name, start):
     "arguments, message",
     [
         (["--timeline=t.svg"], "'--timeline' needs '--run'"),
+        (["--completion=late"], "'--completion' needs '--run'"),
+        (["--arg=3"], "'--arg' needs '--run'"),
         (["--run=g"], "no function 'g'"),
         (["--run=f"], "takes 2 arguments, 0 given"),
         ([*ARGUMENTS, "--completion=soon"], "unknown completion 'soon'"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import pass_steps, pipeline_text, run
 
@@ -38,9 +38,9 @@ gpu.module @m {
 }"""
 
 
-def piped(attributes: str, *, single: bool) -> tuple[str, list[str]]:
+def piped(attributes: str, *, single: bool, said: Session | None = None) -> tuple[str, list[str]]:
     """What `async-pipe` makes of the kernel, and the codes of what it says."""
-    session = Session()
+    session = said or Session()
     with new_context() as context:
         module = ir.Module.parse(KERNEL.replace("{ATTRIBUTES}", attributes))
         pipeline = pipeline_text.parse("builtin.module(async-pipe{chip=sm_80})")
@@ -56,6 +56,12 @@ def test_single_steps_make_and_say_the_same(attributes: str, code: str) -> None:
     made = piped(attributes, single=True)
     assert code in made[1]
     assert made == piped(attributes, single=False)
+
+
+def test_of_a_misspelt_annotation_nothing_else_is_told() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'async_pipe\.num_stages'"):
+        piped("{async_pipe.num_stage = 2}", single=False, said=(said := Session()))
+    assert said.diagnostics.items == []
 
 
 @pytest.mark.parametrize("single", [False, True])
