@@ -130,7 +130,8 @@ def _judge_turns(
         ends = [sites.sites[number] for number in key[:2]]
         roots = {sites.static_root(number) for number in key[:2] if sites.sites[number].access}
         plain = not any(site.access is None or site.asynchronous for site in ends)
-        if plain and finding.cause == "missing-barrier" and not finding.certain and len(roots) == 1:
+        in_block = plain and finding.cause in ("missing-barrier", "same-op")
+        if in_block and not finding.certain and len(roots) == 1:
             by_root.setdefault(roots.pop(), []).append(key)
     if not by_root:
         return

@@ -47,8 +47,7 @@ LOAD = "%x = memref.load %out[%row, %half] : memref<?x32xf32>"
 GROUP = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 1>"
 
 
-def checked(**changes: str) -> tuple[str, set[str]]:
-    text = TEXT
+def checked(text: str = TEXT, **changes: str) -> tuple[str, set[str]]:
     for name, part in (PARTS | changes).items():
         text = text.replace(name, part)
     report = check_module(parse(text.replace("BARS", GROUP))).report
@@ -76,3 +75,33 @@ def test_threads_of_the_second_role_may_read_what_others_of_the_first_wrote() ->
 )
 def test_what_is_not_ordered_is_an_error(changes: dict[str, str]) -> None:
     assert checked(**changes) == ("unsafe", {"missing-barrier"})
+
+
+ONE_STORE = """
+  %group = arith.divui %t, %c32 : index
+  %mine = arith.muli %group, %row : index
+  %second = arith.cmpi uge, %t, %c32 : index
+  scf.if %second { WAIT }
+  STORE
+  scf.if %first { ARRIVE }
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "safe"),
+        ({"WAIT": ""}, "unknown"),
+        ({"ARRIVE": ""}, "unsafe"),
+        ({"STORE": PARTS["STORE"].replace("%lane", "%half")}, "unknown"),
+    ],
+    ids=["in turn", "no wait", "no arrival", "threads of one role"],
+)
+def test_one_store_that_both_roles_run_in_turn_is_proven(
+    changes: dict[str, str], expected: str
+) -> None:
+    """Thread t stores row t div 32 * %row, which for a %row of 0 is that of thread t + 32."""
+    own_row = {"STORE": changes.get("STORE", PARTS["STORE"]).replace("[%row", "[%mine")}
+    text = TEXT[: TEXT.index("  scf.if %first")] + ONE_STORE
+    assert checked(text, **changes | own_row)[0] == expected
