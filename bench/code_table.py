@@ -14,20 +14,20 @@ WHOLE = ("all", "per product", "run", "wait", "registers", "spills", "shared")
 HEAD = """\
 # Machine code
 
-What one iteration of the main loop consists of, for our kernels and for Triton's of the same tile and
+The instructions of one iteration of the main loop, for our kernels and for Triton's of the same tile and
 as many warps. Written by `python bench/code.py --store --triton PYTHON`; `--compare` names what a
 change makes worse (`bench/code.json` has the figures). Nothing is timed: these are instructions.
 
 * `all` of one iteration of the source; a loop that its compiler unrolled counts by its products.
-* `run`: the longest run of issue slots without a product, around the end of the loop: as long the
-  tensor cores get nothing new to do from this warp.
+* `run`: the longest run of issue slots without a product, also across the end of the loop. For so long this
+  warp gives the tensor cores nothing new to do.
 * `wait`: the groups (NVIDIA) or copies (AMD) that each wait in the loop leaves in flight.
 * `shared`: bytes of workgroup memory. Triton's S counts as its documentation does: at S stages it has
   one buffer less than we have, and the same distance.
 * `roles`: warps that are added issue the copies; the loop is that of the warps that multiply, beside
   Triton's, in which all do both.
-* `passes`: how often workgroup memory is asked for the access of that op that is worst off, 1 without
-  bank conflicts, by the addresses of one warp.
+* `passes`: how many passes over workgroup memory the worst access of that op takes, by the addresses of one warp;
+  1 without bank conflicts.
 
 Triton's GEMM is that of its matmul tutorial without masks, B given row by row of C's columns
 (`bench/triton_gemm.py`), its attention that of its tutorial on fused attention
@@ -35,8 +35,8 @@ Triton's GEMM is that of its matmul tutorial without masks, B given row by row o
 `bench/triton_tma_attention.py`); their PTX is assembled by the same ptxas.
 
 Every kernel of the list for sm_80 is run as PTX on the CPU too (`test/products/test_ptx_bench.py`): it gives
-NumPy's numbers with copies that land at once, as late as waits allow, and at random, and reads what is
-still in flight as soon as one wait lets one group more be.
+NumPy's numbers with copies that land at once, as late as waits allow, and at random, and reads what is still
+in flight as soon as one wait leaves one group more in flight.
 
 """
 
@@ -48,12 +48,12 @@ have 10 to 12 instructions less, and are as fast or a little slower on an H100; 
 13.1 may lose a half ([gpu.md](gpu.md)).""",
     "rocdl:gfx942": """\
 A lane copies 4 bytes straight to LDS there: 16 copies an iteration, each with a 64-bit addition for its
-address, stand against 4 loads of 16 bytes and 4 writes. With a scalar base and 32 bits a lane the
-additions would go; nothing bounds the rows of A and B, so nothing says that 32 bits are enough. Loads
-through registers have no such copies, and are what to take for this tile.""",
+address, stand against 4 loads of 16 bytes and 4 writes. A scalar base and 32 bits a lane would save the
+additions, but nothing bounds the rows of A and B, so 32 bits may not be enough. Loads through registers have no
+such copies, and are the better choice for this tile.""",
     "rocdl:gfx950": """\
-Slots of three buffers are counted, and waits and branches stand, in each iteration; Triton unrolls its
-loop by four and has them once.""",
+Each iteration counts the slots of three buffers, waits and branches. Triton unrolls its loop by four and does so
+once.""",
 }
 # What a row says that only looking at the code explains.
 NOTES = {
