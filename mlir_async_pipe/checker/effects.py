@@ -283,11 +283,14 @@ class Effects:
         """An op that is not in the vocabulary may touch the memory that it can reach, and may be a
         barrier."""
         views = (self.values.view(state, number) for number in self.sites.values_read(run))
-        reached = {view.root for view in views if view is not None}
-        for root in self.sites.reachable(run.op, reached):
+        given = {view.root for view in views if view is not None}
+        unknown = self.sites.is_unknown(run)
+        for root in self.sites.reachable(run.op, given):
             space = "workgroup" if self._is_shared(root) else "global"
             number = self.sites.opaque(run.op, run.frame, space)
             event = event_of(number, memory.whole_root(root), (), True)
+            if unknown:
+                self.owners.meet_unknown(root, number, given=root in given)
             self.relied.access(event, state)
             self.judge.access(event, state)
             if self.judge.comparer.threads.several and self.sites.is_logged(number):

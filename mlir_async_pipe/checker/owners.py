@@ -54,6 +54,7 @@ from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_fac
 from mlir_async_pipe.checker.two_ends import TwoEnds
 
 OTHER_BLOCKS = "other-blocks"
+UNCERTAIN = "uncertain-access"
 
 
 @dataclass
@@ -67,6 +68,18 @@ class Owners:
     flags: AwaitedFlags
     limits: Mapping[Atom, Form | None] = field(default_factory=dict)
     _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
+    # The ops of which nobody knows what they do to a root.
+    _unknown: dict[int, set[int]] = field(default_factory=dict)
+
+    def meet_unknown(self, root: int, site: int, *, given: bool) -> None:
+        """An op that may do anything to a root; of one that is `given` it, so may another thread that runs
+        it, too."""
+        if self.judge.roots.is_own(root):
+            return
+        self._unknown.setdefault(root, set()).add(site)
+        several = self.threads.several or self.grid.several
+        if given and several and not self._are_independent(site, site):
+            self.judge.unknown(site, site, "same-op", UNCERTAIN)
 
     def meet(self, events: Iterable[Event], state: State) -> None:
         """Accesses on one path, side by side."""
@@ -105,6 +118,7 @@ class Owners:
             if groups is None
             or any(self._threads_meet(a, b) for a, b in conflicting(groups, "block"))
         }
+        met.update(self._unknown)
         # In a grid of several blocks `judge_aliases` tells them, which no barrier orders.
         if not self.grid.several:
             met.update(root for one, other, _ in self._aliases() for root in (one, other))
@@ -140,6 +154,11 @@ class Owners:
                 continue
             for a, b in conflicting(groups, "device"):
                 self._compare_blocks(a, b)
+        for root, unknown in self._unknown.items():
+            for touched in self._meetings.touched:
+                if self.judge.roots.may_alias(touched.event.region.root, root):
+                    for site in unknown:
+                        self._unknown_blocks(touched.event.site, site)
 
     def judge_aliases(self) -> None:
         """Findings for roots that may be one memory for two blocks: one for each two roots."""
@@ -314,6 +333,10 @@ class Owners:
         )
 
     # Findings -----------------------------------------------------------------------------
+
+    def _unknown_blocks(self, one: int, other: int) -> None:
+        if not self._are_independent(one, other):
+            self.judge.unknown(max(one, other), min(one, other), "other-block", UNCERTAIN)
 
     def _found(self, one: int, other: int, certain: bool | None) -> None:
         if not certain and self._are_independent(one, other):

@@ -42,7 +42,8 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.op_table import function_queues
+from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy
+from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
 from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope, covers, least
 
 SCOPE = "async_pipe.scope"
@@ -91,10 +92,14 @@ class Sites:
     def __post_init__(self) -> None:
         steps = [step for block in self.flow.blocks for step in block.steps]
         self._has_scopes = any(isinstance(step, Bracket) for step in steps)
+        unknown: set[int] = set()
         for step in steps:
             if isinstance(step, Run) and not step.makes_values:
                 self._collect(step)
-        self._find_conflicting()
+                if self.is_unknown(step):
+                    given = {self._root(v, step.frame)[0] for v in memory_given(step.op)}
+                    unknown |= self.reachable(step.op, given)
+        self._find_conflicting(unknown)
 
     def _collect(self, run: Run) -> None:
         op, row, frame = run.op, run.row, run.frame
@@ -155,7 +160,8 @@ class Sites:
         number = self.roots.number(root_of(memory), frame)
         return number, self.roots.roots[number].space
 
-    def _find_conflicting(self) -> None:
+    def _find_conflicting(self, unknown: set[int]) -> None:
+        """Which accesses may conflict with others, or with what `unknown` ops do to some roots."""
         kinds = [
             (self._static[n], site.writes, site.asynchronous, self.roots.spaces(self._static[n]))
             for n, site in enumerate(self.sites)
@@ -165,7 +171,8 @@ class Sites:
         proxies = [row.by_proxy for row in rows]
         of_root: dict[int, list[_Kind]] = {}
         followed = (kind for kind, proxy in zip(kinds, proxies, strict=True) if not proxy)
-        for kind in dict.fromkeys(followed):
+        anything = ((root, True, False, self.roots.spaces(root)) for root in sorted(unknown))
+        for kind in dict.fromkeys((*followed, *anything)):
             of_root.setdefault(kind[0], []).append(kind)
         near, far = {}, {}
         all_partners = self.roots.partners()
@@ -337,13 +344,25 @@ class Sites:
         found = self._opaque.get((op, frame, space))
         if found is None:
             found = self._opaque[op, frame, space] = len(self.sites)
-            self.sites.append(Site(op, None, frame, False, None, True, False, space))
+            independent = self.independent(op)
+            site = Site(op, None, frame, False, None, True, False, space, independent)
+            self.sites.append(site)
             self._matters.append(False)
-            # Through workgroup memory other threads see what it did.
-            self._logged.append(space == "workgroup")
+            # Through workgroup memory, and where threads may meet, others see what it did.
+            self._logged.append(space == "workgroup" or bool(self.tracked))
             self._near.append(False)
             self._outside.append(False)
         return found
+
+    def is_unknown(self, run: Run) -> bool:
+        """Whether an op may touch any memory that it can reach, since nobody knows what it does. Of code and
+        copies that nobody can look into nothing is told wherever they stand (see `unfollowed`)."""
+        row = run.row
+        if row.known or row.meeting is not None:
+            return False
+        ends_copies = row.opaque is not None and row.opaque.ends_copies
+        told = is_opaque_code(run.op) or is_unseen_copy(run.op)
+        return not (ends_copies or told or self.is_harmless(run.op))
 
     def reachable(self, op: Any, given: set[int]) -> set[int]:
         """The roots that an unknown op may touch: what it was given; a call, or an op that was
@@ -362,6 +381,11 @@ class Sites:
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
         return row.harmless or row.pure
+
+
+def memory_given(op: Any) -> list[Any]:
+    """The memrefs and pointers among the operands of an op."""
+    return [operand for operand in op.operands if is_memory(operand.type)]
 
 
 def _strength(access: Access, order: MemoryOrder) -> Strength:

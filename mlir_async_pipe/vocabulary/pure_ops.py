@@ -277,11 +277,10 @@ _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 
 _OPS = {
     Opaque("it belongs to the host's side of a launch"): "gpu.binary gpu.host_register "
-    "gpu.host_unregister gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc "
-    "nvgpu.tma.create.descriptor",
+    "gpu.host_unregister gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc",
     Opaque(
         "it belongs to the host's side of a launch", orders=False, harmless=True
-    ): "gpu.launch_func",
+    ): "gpu.launch_func nvgpu.tma.create.descriptor",
     Opaque("it calls a library for sparse matrices on the host", orders=False): "gpu.create_ "
     "gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ gpu.spmat_ gpu.spmm gpu.spmm_ "
     "gpu.spmv gpu.spmv_",

@@ -137,4 +137,5 @@ def test_an_unknown_op_of_several_threads_may_touch_what_is_in_flight() -> None:
     )
     checked = check_text(text, "nvvm:sm_80")
     assert not checked.unsafe
-    assert {code for code, _ in checked.unknown} == {"overwrite-in-flight"}
+    # It may overwrite what its own copy writes, and what it does in another thread.
+    assert {code for code, _ in checked.unknown} == {"overwrite-in-flight", "missing-barrier"}

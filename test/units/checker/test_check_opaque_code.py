@@ -2,7 +2,7 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/selection.py, vocabulary/async_ops.py
+Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/owners.py, checker/selection.py, checker/sites.py, vocabulary/async_ops.py
 """
 
 import pytest
@@ -159,3 +159,77 @@ def test_one_thread_of_the_host_stores_around_a_launch(inside, said):
     assert [(entry.function, entry.unsafe, entry.unknown) for entry in report.of("checks")] == [
         ("gpu.launch", *said)
     ]
+
+
+NOBODY_KNOWS = """
+gpu.module @m {{
+  gpu.func @k(%g: memref<64xf32> {{llvm.noalias}}, %o: memref<64xf32> {{llvm.noalias}})
+      workgroup(%s: memref<64xf32, 3>) kernel attributes {{
+      known_block_size = array<i32: {threads}, 1, 1>, known_grid_size = array<i32: {blocks}, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %z = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %b = gpu.block_id x
+    {body}
+    gpu.return
+  }}
+}}"""
+TOUCHED = '"test.touch"(%g) : (memref<64xf32>) -> ()\n'
+STORED, LOADED = (
+    "memref.store %z, %g[{at}] : memref<64xf32>",
+    "%v = memref.load %g[{at}] : memref<64xf32>\n memref.store %v, %o[{at}] : memref<64xf32>",
+)
+
+
+@pytest.mark.parametrize("access", [STORED, LOADED], ids=["store", "load"])
+@pytest.mark.parametrize(
+    ("threads", "blocks", "at", "found"),
+    [
+        (1, 1, "%c0", set()),
+        (32, 1, "%t", {"missing-barrier"}),
+        (1, 2, "%b", {"missing-barrier", "cross-block"}),
+    ],
+    ids=["one thread", "threads", "blocks"],
+)
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_an_op_that_nobody_knows_may_touch_the_global_memory_that_it_is_given(
+    first, threads, blocks, at, found, access
+):
+    parts = [TOUCHED, access.format(at=at)]
+    body = "\n".join(parts if first else reversed(parts))
+    checked = check_text(NOBODY_KNOWS.format(threads=threads, blocks=blocks, body=body))
+    assert not checked.unsafe
+    assert {code for code, _ in checked.unknown} == found
+    op = "memref.store" if access == STORED else "memref.load"
+    pairs = [{h.op, h.other_op} for h in checked.report.of("hazards")]
+    assert ({"test.touch", op} in pairs) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("memory", "kind"), [("%g", "memref<64xf32>"), ("%s", "memref<64xf32, 3>")]
+)
+def test_an_op_that_nobody_knows_meets_itself_in_other_threads(memory, kind):
+    text = NOBODY_KNOWS.format(
+        threads=32, blocks=1, body=f'"test.touch"({memory}) : ({kind}) -> ()'
+    )
+    assert {code for code, _ in check_text(text).unknown} == {"missing-barrier"}
+    alone = text.replace("array<i32: 32", "array<i32: 1")
+    assert not check_text(alone).unknown
+
+
+def test_reads_alone_meet_what_an_op_does_that_nobody_knows():
+    """Nothing else writes to this memory."""
+    body = """%v = memref.load %s[%t] : memref<64xf32, 3>
+    "test.touch"(%s) : (memref<64xf32, 3>) -> ()
+    memref.store %v, %o[%t] : memref<64xf32>"""
+    checked = check_text(NOBODY_KNOWS.format(threads=32, blocks=1, body=body))
+    pairs = [{h.op, h.other_op} for h in checked.report.of("hazards")]
+    assert {"test.touch", "memref.load"} in pairs
+
+
+def test_its_author_may_say_that_it_touches_what_no_other_thread_does():
+    body = TOUCHED + STORED.format(at="%t")
+    text = NOBODY_KNOWS.format(threads=32, blocks=2, body=body)
+    said = text.replace("attributes {", "attributes {async_pipe.independent, ")
+    assert check_text(text).unknown
+    assert not check_text(said).unknown
