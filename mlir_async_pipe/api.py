@@ -48,7 +48,13 @@ def _page(report: Report) -> str:
     return fragment(report)
 
 
-Report.page = _page
+def _words(report: Report) -> str:
+    from mlir_async_pipe.reports.page import text
+
+    return text(report)
+
+
+Report.page, Report.text = _page, _words
 
 
 @called_by_users

@@ -22,7 +22,7 @@ from typing import Any
 
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
-from mlir_async_pipe.tool import render
+from mlir_async_pipe.tool import output, render
 
 # In a wheel the files are in the package; in a checkout beside it.
 _FOLDERS = (Path(__file__).parent / "example_files", Path(__file__).parents[1] / "examples")
@@ -133,6 +133,12 @@ def run(name: str, target: str = "") -> str:
     """Pipeline an example, or count and check one that is no loop to be pipelined; returns what
     became of it. A script is run instead. Raises AsyncPipeError."""
     path = find(name)
+    if _is_helper(path):
+        raise UsageError(
+            f"'{name}' is a part of other examples, it does nothing by itself",
+            code="unknown-example",
+            advice=f"--source prints it; python -m {_MODULE} lists what runs",
+        )
     if path.suffix == ".ipynb":
         return f"a notebook: jupyter lab {path}\n"
     if path.suffix == ".py":
@@ -150,7 +156,6 @@ def run(name: str, target: str = "") -> str:
     # These import the bindings.
     import mlir_async_pipe
     from mlir_async_pipe.bindings import ir, new_context
-    from mlir_async_pipe.reports.page import summary
 
     chip = target or target_of(name)
     annotated = "async_pipe." in path.read_text()
@@ -162,11 +167,7 @@ def run(name: str, target: str = "") -> str:
             counted = mlir_async_pipe.count_waits(module, target=chip)
             checked = mlir_async_pipe.check(module, target=chip)
             report = _joined(counted, checked)
-    lines = [f"{path.name}: {summary(report).text}"]
-    for outline in report.of("outlines"):
-        role = f": {outline.title}" if outline.title else ""
-        lines.append(f"  loop at line {outline.place.line}{role}")
-        lines += [f"    {part:9} {outline.contents(part)}" for part in outline.parts]
+    lines = [f"{path.name}: {report}"]
     if not report.of("checks"):
         lines.append("  no function in it is a GPU kernel: it is the input of another compiler")
     flags = f"{'--async-pipe' if annotated else '--async-pipe-count-waits'} --target={chip}"
@@ -211,6 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(find(options.name).read_text())
         else:
             sys.stdout.write(run(options.name, options.target))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        output.reader_has_gone()
     except AsyncPipeError as error:
         sys.stderr.write(render.as_text(error.diagnostic, {}, f"python -m {_MODULE}"))
         return 1

@@ -51,8 +51,8 @@ from mlir_async_pipe.builder.slot_memory import Buffer, Slot, SlotMemory, as_giv
 from mlir_async_pipe.facts.loops.annotations import BARRIERS, annotate
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
-from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.called_from import called_by_users
+from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.barriers import write_fence
 

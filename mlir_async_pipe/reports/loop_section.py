@@ -50,7 +50,7 @@ def loop_section(
         parts.append('<div class="sides">')
         parts += [f'<div class="side">{side}</div>' for side in (source, *told)]
         parts.append("</div>")
-        parts += [_pictures(loop, outlines, stages), _mbarriers(loop, uses, paper)]
+        parts += [_pictures(loop, outlines, stages), _mbarriers(loop, outlines, uses, paper)]
     parts += [_buffers(loop, paper), _barriers(loop, paper)]
     return "\n".join(parts)
 
@@ -110,7 +110,9 @@ def _part(
 ) -> str:
     entries = outline.of(part)
     rows = []
-    for (kind, op), run in itertools.groupby(entries, key=lambda entry: (entry.kind, entry.op)):
+    for (kind, op, _), run in itertools.groupby(
+        entries, key=lambda entry: (entry.kind, entry.op, stages.get(entry.place))
+    ):
         together = list(run)
         if kind == "wait":
             rows += [_wait(entry, outline, waits, paper) for entry in together]
@@ -118,6 +120,8 @@ def _part(
             rows += [_commit(entry, outline, paper) for entry in together]
         else:
             rows.append(_several(kind, op, together, outline, stages, paper))
+            if together[-1].count is not None:
+                rows.append(("", _left(together[-1], "product")))
     told = "".join(f"<li{extra}>{text}</li>" for extra, text in rows) or "<li>nothing</li>"
     return f'<h3>{part.capitalize()}</h3><ul class="part {part}">{told}</ul>'
 
@@ -173,12 +177,7 @@ def _commit(entry: Entry, outline: Outline, paper: Paper) -> tuple[str, str]:
 
 
 def _wait(entry: Entry, outline: Outline, waits: Sequence[Any], paper: Paper) -> tuple[str, str]:
-    left = "?" if entry.count is None else entry.count
-    text = f'<span class="badge wait">wait {left}</span> '
-    if entry.count is None:
-        text += "as many groups as are known at run time may stay in flight"
-    else:
-        text += f"{count(entry.count, 'group') if entry.count else 'nothing'} may stay in flight"
+    text = _left(entry, "group")
     if entry.commits:
         groups = (
             f'<a href="#{_anchor(outline.entries[n], outline, paper)}">'
@@ -189,6 +188,15 @@ def _wait(entry: Entry, outline: Outline, waits: Sequence[Any], paper: Paper) ->
     if entry.record is not None:
         text += _why(waits[entry.record], paper)
     return "", text
+
+
+def _left(entry: Entry, what: str) -> str:
+    """What a wait leaves in flight."""
+    if entry.count is None:
+        left, text = "?", f"as many {what}s as are known at run time"
+    else:
+        left, text = str(entry.count), count(entry.count, what) if entry.count else "nothing"
+    return f'<span class="badge wait">wait {left}</span> {text} may stay in flight'
 
 
 def _why(record: Any, paper: Paper) -> str:
@@ -224,13 +232,20 @@ def _pictures(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int]) 
         text = "What the roles do in the same step: " + ", ".join(
             f"{escape(outline.title)} {_steps_of(outline, loop, stages)}" for outline in outlines
         )
-    drawn = [(text, pictures.stages(kinds))]
+    # Copies that have a condition instead of an epilogue are skipped in the kernel's last iterations.
+    apart = {
+        part
+        for outline in outlines
+        for part in ("prologue", "epilogue")
+        if any(entry.place in stages for entry in outline.of(part))
+    }
+    drawn = [(text, pictures.stages(kinds, apart=apart))]
     for buffer in loop.buffers[:1]:
         drawn.append(
             (
                 f"The versions of {escape(buffer.buffer)}.",
                 pictures.versions(
-                    buffer.versions, buffer.write_stage, buffer.last_stage, loop.stages
+                    buffer.versions, buffer.write_stage, buffer.last_stage, loop.stages, apart=apart
                 ),
             )
         )
@@ -247,15 +262,26 @@ def _steps_of(outline: Outline, loop: Any, stages: dict[Place, int]) -> str:
     return f"iteration k - {behind}" if behind else "iteration k"
 
 
-def _mbarriers(loop: Any, uses: Sequence[Any], paper: Paper) -> str:
-    """Both halves of each mbarrier: who arrives, announces and copies, and who waits."""
+_DOES = {"announcement": "announces", "copy": "copies", "arrival": "arrives"}
+
+
+def _mbarriers(loop: Any, outlines: Sequence[Outline], uses: Sequence[Any], paper: Paper) -> str:
+    """Both halves of each mbarrier: who arrives, announces and copies, and who waits; without roles,
+    which ops do."""
     groups: dict[int, list[Any]] = {}
     for use in uses:
         if use.function == loop.function and use.group >= 0:
             groups.setdefault(use.group, []).append(use)
-    if not groups:
-        return ""
     rows = []
+    kernel = [entry for outline in outlines for entry in outline.of("kernel")]
+    waiting = [entry for entry in kernel if entry.kind == "phase wait"]
+    if waiting and not groups:
+        slots = f"one for each of {count(loop.buffers[0].versions, 'slot')}" if loop.buffers else ""
+        does = [(_DOES[entry.kind], entry) for entry in kernel if entry.kind in _DOES]
+        ends = [_end(one, "", entry, paper) for one, entry in does]
+        rows.append(
+            [slots, "<br>".join(ends), "<br>".join(_end("waits", "", e, paper) for e in waiting)]
+        )
     for number, found in sorted(groups.items()):
         first = found[0]
         numbers = sorted({number for use in found for number in use.barriers})
@@ -268,18 +294,20 @@ def _mbarriers(loop: Any, uses: Sequence[Any], paper: Paper) -> str:
         rows.append(
             [name, _halves([u for u in found if u not in waits], paper), _halves(waits, paper)]
         )
-    return "<h3>Mbarriers</h3>" + table(["group", "who arrives", "who waits"], rows)
+    return "<h3>Mbarriers</h3>" + table(["group", "who arrives", "who waits"], rows) if rows else ""
 
 
 def _halves(uses: Sequence[Any], paper: Paper) -> str:
     told = []
     for use in uses:
         phases = " and ".join(map(str, use.parities))
-        told.append(
-            f"{use.does}: threads {escape(use.threads)}, <code>{escape(use.op)}</code>, "
-            f"{paper.link(use.place)}, in phases of parity {phases}"
-        )
+        who = f"threads {escape(use.threads)}, "
+        told.append(f"{_end(use.does, who, use, paper)}, in phases of parity {phases}")
     return "<br>".join(told) or "nobody"
+
+
+def _end(does: str, who: str, op: Any, paper: Paper) -> str:
+    return f"{does}: {who}<code>{escape(op.op)}</code>, {paper.link(op.place)}"
 
 
 def _kind_of_stage(stage: int, kernel: Sequence[Entry], stages: dict[Place, int]) -> str:

@@ -38,7 +38,7 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
-from mlir_async_pipe.vocabulary.products import is_product
+from mlir_async_pipe.vocabulary.products import is_product, products_left
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.witness_paths import FEW
 
@@ -54,7 +54,7 @@ class Entry:
     "barrier" or a plain "statement"; of an mbarrier a "phase wait", an "arrival", or an "announcement"
     of bytes that are to come.
 
-    A wait leaves `count` groups in flight. `commits` are the numbers of the entries whose group
+    A wait leaves `count` groups in flight, a product that waits by itself too. `commits` are the numbers of the entries whose group
     its token may denote, `record` that of the wait's record in the report; None where several
     records fit. `group` is the number of the group of mbarriers that it is about, in the records of
     roles, None where it is about none or several.
@@ -187,8 +187,9 @@ def _with_roles(session: Session) -> Iterator[Outline]:
         taken = {(entry.op, entry.place) for other in others for entry in other.entries}
         own = {(entry.op, entry.place) for entry in outline.entries} - taken
         uses = [use for use in session.records.get("roles", []) if (use.op, use.place) in own]
-        # Those who wait are more than those who arrive for them.
-        threads = max((use.threads for use in uses), key=_how_many, default="")
+        # Those who wait are more than those who arrive for them; groups in turn run the same ops.
+        waiting = [use.threads for use in uses if use.does == "waits"]
+        threads = " and ".join(dict.fromkeys(waiting))
         yield replace(outline, role=role, threads=threads and f"threads {threads}")
 
 
@@ -198,12 +199,6 @@ def _with_groups(outline: Outline, groups: dict[tuple[str, Place], set[int]]) ->
         return replace(entry, group=next(iter(found))) if len(found) == 1 else entry
 
     return replace(outline, entries=tuple(map(named, outline.entries)))
-
-
-def _how_many(threads: str) -> int:
-    """How many threads `0-3, 8` are."""
-    ends = (part.partition("-") for part in threads.split(", "))
-    return sum(int(last or first) - int(first) + 1 for first, _, last in ends)
 
 
 def _is_original(loop: Operation) -> bool:
@@ -233,17 +228,21 @@ def _by_place(block: Block) -> dict[Place, list[Told]]:
 
 def _ops(loop: Operation, by_place: dict[Place, list[Told]]) -> list[tuple[str, str, Operation]]:
     """Part, kind and op of everything that a pipeline consists of."""
-    places = {Place.of(op) for _, op in _told(walk(loop))}
-    near = sorted((told for place in places for told in by_place[place]), key=lambda told: told[0])
-    found: list[tuple[str, str, Operation]] = []
+    # What is written for the whole loop, such as the last wait for products, has the loop's own place.
+    places = {Place.of(loop), *(Place.of(op) for _, op in _told(walk(loop)))}
+    found = (told for place in places for told in by_place.get(place, ()))
+    near = sorted(found, key=lambda told: told[0])
+    parts: list[tuple[str, str, Operation]] = []
     part = "prologue"
+    # A loop of the computation stands in the prologue and the epilogue, too.
+    loops = {Place.of(op) for op in walk_named(loop, "scf.for".__eq__)}
     for _, top, kind, op in near:
         if top == loop:
-            found.append(("kernel", kind, op))
+            parts.append(("kernel", kind, op))
             part = "epilogue"
-        elif top.name != "scf.for" or Place.of(top) in places:
-            found.append((part, kind, op))
-    return found
+        elif top.name != "scf.for" or Place.of(top) in loops:
+            parts.append((part, kind, op))
+    return parts
 
 
 def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
@@ -320,7 +319,7 @@ def _entry(
 ) -> Entry:
     place = Place.of(op)
     if kind != "wait":
-        return Entry(number, part, kind, op.name, place)
+        return Entry(number, part, kind, op.name, place, products_left(op))
     commits = sorted({numbers[made] for made in _makers(list(op.operands)) if made in numbers})
     return Entry(number, part, kind, op.name, place, _count(op), tuple(commits), records.get(op))
 

@@ -30,6 +30,16 @@ from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.waits.witness_paths import FEW, REASONS
 
 
+def text(report: Report) -> str:
+    """A report in words: the line on top, the parts of each pipelined loop, and what was said of the input."""
+    lines = [summary(report).text]
+    for outline in report.of("outlines"):
+        role = f": {outline.title}" if outline.title else ""
+        lines.append(f"  loop at line {outline.place.line}{role}")
+        lines += [f"    {part:9} {outline.contents(part)}" for part in outline.parts]
+    return "\n".join([*lines, *map(str, report.diagnostics)])
+
+
 def page(reports: Sequence[Report], sources: Sources | None = None) -> str:
     """A page of one report a part of the input; `sources` are the lines of its files."""
     parts = [

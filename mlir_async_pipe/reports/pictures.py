@@ -11,7 +11,7 @@ They are drawn with the colours of the text around them, in light and dark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -47,7 +47,11 @@ class Band:
     end: int
 
 
-def stages(kinds: Sequence[str], iterations: int = 0) -> str:
+# What is written apart from the kernel; without one of them its steps are the kernel's.
+APART = ("prologue", "epilogue")
+
+
+def stages(kinds: Sequence[str], iterations: int = 0, apart: Container[str] = APART) -> str:
     """Which stage of which iteration runs in each step. `kinds` has "copy", "compute" or "work"
     (both) for each stage; as many iterations as a kernel of three steps has, if 0."""
     last = len(kinds) - 1
@@ -65,11 +69,17 @@ def stages(kinds: Sequence[str], iterations: int = 0) -> str:
     }
     shown = {kind: text for kind, text in legend.items() if kind in kinds}
     rows = [f"iteration {k}" for k in range(count)]
-    return table(rows, count + last, boxes, _bands(last, count), shown, "Stages of iterations")
+    bands = _bands(last, count, apart)
+    return table(rows, count + last, boxes, bands, shown, "Stages of iterations")
 
 
 def versions(
-    count: int, write_stage: int, last_stage: int, stages: int, iterations: int = 0
+    count: int,
+    write_stage: int,
+    last_stage: int,
+    stages: int,
+    iterations: int = 0,
+    apart: Container[str] = APART,
 ) -> str:
     """Which iteration's tile each of `count` slots holds, from the step that writes it to the one
     that touches it last."""
@@ -88,7 +98,8 @@ def versions(
     ]
     rows = [f"slot {n}" for n in range(count)]
     legend = {"tile": "a tile, from its copy to its last use"}
-    return table(rows, shown + last, boxes, _bands(last, shown), legend, "Versions of a buffer")
+    bands = _bands(last, shown, apart)
+    return table(rows, shown + last, boxes, bands, legend, "Versions of a buffer")
 
 
 def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
@@ -121,8 +132,10 @@ def on_paper(svg: str) -> str:
     return svg.replace("<style>", "<style>svg.ap{background:#fff;color:#222}", 1) + "\n"
 
 
-def _bands(last: int, count: int) -> list[Band]:
-    bands = [("prologue", 0, last), ("kernel", last, count), ("epilogue", count, count + last)]
+def _bands(last: int, count: int, apart: Container[str] = APART) -> list[Band]:
+    first = last if "prologue" in apart else 0
+    end = count if "epilogue" in apart else count + last
+    bands = [("prologue", 0, first), ("kernel", first, end), ("epilogue", end, count + last)]
     return [Band(name, name, start, end) for name, start, end in bands if start < end]
 
 

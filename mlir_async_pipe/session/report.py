@@ -109,10 +109,11 @@ class Report:
     """The outcome of a run: diagnostics, and records by kind.
 
     `seconds` is the wall time of each step, by its name: no two runs have the same, so it counts
-    for no comparison and is not in the JSON. `page` writes a report as HTML; the room that can do
-    so puts it there (`api`)."""
+    for no comparison and is not in the JSON. `page` writes a report as HTML, `text` as what `print`
+    shows; the room that can do so puts them there (`api`)."""
 
     page: ClassVar[Callable[[Report], str] | None] = None
+    text: ClassVar[Callable[[Report], str] | None] = None
 
     diagnostics: tuple[Any, ...]
     records: dict[str, tuple[Any, ...]]
@@ -165,6 +166,11 @@ class Report:
                 for kind, entries in self.records.items()
             },
         }
+
+    def __str__(self) -> str:
+        """The report as `print` shows it: what became of each loop, and all diagnostics."""
+        text = type(self).text
+        return repr(self) if text is None else text(self)
 
     def _repr_html_(self) -> str | None:
         """The report as notebooks show it."""

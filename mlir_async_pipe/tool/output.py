@@ -54,12 +54,16 @@ def write(name: str, content: bytes) -> None:
         else:
             _replace(os.path.realpath(name), content)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; keep the interpreter's own flush at exit quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        reader_has_gone()
     except OSError as error:
         raise UsageError(
             f"cannot write the output: {error.strerror}", code="cannot-write", at=Place(name)
         ) from None
+
+
+def reader_has_gone() -> None:
+    """The reader (head, less) has seen enough: keep the interpreter's own flush at exit quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _replace(name: str, content: bytes) -> None:

@@ -116,6 +116,17 @@ def test_examples_are_listed_in_groups_with_a_line_each(capsys: pytest.CaptureFi
 def test_what_examples_share_is_no_example(helper: str) -> None:
     assert helper not in examples.names()
     assert examples.find(helper).exists()
+    with pytest.raises(UsageError, match="is a part of other examples"):
+        examples.run(helper)
+
+
+@pytest.mark.parametrize("asked", [["generate_gemm"], ["gemm", "--source"]])
+def test_a_reader_that_has_seen_enough_is_no_error(asked: list[str]) -> None:
+    command = [sys.executable, "-m", "mlir_async_pipe.examples", *asked]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
+        assert writing.stdout is not None and writing.stderr is not None
+        writing.stdout.close()
+        assert (writing.stderr.read(), writing.wait()) == (b"", 0)
 
 
 def test_a_package_that_an_example_needs_is_one_sentence(

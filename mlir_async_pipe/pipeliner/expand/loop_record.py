@@ -110,8 +110,8 @@ def record_of(plan: Plan, numbering: Any) -> LoopRecord:
 
 def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
     """The same of a loop of tensor copies."""
-    copy = plan.transactions[0].copies[0]
-    use = plan.transactions[-1].wait
+    # A product reads its tile until a wait says that it is over; other readers come after the phase.
+    use = (*plan.products.waits, *(each.wait for each in plan.transactions))[0]
     return LoopRecord(
         Place.of(plan.loop),
         function_name(plan.loop),
@@ -129,7 +129,7 @@ def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
                 buffer.versions * buffer.slot_bytes,
                 buffer.extra_wait,
                 0,
-                Place.of(copy),
+                Place.of(buffer.regions[0].op),
                 plan.ahead,
                 Place.of(use),
             )

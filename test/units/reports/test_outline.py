@@ -85,6 +85,13 @@ def test_the_loop_as_it_was_beside_the_pipeline_is_no_kernel() -> None:
     assert [entry.count for entry in outline.of("kernel") if entry.kind == "wait"] == [1]
 
 
+def test_a_loop_of_the_computation_stands_in_the_epilogue_too() -> None:
+    session = outlined((EXAMPLES / "attention_tile.mlir").read_text())
+    for outline in session.records["outlines"]:
+        assert told(outline, "kernel").split().count("statement") == 2
+        assert told(outline, "epilogue").split().count("statement") == 4
+
+
 def test_ir_without_pipelined_loops_has_no_outlines() -> None:
     text = (EXAMPLES / "handwritten" / "ring_tokens.mlir").read_text()
     assert "outlines" not in outlined(text, "async-pipe-count-waits").records

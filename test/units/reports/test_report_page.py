@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,11 +17,13 @@ import pytest
 import mlir_async_pipe
 from helpers.driver_process import opt
 from helpers.hopper_gemms import HopperGemm
+from helpers.page_blocks import blocks_of
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.reports import pictures
+from mlir_async_pipe.reports.outline import name_roles
 from mlir_async_pipe.reports.page import fragment, page, record_tables
-from mlir_async_pipe.session.report import Report
+from mlir_async_pipe.session.report import Report, Session
 
 EXAMPLES = ROOT / "examples"
 VOID = {"meta", "br", "img", "input", "hr", "link"}
@@ -119,6 +122,18 @@ def test_a_wait_tells_its_count_its_commits_and_its_reason(add_one: Report) -> N
 def test_the_source_ends_with_the_loop() -> None:
     shown = re.findall(r'<span class="n">(\d+)</span>', fragment(report_of("add_one.mlir")))
     assert (shown[0], shown[-1]) == ("12", "22")
+
+
+def test_printed_it_tells_the_parts_of_each_loop_and_what_was_said(add_one: Report) -> None:
+    assert str(add_one).splitlines() == [
+        "1 loop pipelined in 3 stages · 6 KiB for versions of buffers · largest count 1 · "
+        "proven: 12 accesses in 1 kernel",
+        "  loop at line 12",
+        "    prologue  2 copies, 2 commits",
+        "    kernel    1 wait (1), 1 copy, 1 commit, 2 statements",
+        "    epilogue  2 waits (1, 0), 4 statements",
+        *str(add_one.diagnostics[0]).splitlines(),
+    ]
 
 
 def test_a_module_without_a_file_gets_a_page_too() -> None:
@@ -297,6 +312,63 @@ def test_without_roles_the_loop_shows_phases_copies_and_products() -> None:
     for kind in ("phase wait", "S0 2 × nvgpu.tma.async.load", "S2 8 × nvvm.wgmma.mma_async"):
         assert kind in kernel
     assert "Role:" not in text
+    mbarriers = text.partition("who waits")[2].partition("Versions")[0]
+    assert re.search(r"one for each of 3 slots announces: .* copies: .* waits: ", mbarriers)
+
+
+def bands(html: str) -> list[list[tuple[str, float]]]:
+    """Name and width of the bands of each picture."""
+    rect = re.compile(r'<rect class="(prologue|kernel|epilogue)" x="\d+" y="0" width="(\d+)"')
+    pictures = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    return [[(name, int(width) / 46) for name, width in rect.findall(svg)] for svg in pictures]
+
+
+@pytest.mark.parametrize(
+    ("roles", "drawn"),
+    [("together", [("prologue", 2), ("kernel", 5)]), ("specialised", [("kernel", 7)])],
+)
+def test_steps_that_are_not_written_apart_are_the_kernels(
+    roles: str, drawn: list[tuple[str, float]]
+) -> None:
+    assert bands(fragment(hopper(roles))) == [drawn, drawn]
+
+
+def test_the_last_products_are_waited_for_after_the_loop() -> None:
+    (outline,) = hopper("together").of("outlines")
+    assert outline.contents("epilogue") == "1 wait (0)"
+
+
+def test_a_tile_is_written_by_its_own_copy_and_used_until_its_product_is_over() -> None:
+    (loop,) = (report := hopper("together")).of("loops")
+    (outline,) = report.of("outlines")
+    copies = [entry.place for entry in outline.of("kernel") if entry.kind == "copy"]
+    (wait,) = (entry.place for entry in outline.of("kernel") if entry.kind == "wait")
+    assert [buffer.write_place for buffer in loop.buffers] == copies
+    assert {buffer.last_place for buffer in loop.buffers} == {wait}
+
+
+def test_a_product_that_waits_by_itself_shows_what_it_leaves() -> None:
+    (text,) = (
+        b.text for b in blocks_of(ROOT / "docs" / "hopper-tutorial.md") if b.language == "mlir"
+    )
+    with new_context():
+        module = ir.Module.parse(text)
+        told = Reader(fragment(mlir_async_pipe.pipeline(module, target="nvvm:sm_90a"))).text
+    assert re.search(r"nvgpu.warpgroup.mma line \d+ wait 1 1 product may stay in flight", told)
+
+
+def test_groups_in_turn_are_both_named(specialised: Report) -> None:
+    """Two groups run the same loop; the checker records what each of them does."""
+    session = Session()
+    session.records["outlines"] = [
+        replace(outline, role="", threads="") for outline in specialised.of("outlines")
+    ]
+    uses = specialised.of("roles")
+    others = [replace(use, threads="128-255") for use in uses if use.threads == "0-127"]
+    session.records["roles"] = [*uses, *others]
+    name_roles(session)
+    titles = [outline.title for outline in session.records["outlines"]]
+    assert titles == ["products (threads 0-127 and 128-255)", "copies (threads 128-159)"]
 
 
 def test_products_are_shown_and_why_there_is_a_stage_more(gemm: Report) -> None:
