@@ -128,8 +128,11 @@ def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
 
 
 def on_paper(svg: str) -> str:
-    """A picture for a file of its own, dark on white, as nothing around it says its colours."""
-    return svg.replace("<style>", "<style>svg.ap{background:#fff;color:#222}", 1) + "\n"
+    """A picture for a file of its own, as nothing around it says its colours: dark on white, or light
+    on dark where the reader's system is dark."""
+    light = "svg.ap{background:#fff;color:#222}"
+    dark = "@media(prefers-color-scheme:dark){svg.ap{background:#1e2129;color:#ddd}}"
+    return svg.replace("<style>", f"<style>{light}{dark}", 1) + "\n"
 
 
 def _bands(last: int, count: int, apart: Container[str] = APART) -> list[Band]:

@@ -110,7 +110,7 @@ def test_blocks_of_the_annotation_page_do_what_they_say(options: str, text: str)
             return
         with pytest.raises(AsyncPipeError) as caught:
             mlir_async_pipe.pipeline(module)
-        assert f"error={caught.value.code}" == options
+        assert f'title="error: {caught.value.code}"' == options
         assert str(module) == before
 
 
@@ -118,8 +118,8 @@ def test_blocks_of_the_annotation_page_do_what_they_say(options: str, text: str)
 def test_counts_of_the_concepts_page_are_the_ones_it_says(options: str, text: str) -> None:
     with new_context():
         report = mlir_async_pipe.count_waits(module_of(text))
-        found = ",".join(str(record.count) for record in report.of("waits"))
-    assert f"counts={found}" == options
+        found = ", ".join(str(record.count) for record in report.of("waits"))
+    assert f'title="counts {found}"' == options
 
 
 @pytest.mark.parametrize(("options", "text"), blocks("latency.md", "mlir"))
@@ -152,6 +152,13 @@ def test_the_rfc_page_and_its_lit_tests_name_the_same_examples() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [link for link in links if ".." in link] == [], "not on the site"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_blocks_begin_in_a_way_that_the_site_knows(page: Path) -> None:
+    begins = re.findall(r"^```.*", page.read_text(), re.MULTILINE)[::2]
+    assert [at for at in begins if not re.fullmatch(r'```(?:\w+(?: title="[^"]+")?)?', at)] == []
 
 
 def test_files_that_the_pages_name_exist() -> None:

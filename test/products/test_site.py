@@ -84,6 +84,13 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_block_of_code_is_shown_as_one(site: Path) -> None:
+    """A fence that the site does not know ends up in the text, with all that follows as code."""
+    shown = {page.parent.name: page.read_text() for page in site.rglob("*.html")}
+    assert [name for name, text in shown.items() if "```" in text] == []
+
+
+@pytest.mark.slow
 def test_the_reference_has_the_calls_with_types_units_and_errors(site: Path) -> None:
     page = re.sub(r"<[^>]+>", "", (site / "reference" / "index.html").read_text())
     for call in ("pipeline", "count_waits", "check", "lower", "find_loops", "annotate", "Pipeline"):
