@@ -38,6 +38,7 @@ from mlir_async_pipe.builder.slot_memory import (
     as_given,
     buffer_of,
 )
+from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.called_from import called_by_users
@@ -51,7 +52,8 @@ ALIGNMENT = 128
 class RolePipeline:
     """A ring of `depth` slots between a thread that produces and `consumers` that consume.
 
-    `depth`: slots, 2 or more. `consumers`: threads, whole warps of them; the block has one warp more.
+    `depth`: slots, 2 or more. `consumers`: threads, whole warps of them; the block has one warp more, and
+    no more than a chip runs (1024).
     For NVIDIA chips from sm_90 on; the lowering for others refuses the copies.
 
     Raises UsageError (bad-argument).
@@ -64,6 +66,11 @@ class RolePipeline:
         if consumers % WARP:
             raise misuse(
                 f"{consumers} consumers, expected whole warps of {WARP} threads",
+                code="bad-argument",
+            )
+        if consumers + WARP > Chip.threads:
+            raise misuse(
+                f"{consumers} consumers and a warp that produces, of at most {Chip.threads} threads of a block",
                 code="bad-argument",
             )
         self._buffers: list[Buffer] = []

@@ -234,6 +234,7 @@ def odd_tile(pipe: RolePipeline) -> None:
         (lambda pipe: pipe.try_wait(), "no-try-wait"),
         (lambda pipe: RolePipeline(1, 64), "bad-argument"),
         (lambda pipe: RolePipeline(2, 33), "bad-argument"),
+        (lambda pipe: RolePipeline(2, 1024), "bad-argument"),
     ],
 )
 def test_misuse_is_said_at_the_users_line(
