@@ -123,6 +123,27 @@ def test_what_comes_after_a_fault_that_stops_the_kernel_is_not_certain(size: str
     assert reasons == {"undecided-path"}
 
 
+@pytest.mark.parametrize(
+    ("specialised", "name", "other"),
+    [
+        (False, "barrier after init", INIT),
+        (False, "fence", FENCE),
+        (True, "fence", FENCE),
+        (True, "flip", FLIP),
+        (True, "wait empty", "overwrite-in-flight"),
+    ],
+)
+def test_what_comes_before_a_deadlock_is_told_beside_it(
+    specialised: bool, name: str, other: str
+) -> None:
+    """Nobody announces the copies, so that those who wait for them hang; others have come to a fault before."""
+    changes = {"expect": "", name: CHANGES[name]}
+    ring = Ring(counted=False, specialised=specialised, changes=changes)
+    report = check_module(parse(ring.text())).report
+    assert codes(report) == {"deadlock", other}
+    assert not unknown_codes(report)
+
+
 def test_a_deadlock_ends_what_is_certain() -> None:
     """Nobody announces the copies: the first wait hangs, and no run comes to the loop's end."""
     changes = {"expect": "", "flip": CHANGES["flip"]}
