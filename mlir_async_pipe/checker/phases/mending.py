@@ -149,7 +149,8 @@ def _mend_roles(memory: RoleMemory, fault: PhaseFault, mask: int) -> Next | None
         if barrier.init == op and code == "missing-fence":
             memory.shared[key] = barrier._replace(fenced=True, fence=())
         elif barrier.init == op and code == "init-not-visible":
-            memory.shared[key] = barrier._replace(born=())
+            # The barrier that is missing would come after the fence, too.
+            memory.shared[key] = barrier._replace(born=(), fence=())
     for key, barrier in at:
         waits = tuple(one for one in barrier.waits if one.op != op)
         if found.may_pass:
