@@ -19,8 +19,12 @@ def main(folder: str, chip: str) -> int:
     (kernel,) = report["kernels"]
     module = (out / "gemm.mlir").read_text()
     print(f"\nGEMM, 128x128x32 tiles, pipelined for {chip}")
+    more = {
+        extra["place"]: f" ({extra['asked']} asked for, {extra['why']})"
+        for extra in report.get("extra_stages", ())
+    }
     for loop in report["loops"]:
-        print(f"  {loop['stages']} stages, {_buffers(loop)}")
+        print(f"  {loop['stages']} stages{more.get(loop['place'], '')}, {_buffers(loop)}")
     counts = _show("waits in MLIR", _lines(module, r"device_async_wait.*"), r"numGroups = (\d+)")
     ptx = (out / "gemm.ptx").read_text()
     in_ptx = _show(
