@@ -31,12 +31,11 @@ trace a kernel in another thread meanwhile.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import update_wrapper
 from io import StringIO
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
 
@@ -47,52 +46,62 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class _Answers(threading.local):
-    """The answers of this thread by function, None while the IR may change."""
+class _Thread(threading.local):
+    """Whether this thread leaves the IR as it is."""
 
-    by_function: defaultdict[Any, dict[Any, Any]] | None = None
+    reads = False
 
 
-_answers = _Answers()
-_UNASKED = object()
+_thread = _Thread()
+
+
+class _Answers(dict[Any, Any]):
+    """What a function of one value or op has answered, as long as that cannot have changed: calling it
+    looks the answer up, and only a new question runs Python. Threads work on modules of their own, so
+    one may forget what others know, and never gets an answer that was true before."""
+
+    every: ClassVar[list[_Answers]] = []
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+        update_wrapper(self, function)
+        self.every.append(self)
+
+    __call__ = dict.__getitem__
+
+    def __missing__(self, about: Any) -> Any:
+        answer = self._function(about)
+        if _thread.reads:
+            self[about] = answer
+        return answer
 
 
 @contextmanager
 def unchanged() -> Iterator[None]:
     """Inside, the IR is not edited (by this thread); nesting is the outer block."""
-    if _answers.by_function is not None:
+    if _thread.reads:
         yield
         return
-    _answers.by_function = defaultdict(dict)
+    _thread.reads = True
     try:
         yield
     finally:
-        _answers.by_function = None
+        _thread.reads = False
+        edited()
 
 
 def edited() -> None:
     """The IR was edited all the same: what was answered before is forgotten."""
-    if _answers.by_function is not None:
-        _answers.by_function.clear()
+    for answers in _Answers.every:
+        answers.clear()
 
 
 def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     """Let a function of one value or op answer each question once while the IR is `unchanged`.
 
     Its answers are shared, so they must not be changed."""
-
-    @wraps(function)
-    def ask(about: Any) -> Answer:
-        answers = _answers.by_function
-        if answers is None:
-            return function(about)
-        known = answers[function]
-        answer = known.get(about, _UNASKED)
-        if answer is _UNASKED:
-            answer = known[about] = function(about)
-        return answer
-
-    return ask
+    return _Answers(function)
 
 
 _refused: set[tuple[type, type]] = set()

@@ -23,13 +23,13 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary.launch_ids import (
+    IDS,
     LAUNCH_SYMBOLS,
     Kind,
     Launches,
     Size,
     constant_sizes,
     id_of,
-    is_id,
     name_at_launch,
     thread_dimension,
 )
@@ -82,7 +82,7 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
     for block in flow.blocks:
         for step in block.steps:
-            if not isinstance(step, Run) or not is_id(step.name):
+            if not isinstance(step, Run) or step.name not in IDS:
                 continue
             if any(is_used(result) for result in step.op.results):
                 known = id_of(step.op)

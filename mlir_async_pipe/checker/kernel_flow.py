@@ -80,7 +80,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     affine_for_bounds,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.memory_names import taken_member
+from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_DESCRIPTOR, taken_member
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
@@ -217,7 +217,7 @@ class Builder:
     def _append(self, op: Any, frame: int, current: Block) -> None:
         row = row_of(op)
         makes_values = row.pure and not len(op.regions)
-        member = taken_member(op) if makes_values else None
+        member = taken_member(op) if op.name == POINTER_OF_DESCRIPTOR else None
         if member is not None:
             current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
             return
@@ -226,15 +226,14 @@ class Builder:
         self._run(op, row, frame, current, makes_values)
 
     def _run(self, op: Any, row: Row, frame: int, current: Block, makes_values: bool) -> None:
-        number = self.flow.number
         current.steps.append(
             Run(
                 op,
                 op.name,
                 row,
                 frame,
-                tuple([number(frame, operand) for operand in op.operands]),
-                tuple([number(frame, result) for result in op.results]),
+                self.flow.numbers_of(frame, op.operands),
+                self.flow.numbers_of(frame, op.results),
                 makes_values,
                 self.maybe,
                 self.variables,

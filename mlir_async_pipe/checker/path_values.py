@@ -33,7 +33,7 @@ from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.facts.values.integer_ops import is_size
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.views import View
-from mlir_async_pipe.vocabulary.launch_ids import is_id
+from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -337,7 +337,7 @@ class Values:
 def _is_timeless(value: Form) -> bool:
     """Whether a form is a number of the thread, plus multiples of ids that are symbols."""
     return all(
-        (atom.kind == "symbol" and isinstance(atom.key, tuple) and is_id(atom.key[0]))
+        (atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] in IDS)
         or has_numbers(forms.of_atom(atom))
         for atom, _ in value.terms
     )

@@ -79,6 +79,8 @@ class Sites:
     function_queues: frozenset[str] = field(default_factory=function_queues)
     _of: dict[tuple[Any, int], tuple[int, ...]] = field(default_factory=dict)
     _opaque: dict[tuple[Any, int, str], int] = field(default_factory=dict)
+    # By block the outermost op around it of which independence is asserted.
+    _asserted: dict[Any, Any] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)
     _static: dict[int, int] = field(default_factory=dict)
     _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -120,15 +122,13 @@ class Sites:
         order = row.order(op)
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
-            number = self.flow.number
-            memory = number(frame, access.memory)
-            indices = tuple(number(frame, index) for index in access.indices)
+            memory, *indices = self.flow.numbers_of(frame, (access.memory, *access.indices))
             if memory not in self._roots_of:
                 self._roots_of[memory] = self._root(access.memory, frame)
             root, space = self._roots_of[memory]
             numbers.append(len(self.sites))
             self._static[len(self.sites)] = root
-            self._operands.append((memory, indices))
+            self._operands.append((memory, tuple(indices)))
             self.sites.append(
                 Site(
                     op,
@@ -149,10 +149,13 @@ class Sites:
         """The kernel or loop whose author asserted independence: of a loop its number on an op of an
         expanded one; a number of its own, below 0, for what still is around the op as it was written.
         A kernel asserts it of all that its loops hold, too."""
-        number = integer_attribute(op, INDEPENDENT)
-        around = [above for above in ancestors(op) if is_set(above.attributes, INDEPENDENT)]
-        if around and (number is None or around[-1].name in KERNEL_OPS):
-            return -1 - self.op_number(around[-1])
+        number, block = integer_attribute(op, INDEPENDENT), op.block
+        if block not in self._asserted:
+            around = [above for above in ancestors(op) if is_set(above.attributes, INDEPENDENT)]
+            self._asserted[block] = around[-1] if around else None
+        outermost = self._asserted[block]
+        if outermost is not None and (number is None or outermost.name in KERNEL_OPS):
+            return -1 - self.op_number(outermost)
         return number
 
     def _root(self, memory: Any, frame: int) -> tuple[int, str]:

@@ -6,7 +6,7 @@ repeat or leave; `flow` builds the graph from IR.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -171,6 +171,10 @@ class Flow:
             found = self.numbers[key] = len(self.values)
             self.values.append(key)
         return found
+
+    def numbers_of(self, frame: int, values: Iterable[Any]) -> tuple[int, ...]:
+        """The numbers of some values in a frame."""
+        return tuple([self.number(frame, value) for value in values])
 
     def is_data(self, value: Any) -> bool:
         """Whether an SSA value is a float or a vector, which no address depends on."""

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     operations,
     parent,
+    unchanged,
     walk,
     walk_named,
 )
@@ -38,7 +39,7 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, is_wait_name, row_of
-from mlir_async_pipe.vocabulary.products import is_product, products_left
+from mlir_async_pipe.vocabulary.products import PRODUCTS, products_left
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.witness_paths import FEW
 
@@ -131,6 +132,7 @@ class Outline:
         return found
 
 
+@unchanged()
 def record_outlines(root: Any, session: Session) -> None:
     """Record an outline of each pipelined loop of the session that stands in the IR, and in the
     records of its waits where they stand."""
@@ -255,7 +257,11 @@ def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 
 def _kind(op: Operation) -> str:
     row = row_of(op)
-    if is_product(op) or row.tensor == "product" or (row.queue is WGMMA and row.asynchronous(op)):
+    if (
+        op.name in PRODUCTS
+        or row.tensor == "product"
+        or (row.queue is WGMMA and row.asynchronous(op))
+    ):
         return "product"
     if row.phase in _OF_PHASES:
         return _OF_PHASES[row.phase]

@@ -102,6 +102,8 @@ _OPS: dict[str, LaunchId] = {
 }
 # Every op that gives one, and what it gives.
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
+# Every op that says where in the launch a thread stands.
+IDS = frozenset((*ID_OPS, "gpu.global_id"))
 # Ops that hand a number from lane to lane of a warp, and the operand that it is.
 SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
 # The number of a block in its cluster, x fastest.
@@ -146,11 +148,6 @@ def id_of(op: Operation) -> LaunchId | None:
     """What an op says about the launch; None if it says nothing."""
     kind = _WITH_DIMENSION.get(op.name)
     return LaunchId(kind, thread_dimension(op)) if kind is not None else _OPS.get(op.name)
-
-
-def is_id(name: str) -> bool:
-    """Whether the ops called `name` say where in the launch a thread stands."""
-    return name in ID_OPS or name == "gpu.global_id"
 
 
 def is_id_of_threads(name: str) -> bool:

@@ -71,6 +71,7 @@ _TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")
 _TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
 
 
+@remembered
 def row_of(op: Any) -> Row:
     """The row of this op's kind, or that of barriers of some threads, if this one is."""
     row = named_row(op.name)
@@ -326,14 +327,12 @@ def has_only_a_count(op: Operation) -> bool:
     return given_count(op) is not None
 
 
+@remembered
 def accesses(op: Any) -> tuple[Access, ...]:
     """What this op itself (not its regions) reads and writes; () for ops without a row."""
-    return _accesses(op) if row_of(op).accesses else ()
-
-
-@remembered
-def _accesses(op: Any) -> tuple[Access, ...]:
     row = row_of(op)
+    if not row.accesses:
+        return ()
     groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
     operands = list(op.operands)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -53,6 +53,7 @@ def product(sizes: Any) -> int:
 INDEX_BITS = 64
 
 
+@cache
 def bits_of_text(kind: str) -> int | None:
     """Bits of a type as it is printed, None if it is neither an integer type nor index."""
     if kind == "index":

@@ -37,7 +37,7 @@ from mlir_async_pipe.facts.flow.ways import first_taken, origins
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import LaunchId, is_id, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import IDS, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
@@ -138,7 +138,7 @@ def conditions(op: Operation) -> list[Value]:
 def is_made_of_operands(name: str) -> bool:
     """Whether what pure ops without regions called `name` make is the same in all threads if all
     operands are: `sources` of it are the operands."""
-    return named_row(name).agree == "operands" and name != "memref.dim" and not is_id(name)
+    return named_row(name).agree == "operands" and name != "memref.dim" and name not in IDS
 
 
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:

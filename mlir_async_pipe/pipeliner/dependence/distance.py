@@ -34,7 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias
-from mlir_async_pipe.facts.values.sums import of_symbol, scaled, subtract, without
+from mlir_async_pipe.facts.values.sums import scaled, subtract, without
 from mlir_async_pipe.pipeliner.dependence.footprint import OutOfBounds, footprint, static_shape
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
@@ -227,28 +227,23 @@ class LoopIndex:
 
     def _slot_form(self, form: Linear) -> tuple[Linear, int] | None:
         """(f, V) if the form is the single symbol f mod V."""
-        symbols = list(form.symbols)
-        if len(symbols) != 1 or form != of_symbol(symbols[0]):
+        if form.constant or len(form.terms) != 1:
             return None
-        return self.arithmetic.remainder(symbols[0])
+        ((symbol, factor),) = form.terms
+        return self.arithmetic.remainder(symbol) if factor == 1 else None
 
     def _difference(self, a: Linear, b: Linear, same_thread: bool) -> tuple[int | None, int | None]:
         """The range of a - b, where symbols that are the same at both ends cancel."""
         low: int | None = a.constant - b.constant
         high: int | None = a.constant - b.constant
-        symbols = {*a.symbols, *b.symbols}
-        for symbol in symbols:
-            ca, cb = a.coefficient(symbol), b.coefficient(symbol)
-            same = self._same(symbol, same_thread)
-            interval = self.arithmetic.value_range(symbol)
-            parts = (
-                [scaled(interval, ca - cb)]
-                if same
-                else [scaled(interval, ca), scaled(interval, -cb)]
-            )
-            if same and ca == cb:
+        ours, theirs = dict(a.terms), dict(b.terms)
+        for symbol in ours | theirs:
+            ca, cb = ours.get(symbol, 0), theirs.get(symbol, 0)
+            factors = (ca - cb,) if self._same(symbol, same_thread) else (ca, -cb)
+            if not any(factors):
                 continue
-            for part_low, part_high in parts:
+            interval = self.arithmetic.value_range(symbol)
+            for part_low, part_high in (scaled(interval, factor) for factor in factors):
                 low = None if low is None or part_low is None else low + part_low
                 high = None if high is None or part_high is None else high + part_high
         return low, high

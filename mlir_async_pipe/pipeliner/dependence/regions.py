@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -97,12 +97,12 @@ class Region:
     period: int = 1
     order: MemoryOrder = UNORDERED
 
-    @property
+    @cached_property
     def opaque(self) -> bool:
         """An op of which nothing is known: it may touch any memory."""
         return self.root is None and not self.is_fence
 
-    @property
+    @cached_property
     def is_fence(self) -> bool:
         """An op that touches no memory, and orders what others do."""
         return self.root is None and not self.writes

@@ -53,6 +53,7 @@ from mlir_async_pipe.pipeliner.plan.version_rules import Use, turns
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,11 @@ def barrier_pairs(
     visible = [r for r in analysis.regions if r.root is None or r.root.spaces != OWN]
     shared = _without_owned(visible, analysis)
     versions = {b.root.identity: b.versions for b in buffers}
+    ordering = {r.position for r in shared if r.order != UNORDERED}
     pairs: dict[BarrierPair, None] = {}
     for a in shared:
         for b in shared:
-            ordered = are_ordered(a, b)
+            ordered = bool({a.position, b.position} & ordering) and are_ordered(a, b)
             touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
             touch = touch and _threads_may_meet(a, b)
             if not (touch or ordered):

@@ -5,6 +5,8 @@ Covers: bindings/raw_ops.py
 
 from __future__ import annotations
 
+from threading import Event, Thread
+
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
@@ -83,6 +85,29 @@ def test_a_question_is_asked_once_while_nothing_is_edited(function) -> None:
         for _ in range(3):
             name_of(function)
     assert len(asked) == 3
+
+
+def test_a_thread_that_edits_is_answered_anew_while_another_one_reads(function) -> None:
+    asked = []
+    reads, edited_enough = Event(), Event()
+
+    @remembered
+    def name_of(op):
+        asked.append(op.name)
+
+    def read() -> None:
+        with unchanged():
+            reads.set()
+            edited_enough.wait()
+
+    other = Thread(target=read)
+    other.start()
+    reads.wait()
+    for _ in range(2):
+        name_of(function)
+    edited_enough.set()
+    other.join()
+    assert len(asked) == 2
 
 
 def test_what_is_walked_is_read_anew_after_an_edit(function) -> None:
