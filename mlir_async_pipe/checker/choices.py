@@ -14,8 +14,8 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.step_graph import is_integer
 from mlir_async_pipe.checker.thread_grid import is_about_threads
-from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.facts.values.domains import Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 

@@ -57,9 +57,9 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
     Stop,
     Switch,
+    is_integer,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
-from mlir_async_pipe.checker.type_kinds import is_integer
 from mlir_async_pipe.facts.flow.algorithms import post_order
 
 # What stands side by side is looked at as one.

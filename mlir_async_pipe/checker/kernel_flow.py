@@ -46,8 +46,10 @@ from mlir_async_pipe.checker.step_graph import (
     Lost,
     Run,
     Switch,
+    is_bit,
+    is_data,
+    is_memory,
 )
-from mlir_async_pipe.checker.type_kinds import is_bit, is_data, is_memory
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
 from mlir_async_pipe.facts.flow.items import (

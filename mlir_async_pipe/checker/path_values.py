@@ -25,11 +25,10 @@ from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.roots import Roots
 from mlir_async_pipe.checker.state import State, Value
-from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
+from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
-from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
 from mlir_async_pipe.facts.values.integer_ops import is_size
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.views import View

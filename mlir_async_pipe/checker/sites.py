@@ -24,8 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
 )
 from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run
-from mlir_async_pipe.checker.type_kinds import is_memory
+from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run, is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.alignment import element_bytes

@@ -27,11 +27,10 @@ from mlir_async_pipe.session.diagnostics import (
 )
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import command_line, inputs, isolate, known_names, output, reproducer
-from mlir_async_pipe.tool.flags import FLAGS, MACHINE
+from mlir_async_pipe.tool.flags import FLAGS, MACHINE, Options
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
-from mlir_async_pipe.tool.options import Options
-from mlir_async_pipe.tool.sink import Sink
+from mlir_async_pipe.tool.output import Sink
 
 # When the process began: what it has computed so far is about the time that has passed.
 _STARTED = time.perf_counter() - time.process_time()

@@ -17,9 +17,17 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.arguments import nearest
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.plugins import library
-from mlir_async_pipe.tool.flags import FLAGS, MACHINE, MLIR, OURS, Flag
+from mlir_async_pipe.tool.flags import (
+    DIAGNOSTIC_FORMATS,
+    FLAGS,
+    MACHINE,
+    MLIR,
+    OURS,
+    Flag,
+    Options,
+    PassFlag,
+)
 from mlir_async_pipe.tool.known_names import did_you_mean
-from mlir_async_pipe.tool.options import DIAGNOSTIC_FORMATS, Options, PassFlag
 
 
 class _Parser(argparse.ArgumentParser):

@@ -20,8 +20,8 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
     execution,
     explain,
+    inputs,
     mlir_diagnostics,
-    parsing,
     pass_steps,
     pipeline_text,
     printing,
@@ -29,11 +29,11 @@ from mlir_async_pipe.tool import (
     run,
     verify_diagnostics,
 )
+from mlir_async_pipe.tool.flags import Options, PassFlag
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
-from mlir_async_pipe.tool.options import Options, PassFlag
+from mlir_async_pipe.tool.output import Gather, Sink
 from mlir_async_pipe.tool.pass_steps import OurStep, Step
-from mlir_async_pipe.tool.sink import Gather, Sink
 from mlir_async_pipe.tool.timing import RULE, Timing
 
 SUGGEST = "async-pipe-suggest"
@@ -135,13 +135,13 @@ def _context(options: Options, sink: Sink | Gather) -> Iterator[Any]:
 def _parse(source: Source, context: Any, work: Work) -> Any:
     work.activity.is_now("parsing")
     with work.timing.phase("Parser"):
-        root = parsing.parse(
+        root = inputs.parse(
             reproducer.without(source),
             context,
             implicit_module=not work.options.no_implicit_module,
         )
     if work.options.verify_roundtrip:
-        parsing.verify(root, source.name)
+        inputs.verify(root, source.name)
     return root
 
 

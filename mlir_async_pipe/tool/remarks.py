@@ -27,9 +27,9 @@ from typing import Any
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output
-from mlir_async_pipe.tool.options import Options
+from mlir_async_pipe.tool.flags import Options
+from mlir_async_pipe.tool.output import Sink
 from mlir_async_pipe.tool.process import Outcome
-from mlir_async_pipe.tool.sink import Sink
 from mlir_async_pipe.waits.witness_paths import REASONS
 
 _CATEGORIES = {"error": "Failure", "warning": "Missed", "remark": "Analysis", "note": "Analysis"}

@@ -26,8 +26,7 @@ from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
-from mlir_async_pipe.checker.step_graph import Constant, Flow, Run
-from mlir_async_pipe.checker.type_kinds import is_integer, is_memory
+from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.facts.values.memory_roots import root_of

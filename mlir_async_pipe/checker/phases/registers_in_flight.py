@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import defining_op, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
-from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.checker.type_kinds import REGISTERS
+from mlir_async_pipe.checker.step_graph import REGISTERS, Flow, Run
 from mlir_async_pipe.vocabulary import (
     Row,
     given_count,

@@ -68,8 +68,7 @@ from mlir_async_pipe.lowering.scopes.block_sizes import (
     require_sizes,
     state_once,
 )
-from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
-from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
+from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers, join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.known_types import (
     check_layouts,
     check_ptx_names,

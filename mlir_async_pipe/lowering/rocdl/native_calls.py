@@ -45,7 +45,7 @@ from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
     terms_by_depth,
     write_sum,
 )
-from mlir_async_pipe.lowering.scopes.dynamic_global import join_dynamic_globals
+from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary import Access, accesses
 

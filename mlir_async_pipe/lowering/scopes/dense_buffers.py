@@ -1,10 +1,20 @@
-"""Lets workgroup buffers with strides of their own reserve what their elements span.
+"""Workgroup buffers reserve what their elements span, and all dynamic memory is one array.
 
     workgroup(%a : memref<32x32xf16, strided<[40, 1]>>)
       -->  workgroup(%f : memref<1272xf16>)
            %a = memref.reinterpret_cast %f to offset: [0], sizes: [32, 32], strides: [40, 1]
 
 MLIR reserves the product of the sizes, 1024 elements here, and the last element is number 1271.
+
+After MLIR's conversions all names of dynamic shared memory become one external array:
+
+    llvm.mlir.global internal @a : array<0 x f32>            llvm.mlir.global external @a …
+    llvm.mlir.global internal @__dynamic_shmem__0     -->
+    addressof @a … addressof @__dynamic_shmem__0             addressof @a … addressof @a
+
+LLVM takes two globals for distinct memory and drops what only one of them is written by. An array
+of no bytes that is not external overlaps static memory: only the external one begins after it and
+is sized at launch (CUDA and HIP, `extern __shared__`).
 """
 
 from __future__ import annotations
@@ -16,21 +26,27 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     after,
+    attribute,
     before,
     create,
+    erase,
+    integer_attribute,
     operations,
+    set_integer,
+    symbol_name,
     walk,
+    walk_named,
 )
+from mlir_async_pipe.bindings.structured_ops import fresh_name
 from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     attributed,
     buffer_bytes,
     module_functions,
-    symbol_name,
     top_level,
 )
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
-from mlir_async_pipe.vocabulary.memory_names import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_global
 
 
 def flatten_buffers(gpu_module: Operation) -> None:
@@ -111,3 +127,23 @@ def _seen_as(kind: Any, flat: Value, ip: Any, loc: Any) -> Value:
     if strided == kind:
         return view.results[0]
     return create("memref.cast", view.results, [kind], ip=ip, loc=loc).results[0]
+
+
+def join_dynamic_globals(gpu_module: Operation, alignment: int = 1) -> None:
+    """Keep one of the globals without bytes, aligned as all of them and to `alignment`."""
+    found = [op for op in operations(gpu_module.regions[0].blocks[0]) if is_dynamic_global(op)]
+    if not found:
+        return
+    kept, *others = found
+    kept.attributes["linkage"] = attribute("#llvm.linkage<external>", kept.context)
+    asked = [integer_attribute(op, "alignment") or 1 for op in found]
+    set_integer(kept, "alignment", max(alignment, *asked), 64)
+    names, name = {symbol_name(op) for op in found}, symbol_name(kept)
+    if not name.isidentifier():
+        # Of external symbols LLVM changes no letter that PTX does not know.
+        name = fresh_name(gpu_module, "__dynamic_shmem__")
+        kept.attributes["sym_name"] = ir.StringAttr.get(name, kept.context)
+    for op in walk_named(gpu_module, "llvm.mlir.addressof".__eq__):
+        if global_name(op) in names:
+            op.attributes["global_name"] = ir.FlatSymbolRefAttr.get(name, kept.context)
+    erase(others)

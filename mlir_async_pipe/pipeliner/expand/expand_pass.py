@@ -39,9 +39,9 @@ from mlir_async_pipe.pipeliner.expand.write.write_products import write_product_
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
 from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
-from mlir_async_pipe.pipeliner.plan.carried_registers import remark_excess
 from mlir_async_pipe.pipeliner.plan.cluster_together import join_blocks
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
+from mlir_async_pipe.pipeliner.plan.memory_limit import remark_excess
 from mlir_async_pipe.pipeliner.plan.nested import check_nested
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring

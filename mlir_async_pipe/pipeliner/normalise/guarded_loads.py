@@ -49,8 +49,8 @@ from mlir_async_pipe.facts.loops.copy_statements import (
 from mlir_async_pipe.facts.loops.statements import read_body
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.lowering.scopes.copy_width import copy_width
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value, may_move
+from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
 from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
 from mlir_async_pipe.pipeliner.plan.legality import zero_of

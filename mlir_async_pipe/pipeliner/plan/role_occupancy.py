@@ -17,8 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
-from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock

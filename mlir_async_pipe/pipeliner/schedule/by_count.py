@@ -69,9 +69,9 @@ from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.normalise.guarded_loads import not_issued
 from mlir_async_pipe.pipeliner.plan.analysis import analyse
-from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
 from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE, check_memory, check_values
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_schedule
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.schedule.issue_order import (

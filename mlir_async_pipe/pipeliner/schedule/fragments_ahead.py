@@ -37,7 +37,7 @@ from mlir_async_pipe.facts.loops.statements import (
     value_producers,
 )
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
-from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
 from mlir_async_pipe.vocabulary import accesses, is_pure
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

@@ -4,8 +4,9 @@ of LLVM, and loads and stores by pointers as asynchronous copies.
 Each kernel copies 128 floats an iteration through a tile that other threads read, with three stages, and
 gives what it gives as written, whenever copies arrive.
 
-Covers: pipeliner/plan/buffer_plan.py, pipeliner/expand/write/versioned_buffers.py, pipeliner/expand/write/slot_accesses.py,
-lowering/scopes/copy_width.py, lowering/nvvm/nvidia_ops.py, lowering/scopes/scope_copies.py
+Covers: pipeliner/plan/buffer_plan.py, pipeliner/expand/write/versioned_buffers.py,
+pipeliner/expand/write/slot_accesses.py, lowering/scopes/scope_copies.py,
+lowering/nvvm/nvidia_ops.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Dynamic shared memory has many names and begins at one address, for every engine.
 
-Covers: vocabulary/memory_names.py, facts/values/memory_roots.py, lowering/scopes/dynamic_global.py
+Covers: vocabulary/memory_names.py, facts/values/memory_roots.py, lowering/scopes/dense_buffers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many registers a thread of each chip may have, and what values of a type take.
 
-Covers: pipeliner/plan/carried_registers.py, chips/table.py
+Covers: pipeliner/plan/memory_limit.py, chips/table.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import CHIPS
-from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 
 LOOP = """
 func.func @f(%A : memref<16xf32> {llvm.noalias}, %C : memref<16xf32> {llvm.noalias}) {

@@ -1,7 +1,7 @@
 """How wide the copies of a scope are, from what is known about alignment; what the vectoriser
 writes (transfers) is a copy like loads and stores.
 
-Covers: lowering/scopes/copy_width.py, lowering/nvvm/workgroup_alignment.py,
+Covers: lowering/scopes/scope_copies.py, lowering/nvvm/workgroup_alignment.py,
 lowering/rocdl/to_rocdl.py, lowering/scopes/masked_loads.py
 """
 

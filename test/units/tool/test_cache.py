@@ -24,8 +24,8 @@ from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import Diagnostic
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import __main__
+from mlir_async_pipe.tool.flags import Options
 from mlir_async_pipe.tool.inputs import Source
-from mlir_async_pipe.tool.options import Options
 
 INSTALLED = importlib.util.find_spec("diskcache") is not None
 needs_diskcache = pytest.mark.skipif(not INSTALLED, reason="the extra 'cache' is not installed")

@@ -1,6 +1,7 @@
 """Small parts of the driver, each on its own: options, splitting, expectations, rendering.
 
-Covers: tool/options.py, tool/flags.py, tool/command_line.py, tool/known_names.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/sink.py
+Covers: tool/flags.py, tool/command_line.py, tool/known_names.py, tool/inputs.py,
+tool/verify_diagnostics.py, tool/render.py, tool/output.py
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from mlir_async_pipe.tool import (
     reproducer,
     verify_diagnostics,
 )
+from mlir_async_pipe.tool.flags import PassFlag
 from mlir_async_pipe.tool.inputs import Source
-from mlir_async_pipe.tool.options import PassFlag
 
 
 def test_pass_flags_keep_their_order_and_options():

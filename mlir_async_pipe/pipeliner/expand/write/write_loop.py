@@ -34,7 +34,7 @@ from mlir_async_pipe.pipeliner.expand.write.parts import Epilogue, Kernel, Part,
 from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
 from mlir_async_pipe.pipeliner.expand.write.steps import StepWriter
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.plan.carried_registers import registers_of
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 
 
