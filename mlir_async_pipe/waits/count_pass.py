@@ -99,14 +99,9 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
 
 def _covering_others(analysis: Analysis) -> set[Item]:
     """The waits of functions that commit a group to their queue which no wait names by its token."""
-    unnamed = {(_root(item), item.queue) for item in analysis.graph.commits if not item.results}
-    return {wait for wait in analysis.waits if (_root(wait), wait.queue) in unnamed}
-
-
-def _root(item: Item) -> Item:
-    while item.node is not None and not item.is_root:
-        item = item.node.frame.item
-    return item
+    graph = analysis.graph
+    unnamed = {(graph.root_of(item), item.queue) for item in graph.commits if not item.results}
+    return {wait for wait in analysis.waits if (graph.root_of(wait), wait.queue) in unnamed}
 
 
 # -- counts that are given -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.facts.flow.items import Item
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of
+from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of, set_count
 from mlir_async_pipe.waits.count import Counted
 from mlir_async_pipe.waits.witness_paths import WaitRecord, WitnessStep
 
@@ -54,7 +54,7 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
     if record.count > largest:
         _say_clamped(record, record.count, largest, session)
         record = dataclasses.replace(record, count=largest)
-    set_count(item.op, item.rule, record.count)
+    set_count(item.op, record.count)
     if session.explain:
         _leave_reason(item.op, record)
     session.record("waits", record)
@@ -98,11 +98,6 @@ def wait_rule(op: Any) -> WaitRule:
     row = row_of(op)
     assert row.wait is not None
     return row.wait
-
-
-def set_count(op: Any, rule: WaitRule, count: int) -> None:
-    """Write N on a wait, in the attribute and width of its row."""
-    op.attributes[rule.count] = CountAttributes().of(op, rule, count)
 
 
 def largest_count(queue: Queue | None, rule: WaitRule) -> int:

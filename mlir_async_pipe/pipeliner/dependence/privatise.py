@@ -287,9 +287,10 @@ class SameEachTime:
                 continue
             op = defining_op(value)
             assert op is not None
-            if loop not in ancestors(op) or names_memory(op):
+            if loop not in ancestors(op):
                 continue
-            if not only_computes(op) and op.name not in ADDRESS_OPS:
+            known = names_memory(op) or only_computes(op) or op.name in ADDRESS_OPS
+            if not known:
                 return op
             pending += list(op.operands)
         return None

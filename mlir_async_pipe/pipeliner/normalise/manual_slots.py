@@ -51,10 +51,9 @@ from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
-from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
+from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, unproven_read
 from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.choose_versions import moves
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
@@ -188,7 +187,7 @@ def _rotate_together(own: list[Region], index: LoopIndex) -> bool:
         first = leading
     assert first is not None
     uniformity = Uniformity()
-    rotates = any(moves(symbol, index) for symbol in first.symbols)
+    rotates = SameEachTime(index.loop).what_changes(first.symbols) is not None
     return rotates and all(uniformity.difference(symbol) is None for symbol in first.symbols)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, captured, defining_op
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.footprint import static_shape
+from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
@@ -35,7 +34,6 @@ from mlir_async_pipe.pipeliner.plan.version_rules import (
     synchronous_versions,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import is_pure
 
 
 def plan_buffers(
@@ -152,32 +150,7 @@ def _stays_inside(region: Region, index: LoopIndex) -> bool:
 
 
 def _within(form: Linear, extent: int, size: int, index: LoopIndex) -> bool:
-    if not any(moves(symbol, index) for symbol in form.symbols):
+    if SameEachTime(index.loop).what_changes(form.symbols) is None:
         return True
     low, high = index.arithmetic.range_of(form)
     return low is not None and low >= 0 and high is not None and high + extent <= size
-
-
-def moves(value: Value, index: LoopIndex) -> bool:
-    """Whether a value may differ between iterations: the loop makes it from what does."""
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
-        if index.is_outside(current):
-            continue
-        op = defining_op(current)
-        if op is None:
-            inner = ir.BlockArgument(current).owner.owner.operation
-            if inner == index.loop or inner.name != "scf.for":
-                return True
-            # An inner loop runs in each iteration from and to what its bounds say.
-            reached = list(inner.operands)[:3]
-            if ir.BlockArgument(current).arg_number > 0:
-                return True
-        elif not is_pure(op):
-            return True
-        else:
-            reached = captured(op)
-        pending += [operand for operand in reached if operand not in seen]
-        seen.update(reached)
-    return False

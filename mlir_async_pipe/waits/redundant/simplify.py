@@ -323,7 +323,11 @@ def idle_commits(analysis: Analysis) -> list[Item]:
                 continue
             if graph.root_of(item) in numbered or PADDING in item.op.attributes:
                 continue
-            if not _is_group(item) or not _is_group(following) or _has_uses(item.op):
+            if (
+                not _is_group(item)
+                or not _is_group(following)
+                or any(map(is_used, item.op.results))
+            ):
                 continue
             if _between(node, item, following):
                 continue
@@ -334,13 +338,8 @@ def idle_commits(analysis: Analysis) -> list[Item]:
     return found
 
 
-def _has_uses(op: Any) -> bool:
-    return any(True for result in op.results for _ in result.uses)
-
-
 def _is_group(item: Item) -> bool:
-    row = row_of(item.op)
-    return row.commits == "group"
+    return row_of(item.op).commits == "group"
 
 
 def _between(node: Node, first: Item, last: Item) -> bool:

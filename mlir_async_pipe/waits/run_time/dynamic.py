@@ -52,7 +52,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, row_of
+from mlir_async_pipe.vocabulary import Queue, row_of, set_count
 from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS, count_operand, tokens_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.consumers import balance
@@ -62,7 +62,7 @@ from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.token_values import Def
 from mlir_async_pipe.waits.witness_paths import WaitRecord
-from mlir_async_pipe.waits.write_counts import largest_count, set_count, wait_rule
+from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 
@@ -366,7 +366,7 @@ class GroupNumbers(Carrier):
             kept = attributes_of(op)
             del kept[wait_rule(op).count]
             made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
-            set_count(made, wait_rule(made), count)
+            set_count(made, count)
 
         switch_over_counts(age, event.cases, least, op, wait)
         op.erase()
@@ -646,7 +646,7 @@ def _wait_like(wait: Operation) -> Any:
 
     def make(count: int, ip: Any) -> None:
         made = create(wait.name, operands, (), kept, ip=ip, loc=wait.location)
-        set_count(made, wait_rule(made), count)
+        set_count(made, count)
 
     return make
 

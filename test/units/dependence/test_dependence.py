@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.loops.statements import read_body
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Assertions, memory_dependences
-from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
+from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, unproven_read
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 
 ir = bindings.ir
@@ -356,3 +356,16 @@ def test_lane_ids_have_the_chips_width(lanes, covered):
     tile = [r for r in regions if r.root is not None and r.root.space == "workgroup"]
     missing = unproven_read(tile[0].root, tile, (128, 1, 1), written_elsewhere=True)
     assert (missing is None) == covered
+
+
+# -- what is the same in each iteration ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "changes"), [("%i", True), ("%n", False)])
+def test_the_size_of_an_allocation_in_the_loop_is_the_same_if_what_it_is_given_is(size, changes):
+    body = f"%b = memref.alloca({size}) : memref<?xf32>\n%d = memref.dim %b, %c0 : memref<?xf32>\n"
+    body += "%a = memref.load %A[%d] : memref<64xf32>"
+    _module, _regions, index, _arithmetic = analysed(body)
+    (found,) = (op for op in walk(index.loop) if op.name == "memref.dim")
+    changing = SameEachTime(index.loop).what_changes(found.results)
+    assert (changing is not None) is changes
