@@ -61,7 +61,7 @@ class Lowered:
     """Emitted code: `text` or `binary` (the other is empty), and its kernels.
 
     `kernels` are NvidiaKernel (`lower_nvvm`) or IsaKernel (`isa`), `waits` on AMD what became
-    of each wait (`isa_markers`). `parameters` has, by kernel, what a launch hands over
+    of each wait (`isa`). `parameters` has, by kernel, what a launch hands over
     (`launch_parameters`). `diagnostics` are the remarks of the lowering, `emit` and
     `target` what was asked for. `seconds` is the wall time of each step, by its name.
     """

@@ -88,11 +88,11 @@ _MODULES: dict[str, str] = {
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",
     "async-pipe-drop-drains": "mlir_async_pipe.pipeliner.ask_checker.drop_drains",
     "async-pipe-drop-barriers": "mlir_async_pipe.pipeliner.ask_checker.drop_barriers",
-    "async-pipe-simplify-waits": "mlir_async_pipe.waits.redundant.simplify",
+    "async-pipe-simplify-waits": "mlir_async_pipe.waits.simplify",
     "async-pipe-tokens": "mlir_async_pipe.pipeliner.ask_checker.attach_tokens",
     "async-pipe-check": "mlir_async_pipe.checker.check_pass",
     "async-pipe-to-nvvm": "mlir_async_pipe.lowering.nvvm.to_nvvm",
-    "async-pipe-split-addresses": "mlir_async_pipe.lowering.loop_addresses.split_addresses",
+    "async-pipe-split-addresses": "mlir_async_pipe.lowering.split_addresses",
     "async-pipe-to-rocdl": "mlir_async_pipe.lowering.rocdl.to_rocdl",
     "async-pipe": "mlir_async_pipe.pipeliner.async_pipe_pass",
 }

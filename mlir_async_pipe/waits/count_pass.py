@@ -26,7 +26,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
 from mlir_async_pipe.waits.count import Analysis, Counted
-from mlir_async_pipe.waits.run_time.dynamic import (
+from mlir_async_pipe.waits.dynamic import (
     make_counts_constant,
     switch_on_counters,
     waits_with_count_operands,

@@ -6,7 +6,7 @@ tokens and counters that are carried along agree on whether its regions surely r
 The law of all others: around an op with regions or successors that has no row, counts are 0 or
 right however its regions run, no wait is raised or dropped, and missing barriers are told.
 
-Covers: facts/flow/flow_graph.py, facts/flow/solver.py, waits/ssa/carry.py, waits/redundant/simplify.py,
+Covers: facts/flow/flow_graph.py, facts/flow/solver.py, waits/ssa/carry.py, waits/simplify.py,
 checker/unfollowed.py
 """
 

@@ -4,7 +4,7 @@ Law: what had no race in any shape has none after the pass; after async-pipe-bar
 lacks a barrier, whatever the kernel lacked before.
 
 Covers: pipeliner/ask_checker/insert_barriers.py, pipeliner/ask_checker/drop_barriers.py, pipeliner/ask_checker/drop_drains.py, pipeliner/ask_checker/relax_waits.py,
-waits/redundant/simplify.py
+waits/simplify.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GEMMs of every element type and form as PTX, run by the machine of ptx_machine: right under every
 completion, and wrong as soon as one wait lets one more group in flight.
 
-Covers: examples/generate_gemm.py, examples/nvidia_tiles.py, lowering/loop_addresses/split_addresses.py
+Covers: examples/generate_gemm.py, examples/nvidia_tiles.py, lowering/split_addresses.py
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.lowering.loop_addresses.split_addresses import split_all
 from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
@@ -76,6 +75,7 @@ from mlir_async_pipe.lowering.scopes.known_types import (
     check_types,
 )
 from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
+from mlir_async_pipe.lowering.split_addresses import split_all
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError
 from mlir_async_pipe.session.plugins import install

@@ -35,7 +35,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.facts.flow.ways import Varying
-from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
+from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.lowering.split_addresses import (
     Address,
     AddressParts,
     Copies,
@@ -45,8 +47,6 @@ from mlir_async_pipe.lowering.loop_addresses.split_addresses import (
     terms_by_depth,
     write_sum,
 )
-from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary import Access, accesses
 
 # Bytes into the hidden arguments (code object 5 and newer): the blocks in x, y and z, 32 bits each,

@@ -37,8 +37,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
-from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, read
-from mlir_async_pipe.lowering.rocdl.isa_markers import WaitReadback, explain, mark
+from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, WaitReadback, explain, mark, read
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass

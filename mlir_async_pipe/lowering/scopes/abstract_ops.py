@@ -43,7 +43,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.async_ops import count_operand, no_group, tokens_of
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
-from mlir_async_pipe.waits.run_time.dynamic import possible_counts, wait_for_one_of
+from mlir_async_pipe.waits.dynamic import possible_counts, wait_for_one_of
 
 
 def lower_abstract_ops(

@@ -1,4 +1,4 @@
-"""Where in an iteration the copies are issued.
+"""Where in an iteration the copies are issued, and fragments loaded.
 
     first     wait, barrier, copies, loads, products            distance S - 1 iterations
     spread    wait, barrier, loads, product, copy, product, …   between S - 2 and S - 1
@@ -11,28 +11,60 @@ copies where that makes no step longer (docs/latency.md).
 
 Copies stand after the last load from workgroup memory: which slot they fill is known here, but not
 to a back end that wants to load earlier.
+
+Fragments are loaded one step of products ahead, also over the seam of two iterations:
+
+    loads 0; products 0; loads 1; products 1         the iteration as its author wrote it
+
+    wait; barrier; loads 0                           stage S - 1
+    products 1 of the iteration before, copies       stage S, and 0
+    loads 1; products 0                              stage S - 1
+
+Without this the first products of an iteration wait for their fragments, since no back end moves a
+load over a barrier. With the last step of products a stage later, what it multiplies travels in
+registers from iteration to iteration. Waits, versions and the distance of copies stay those of S
+stages. The price is one stage more: a step of the prologue, and of the epilogue.
+
+A thread then holds the fragments of two steps and all that the loop carries at a time. The chip
+has to have so many registers, and some more for addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
+from math import prod
 from typing import Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    is_function,
+    walk,
+)
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
-from mlir_async_pipe.facts.loops.statements import Body, Statement, read_body, value_producers
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations, static_trip_count
+from mlir_async_pipe.facts.loops.copy_statements import only_reads
+from mlir_async_pipe.facts.loops.statements import (
+    Body,
+    Statement,
+    read_body,
+    synchronisation_in,
+    value_producers,
+)
+from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.pipeliner.plan.legality import check_values
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
+from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
 from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.units import Units
-from mlir_async_pipe.pipeliner.schedule.fragments_ahead import FragmentsAhead, fragments_ahead
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.launch_ids import block_size
 from mlir_async_pipe.vocabulary.products import is_product
 
 Issue = Literal["first", "spread", "last"]
@@ -230,3 +262,181 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
     )
     late, early = ((arrival + cycles) / (stages - 1) for cycles in (before, barrier))
     return "spread" if max(step, late) <= max(step, early) else "first"
+
+
+# Counters, bases and what the back end moves them with. Each copy adds its pointer and each
+# subscript that loads have of their own one more: the GEMM of the examples has 128 sums, 64
+# registers of fragments, 8 copies and 10 subscripts, and takes 246 registers.
+RESERVE = 24
+POINTER = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of products: statements that load its fragments, and all others up to the next
+    step's loads."""
+
+    loads: list[Statement]
+    others: list[Statement]
+
+
+@dataclass(frozen=True)
+class FragmentsAhead:
+    """The statements that do not copy, by number and in kernel order: the first loads, the last
+    products, which are those of the iteration before, and all that stands between them."""
+
+    first_loads: list[int]
+    last: list[int]
+    between: list[int]
+
+
+def fragments_ahead(
+    body: Body,
+    copies: set[int],
+    stages: int,
+    found: LoopAnnotations,
+    target: Target | None,
+    overlapped: bool = False,
+) -> FragmentsAhead | str:
+    """The order that loads fragments a step ahead, or why they are loaded where they are used.
+
+    `copies` are the statements that copy and what they need, `found` what the loop says;
+    `overlapped`: the loop may take in the one around it, whose ends every stage multiplies."""
+    if found.fragments == "in-place":
+        return "the loop asks for it"
+    trips = static_trip_count(body.loop)
+    if trips is not None and trips < stages:
+        return f"the loop runs {trips} times, and the pipeline has {stages} steps to fill it"
+    steps = _steps([s for s in body.statements if s.number not in copies])
+    why = _why_not(body, steps)
+    if not why and found.fragments == "auto" and overlapped:
+        why = "the loop around it may be joined with it"
+    if not why and found.fragments == "auto":
+        why = _why_not_unasked(body, steps, copies, found, target)
+    if why:
+        return why
+    between = [
+        s.number for step, following in pairwise(steps) for s in (*following.loads, *step.others)
+    ]
+    first, last = steps[0].loads, steps[-1].others
+    return FragmentsAhead([s.number for s in first], [s.number for s in last], between)
+
+
+def _steps(statements: list[Statement]) -> list[Step]:
+    """A load after a product begins a step; so does the end of an inner loop, which multiplies
+    what its kernel loaded last."""
+    steps = [Step([], [])]
+    for statement in statements:
+        loads = statement.part == "prologue" or (
+            not statement.part and only_reads(statement, "workgroup")
+        )
+        if statement.part == "epilogue" or (loads and any(map(_multiplies, steps[-1].others))):
+            steps.append(Step([], []))
+        (steps[-1].loads if loads else steps[-1].others).append(statement)
+    return steps
+
+
+def _why_not(body: Body, steps: list[Step]) -> str:
+    """What forbids it, "" if nothing does."""
+    if not steps[0].loads or not any(map(_multiplies, steps[-1].others)):
+        return "no products follow loads from workgroup memory"
+    loads = [s for step in steps for s in step.loads]
+    others = [s for step in steps for s in step.others]
+    table, closed = body.table, rematerialisable(body)
+    for statement in loads:
+        if statement.part and NUM_STAGES not in statement.op.attributes:
+            return "the stages of the inner loop are given one by one"
+        if not statement.part and not table.follows_induction(table.number[statement.op], closed):
+            return "what the loop computes decides which fragments are loaded"
+    yielded = set(body.terminator.operands)
+    if any(result in yielded for s in loads if not s.part for result in s.op.results):
+        return "the loop carries fragments itself"
+    if any(not _is_known(s.op) for s in others):
+        return "nothing is known of the memory that a statement touches"
+    by_op = {s.op: s.number for s in body.statements}
+    used = {
+        number
+        for s in steps[-1].others
+        if not s.part
+        for number in value_producers(s.op, by_op, set())
+    }
+    if used & {s.number for step in steps[:-1] for s in step.loads} - _numbers(steps[-1].loads):
+        return "the last products need fragments of more than one step"
+    read = {root for s in loads for root in _roots(s.op, writes=False)}
+    written = {root for s in others for root in _roots(s.op, writes=True)}
+    late = {root for s in steps[-1].others if not s.part for root in _roots(s.op, writes=False)}
+    if any(may_alias(a, b) for a in read for b in written | late):
+        return "statements between the products touch the memory that fragments are loaded from"
+    return ""
+
+
+def _numbers(statements: list[Statement]) -> set[int]:
+    return {s.number for s in statements}
+
+
+def _is_known(op: Operation) -> bool:
+    return synchronisation_in(op) is None and all(
+        accesses(inner) or is_pure(inner) or inner.name in REGION_ROWS for inner in walk(op)
+    )
+
+
+def _roots(op: Operation, *, writes: bool) -> set[Root]:
+    return {
+        root_of(access.memory)
+        for inner in walk(op)
+        for access in accesses(inner)
+        if access.writes == writes
+    }
+
+
+def _why_not_unasked(
+    body: Body,
+    steps: list[Step],
+    copies: set[int],
+    found: LoopAnnotations,
+    target: Target | None,
+) -> str:
+    """Why it is not done where nobody asks for it, "" if it is."""
+    if found.epilogue != "peel" or found.short_trip != "version":
+        return "one stage more would change what the loop asks of its trip count"
+    if target is None:
+        return "the registers of the chip are not known"
+    if target.chip.copy_form is not None:
+        return "the back end waits for copies to LDS before the loads after them"
+    following = [*steps[1:], steps[0]]
+    fragments = max(
+        _fragment_registers(step.loads) + _fragment_registers(after.loads)
+        for step, after in zip(steps, following, strict=True)
+    )
+    carried = registers_of((value.type for value in body.terminator.operands), ())
+    needed = carried + fragments + _addresses(body, steps, copies) + RESERVE
+    function = next((op for op in ancestors(body.loop) if is_function(op)), None)
+    size = None if function is None else block_size(function)
+    budget = target.chip.registers_of_thread(None if size is None else prod(size))
+    if needed > budget:
+        return f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
+    return ""
+
+
+def _addresses(body: Body, steps: list[Step], copies: set[int]) -> int:
+    """Registers of the addresses that a loop steps or keeps: a pointer for each copy, and each
+    subscript that loads of fragments have."""
+    subscripts = {
+        op.operands[n]
+        for step in steps
+        for s in step.loads
+        for op in walk(s.op)
+        for access in accesses(op)
+        for n in access.index_operands
+    }
+    return POINTER * len(copies) + len(subscripts)
+
+
+def _fragment_registers(loads: list[Statement]) -> int:
+    """Registers of all that statements load; those of an inner loop are loaded twice at a time."""
+    return sum(
+        (2 if s.part else 1) * registers_of((result.type for result in op.results), ())
+        for s in loads
+        for op in walk(s.op)
+        if any(not access.writes for access in accesses(op))
+    )

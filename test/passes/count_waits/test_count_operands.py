@@ -1,6 +1,6 @@
 """Counts of async_pipe.wait_queue that are operands: a switch over the constants they can be.
 
-Covers: waits/run_time/dynamic.py
+Covers: waits/dynamic.py
 """
 
 import re

@@ -3,7 +3,7 @@
 The async machine runs every program with late completion: it is right with the counts of the
 switch, and a count that is one larger in any case is a race for some trip count and condition.
 
-Covers: waits/run_time/dynamic.py, waits/ssa/carry.py
+Covers: waits/dynamic.py, waits/ssa/carry.py
 """
 
 import re

@@ -1,6 +1,6 @@
 """Fragments that are loaded a step of products ahead, over the seam of two iterations.
 
-Covers: pipeliner/schedule/fragments_ahead.py, pipeliner/schedule/issue_order.py, pipeliner/expand/write/write_tiles.py
+Covers: pipeliner/schedule/issue_order.py, pipeliner/expand/write/write_tiles.py
 """
 
 from __future__ import annotations

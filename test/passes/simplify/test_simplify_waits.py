@@ -1,6 +1,6 @@
 """async-pipe-simplify-waits: what never blocks goes, what may block stays.
 
-Covers: waits/redundant/simplify.py
+Covers: waits/simplify.py
 """
 
 import pytest

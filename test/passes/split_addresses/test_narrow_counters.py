@@ -1,6 +1,6 @@
 """Loops carry the same numbers after their counters are narrowed, and only small ones are.
 
-Covers: lowering/loop_addresses/split_addresses.py
+Covers: lowering/split_addresses.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.lowering.loop_addresses.split_addresses import narrow_counters
+from mlir_async_pipe.lowering.split_addresses import narrow_counters
 
 FUNCTION = """
 llvm.func @f(%n: i64) -> i64 {{

@@ -16,8 +16,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.lowering.loop_addresses.split_addresses import AddressParts
 from mlir_async_pipe.lowering.rocdl.native_calls import share_lds_addresses, split_for_rocdl
+from mlir_async_pipe.lowering.split_addresses import AddressParts
 
 COPY = "rocdl.load.async.to.lds %{0}, %{1}, 4, {2}, 0 : !llvm.ptr<1>, !llvm.ptr<3>"
 

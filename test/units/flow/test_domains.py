@@ -1,7 +1,7 @@
 """Every domain of the solver is a semiring with a star: that is what makes its answers exact.
 
 Covers: facts/flow/solver.py, waits/consumers.py, pipeliner/ask_checker/attach_tokens.py,
-waits/redundant/simplify.py, waits/run_time/dynamic.py
+waits/simplify.py, waits/dynamic.py
 """
 
 import random
@@ -12,7 +12,8 @@ import pytest
 from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import NOTHING, History, Known
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.consumers import UNBOUNDED, LeastSum
-from mlir_async_pipe.waits.redundant.simplify import (
+from mlir_async_pipe.waits.dynamic import MADE, NEWEST, OPEN, Ageing, PossibleAges
+from mlir_async_pipe.waits.simplify import (
     COMMIT,
     FOREIGN,
     InFlight,
@@ -20,7 +21,6 @@ from mlir_async_pipe.waits.redundant.simplify import (
     Transfer,
     known,
 )
-from mlir_async_pipe.waits.run_time.dynamic import MADE, NEWEST, OPEN, Ageing, PossibleAges
 
 AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5, lambda frame: {})
 KEPT = KeptGroups(4, lambda item: item)

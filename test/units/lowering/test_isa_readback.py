@@ -1,12 +1,11 @@
 """Waits are found in AMDGCN assembly, and what became of each is told.
 
-Covers: lowering/rocdl/isa.py, lowering/rocdl/isa_markers.py
+Covers: lowering/rocdl/isa.py
 """
 
 from __future__ import annotations
 
-from mlir_async_pipe.lowering.rocdl.isa import loop_bodies, read
-from mlir_async_pipe.lowering.rocdl.isa_markers import MarkedWait, explain
+from mlir_async_pipe.lowering.rocdl.isa import MarkedWait, explain, loop_bodies, read
 from mlir_async_pipe.session.diagnostics import Place
 
 ASSEMBLY = """

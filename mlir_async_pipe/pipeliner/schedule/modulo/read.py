@@ -42,7 +42,6 @@ from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
 from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
-from mlir_async_pipe.pipeliner.plan.scope_members import joined_by_values
 from mlir_async_pipe.pipeliner.plan.statement_places import (
     SCOPE,
     Place,
@@ -50,7 +49,7 @@ from mlir_async_pipe.pipeliner.plan.statement_places import (
     is_async,
     physical_copy,
 )
-from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
     Edge,

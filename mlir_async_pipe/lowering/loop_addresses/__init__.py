@@ -1,1 +1,0 @@
-"""Addresses and counters in the loops of LLVM code, for both vendors."""

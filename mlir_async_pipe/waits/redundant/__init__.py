@@ -1,1 +1,0 @@
-"""The pass `async-pipe-simplify-waits`: waits, commits and marks that change nothing."""
