@@ -434,6 +434,7 @@ class Detector(Shadow):
 # | wait-before-commit  | a wait for a group that is not committed yet                             |
 # | missing-fence       | the async proxy reads or writes what a generic write left unfenced       |
 # | barrier-not-initialised | an mbarrier that nobody has initialised                              |
+# | initialised-again   | an mbarrier that was initialised before                                  |
 # | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
 # | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
 # | missing-tensor-fence | tensor memory that another thread or a commit made ready, without the fence |
@@ -462,6 +463,7 @@ _SENTENCES = {
     "wait-before-commit": "'{op}' waits for a group that is not committed yet",
     "missing-fence": "'{op}' touches what '{other}' wrote, without a fence for the async proxy between",
     "barrier-not-initialised": "'{op}' uses an mbarrier that nothing has initialised",
+    "initialised-again": "'{op}' initialises an mbarrier that '{other}' has initialised before",
     "too-many-arrivals": "'{op}' arrives where no arrival is pending",
     "phase-overtaken": "'{op}' passes for another phase than it may mean: two are over that it knows nothing of",
     "missing-tensor-fence": "'{op}' touches tensor memory after '{other}', without a fence of tensor memory between",

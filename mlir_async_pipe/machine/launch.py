@@ -356,8 +356,9 @@ class ClusterBarrier:
         return self.mbarriers.arrive(self.barrier, told, len(threads), 0)
 
     def is_over(self, threads: Array) -> bool:
-        """Whether the phase is over that the threads have arrived in."""
-        return bool((self.phases[threads] < self.barrier.phase).all())
+        """Whether the threads have arrived, all in phases that are over."""
+        phases = self.phases[threads]
+        return bool(((phases >= 0) & (phases < self.barrier.phase)).all())
 
     def waited(self, threads: Array, warps: Array) -> None:
         """Threads of `warps` go on after their wait."""

@@ -73,6 +73,10 @@ EVERYWHERE = {
     "init by all": ({"init": init("%full", "%c1", "%true")}, {"missing-barrier"}),
     "init counts two": ({"init": init("%full", "%c2")}, {"deadlock"}),
     "no init": ({"init": ""}, {"barrier-not-initialised"}),
+    "init again": (
+        {"init": "\n".join([init("%full", "%c1")] * 2)},
+        {"initialised-again"},
+    ),
 }
 TOGETHER = {
     "no barrier": (

@@ -117,13 +117,15 @@ def single(mask: int) -> bool:
     return mask.bit_count() == 1
 
 
-def check_init(op: int, mask: int, *, again: bool) -> None:
+def check_init(op: int, mask: int, before: int | None) -> None:
+    """A thread initialises an mbarrier, which the op `before` has done already (None: none has)."""
     if not single(mask):
         raise PhaseFault(
             "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
         )
-    if again:
-        raise NotFollowedError("initialised-again")
+    if before is not None:
+        note = "what becomes of an mbarrier that is initialised again is not defined"
+        raise PhaseFault("initialised-again", op, before, note)
 
 
 def check_visible(visible: bool, init: int, op: int) -> None:

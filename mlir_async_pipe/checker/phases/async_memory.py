@@ -84,7 +84,8 @@ class AsyncMemory:
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        arrivals.check_init(op, mask, again=key in self.barriers)
+        known = self.barriers.get(key)
+        arrivals.check_init(op, mask, None if known is None else known.init)
         self.barriers[key] = Mbarrier(count, op, mask)
 
     def barrier(self, key: Key, op: int) -> Mbarrier:

@@ -140,7 +140,10 @@ class ClusterMemory(RoleMemory):
     def wait_all(self, op: int, mask: int) -> None:
         """They wait for all others. Raises BlockedError."""
         if mask & ~self.met:
-            raise NotFollowedError("cluster-barrier")
+            note = (
+                "these threads wait for all to arrive, and have not done so since they waited last"
+            )
+            raise PhaseFault("deadlock", op, op, note)
         barrier = self.shared[_MEETING]
         phase = barrier.over - (not barrier.arrived_by & mask)
         if barrier.over <= phase:

@@ -45,6 +45,8 @@ def mend(memory: AsyncMemory, fault: PhaseFault, mask: int) -> Next | None:
     """Make the memory what it would be without a fault of threads; None if nothing helps."""
     found = fault.found
     before = memory.key()
+    if found.code == "initialised-again":
+        return "skip"
     if found.code in ("wrong-parity", "phase-not-flipped", "deadlock", "too-many-arrivals"):
         return _pass(memory, fault.at, found, mask) if fault.at else None
     elif found.code == "wrong-bytes" and fault.at:
@@ -136,7 +138,7 @@ def _mend_roles(memory: RoleMemory, fault: PhaseFault, mask: int) -> Next | None
             if load.op == op and read.told is None:
                 memory.cores.loads[load] = read._replace(told=read.landed)
         memory.cores.fence_after(mask, memory.clocks)
-    elif code == "too-many-arrivals" and not at:
+    elif code == "initialised-again" or (code == "too-many-arrivals" and not at):
         return "skip"
     elif code == "barrier-not-initialised" or (code == "wrong-bytes" and not at):
         return None

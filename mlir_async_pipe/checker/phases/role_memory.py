@@ -85,7 +85,8 @@ class RoleMemory(AsyncMemory):
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        check_init(op, mask, again=key in self.shared)
+        known = self.shared.get(key)
+        check_init(op, mask, None if known is None else known.init)
         self._new(key, op, mask, count)
 
     def _new(self, key: Key, op: int, mask: int, count: int) -> None:

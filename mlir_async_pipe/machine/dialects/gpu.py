@@ -288,7 +288,7 @@ def arrive(site: Site) -> Execute:
 
 @semantics("nvvm.cluster.wait")
 def wait(site: Site) -> Execute:
-    """The active threads stop until all threads of the cluster have arrived."""
+    """The active threads stop until all threads of the cluster have arrived: for ever, if they have not."""
     aligned = site.has("aligned")
 
     def execute(unit: Unit) -> None:
@@ -296,8 +296,6 @@ def wait(site: Site) -> Execute:
         if launch.random_completion:
             unit.queues.tick()
         meeting, threads = launch.cluster_barrier, launch.in_cluster(unit)[lanes]
-        if (meeting.phases[threads] < 0).any():
-            raise site.unsupported("a wait of threads that have not arrived")
         launch.scheduler.block(unit, site, [meeting.barrier], lambda: meeting.is_over(threads))
         meeting.waited(threads, warps_of(unit, lanes))
 

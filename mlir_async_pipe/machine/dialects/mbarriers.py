@@ -72,7 +72,7 @@ def get(site: Site) -> Execute:
 
 @semantics("nvgpu.mbarrier.init", "nvvm.mbarrier.init")
 def init(site: Site) -> Execute:
-    """Each lane sets up its mbarrier; two lanes that set up one race."""
+    """Each lane sets up its mbarrier, once; two lanes that set up one race."""
     operands = Operands(site)
 
     def execute(unit: Unit, *given: Array) -> None:
@@ -84,6 +84,13 @@ def init(site: Site) -> Execute:
         addresses = operands.addresses(unit, given)[chosen]
         counts = operands.of(unit, given, "arrivals")[chosen]
         launch.detector.write(site.number, _threads(unit, chosen), _granules(unit, addresses))
+        known = [launch.mbarriers.at.get(int(address)) for address in addresses]
+        for lane, before in zip(chosen, known, strict=True):
+            if before is not None:
+                thread = int(_threads(unit, np.array([lane]))[0])
+                launch.detector.report_between(
+                    "initialised-again", site.number, before.site, thread=thread
+                )
         for lane, address, count in zip(chosen, addresses, counts, strict=True):
             buffer = launch.memory.buffer_at(int(address))
             first = address if buffer is None else buffer.base

@@ -76,6 +76,7 @@ MUTANTS: dict[str, tuple[dict[str, str], str]] = {
     "the blocks meet alone last": ({"meet_last": "gpu.barrier"}, "block-ended"),
     "relaxed last": ({"meet_last": RELAXED}, "block-ended"),
     "no wait last": ({"meet_last": "nvvm.cluster.arrive {aligned}"}, "block-ended"),
+    "no arrival last": ({"meet_last": "nvvm.cluster.wait {aligned}"}, "deadlock"),
     "two arrivals where all meet": (
         {"meet_last": "nvvm.cluster.arrive\n" + cluster_rings.PARTS["meet last"]},
         "too-many-arrivals",
@@ -122,7 +123,6 @@ nvvm.mbarrier.arrive %there : !llvm.ptr<7>"""
     [
         ({"wait_full": WAIT_THERE}, "other-block"),
         ({"arrive_remote": LOAD_THERE}, "other-block"),
-        ({"meet_last": "nvvm.cluster.wait {aligned}"}, "cluster-barrier"),
         ({"sizes": ring_sizes(cluster=None)}, "cluster-size"),
         ({"sizes": ring_sizes(threads=48)}, "cluster-size"),
         ({"sizes": ring_sizes(cluster=32)}, "cluster-size"),

@@ -76,6 +76,7 @@ NAMES = {
     "init by all": {"several-issuers"},
     "init counts two": {"deadlock"},
     "no init": {"barrier-not-initialised"},
+    "init again": {"initialised-again"},
     "no barrier": {"phase-overtaken", "missing-barrier"},
     "wrong slot": {"deadlock", "too-many-arrivals", "source-overwritten", "overwrite-in-flight"},
     "expect_tx without the copy": {"wrong-bytes", "too-many-arrivals"},

@@ -67,6 +67,7 @@ NAMES = {
     "init by all": {"several-issuers"},
     "init counts two": {"deadlock"},
     "no init": {"barrier-not-initialised"},
+    "init again": {"initialised-again"},
     "no wait for empty": {"too-many-arrivals", "missing-barrier", "source-overwritten"},
     "wrong parity of empty": {"deadlock"},
     "never given back": {"deadlock"},

@@ -278,15 +278,17 @@ def test_two_arrivals_without_a_wait():
     assert result.race_codes == {"too-many-arrivals"}
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("nvvm.cluster.wait", "a wait of threads that have not arrived"),
-        ("nvvm.tcgen05.relinquish_alloc_permit", "it runs in blocks that run alone"),
-    ],
-)
-def test_what_has_no_semantics_is_refused_where_it_stands(body, why):
-    with pytest.raises(MachineError, match=why) as caught:
+@pytest.mark.parametrize("before", ["", MEET], ids=["first", "after a meeting"])
+def test_a_wait_without_an_arrival_waits_for_itself(before):
+    result = run(
+        kernel(f"{before}\nnvvm.cluster.wait"), np.zeros((1, 8), np.int32), grid=2, cluster=2
+    )
+    assert result.race_codes == {"deadlock"}
+
+
+def test_what_has_no_semantics_is_refused_where_it_stands():
+    body = "nvvm.tcgen05.relinquish_alloc_permit"
+    with pytest.raises(MachineError, match="it runs in blocks that run alone") as caught:
         run(kernel(body), np.zeros((1, 8), np.int32), grid=2, cluster=2)
     assert caught.value.code == "unsupported-op"
     assert caught.value.diagnostic.place.line > 0
