@@ -29,7 +29,7 @@ from mlir_async_pipe.facts.flow.items import Frame, Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
-from mlir_async_pipe.waits import block_search, events
+from mlir_async_pipe.waits import events
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, Key, batches
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.minplus import (
@@ -41,8 +41,7 @@ from mlir_async_pipe.waits.minplus import (
     State,
     resolved,
 )
-from mlir_async_pipe.waits.passages import BlockPassage, Loop
-from mlir_async_pipe.waits.summaries import Summaries
+from mlir_async_pipe.waits.summaries import BlockPassage, Loop, Summaries, resolved_places
 from mlir_async_pipe.waits.token_values import TokenValues
 from mlir_async_pipe.waits.witness_paths import Path, Witnesses, WitnessStep
 
@@ -223,7 +222,7 @@ class Solution:
             for choice in self.summaries.scopes.choices(frame, assumption):
                 yield choice, self.summaries.block(frame.entry, choice), start
         else:
-            yield from block_search.resolved_places(self.summaries, frame, assumption, start)
+            yield from resolved_places(self.summaries, frame, assumption, start)
 
     def _count_waits(self, block: BlockPassage, costs: Costs) -> None:
         counts, defined, line = self.counts, block.defined, block.line

@@ -15,18 +15,29 @@ would hold a row for every token: in a line of n tokens n rows at each of n poin
 row is made for what is read. And what is summarised depends on the truth of the correlated
 conditions outside. Where witnesses are wanted, costs are paths (`witness_paths`): each says what it passes
 as it is added.
+
+Regions with several blocks are searched. A *place* is a block together with one truth value for each
+condition that the region defines; entering the block that defines a condition chooses its truth anew.
+A *state* is a place and a token value at its start. Steps cost the groups that the block commits, so
+the search settles every state once, loops and irreducible graphs included.
+
+States are numbers, steps are lists by state, and states of one cost wait in one list, so
+that a settled state costs no comparison of tuples (docs/speed.md).
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
-from mlir_async_pipe.facts.flow.items import Frame, Item, Node
-from mlir_async_pipe.waits import block_search
-from mlir_async_pipe.waits.correlation import Key
-from mlir_async_pipe.waits.events import Events
+from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.waits.correlation import Key, Scopes
+from mlir_async_pipe.waits.events import Event, Events
 from mlir_async_pipe.waits.minplus import (
     CEILING,
     CROSSING,
@@ -37,17 +48,131 @@ from mlir_async_pipe.waits.minplus import (
     Columns,
     Row,
     State,
+    Targets,
     compose,
     first_slots,
     least,
     once,
     resolved,
     shifted,
+    targets,
     turn,
+    turn_up_to,
 )
-from mlir_async_pipe.waits.passages import BlockPassage, Blocks, Line, Loop, Passage
 from mlir_async_pipe.waits.token_values import Def
-from mlir_async_pipe.waits.witness_paths import Step
+from mlir_async_pipe.waits.witness_paths import Step, step, stretch
+
+
+@dataclass(eq=False, slots=True)
+class Passage:
+    """One pass through a frame, or through an op.
+
+    `cost` is the least number of groups on the way (FOREVER: no way through); `results` are
+    the rows of the values handed on, by result number.
+    """
+
+    cost: int
+    results: dict[int, Row]
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """The events of a block under an assumption: `before[i]` is what the block has committed before
+    event i, or at its end. `telling` are the numbers of those that a path names, None where no path
+    is wanted."""
+
+    events: Sequence[Event]
+    assumption: Assumption
+    telling: list[int] | None
+    before: list[int] = field(default_factory=list)
+
+    def between(self, first: int, last: int) -> int:
+        """What is committed from one event up to another one."""
+        groups = self.before[last] - self.before[first]
+        if self.telling is not None:
+            steps = bisect_left(self.telling, last) - bisect_left(self.telling, first)
+            if steps:
+                return stretch(groups, steps, (self, first, last))
+        return groups
+
+
+@dataclass(eq=False, slots=True)
+class BlockPassage:
+    """One pass through a block under one assumption.
+
+    `cost` is what it commits (FOREVER: its end is not reached). `defined` are the rows of the values
+    that events define, with the number of the next event. `waits` are those that are reached, with
+    their numbers. `reads` are the rows of the values that other items read, and `turns` the states
+    that loops of unknown trip counts turn them into, by source.
+    """
+
+    line: Line
+    cost: int = 0
+    defined: dict[int, tuple[Row, int]] = field(default_factory=dict)
+    waits: list[tuple[Item, int]] = field(default_factory=list)
+    reads: dict[Item, dict[int, Row]] = field(default_factory=dict)
+    turns: dict[Item, dict[int, State]] = field(default_factory=dict)
+
+    def at(self, value: int, number: int) -> Row:
+        """The row of a value before an event."""
+        found = self.defined.get(value)
+        if found is None:
+            return {value: self.line.between(0, number)}
+        row, since = found
+        return shifted(row, self.line.between(since, number))
+
+    def end(self, value: int) -> Row:
+        """The row of a value at the end of the block."""
+        return {} if self.cost >= FOREVER else self.at(value, len(self.line.events))
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """The slots of a loop: `arguments` by carried number with their `start` values, and the
+    values `kept` from outside. `columns` is one iteration (see `minplus`), and `last` one after which
+    none follows: a path says so."""
+
+    columns: Columns
+    last: Columns
+    arguments: dict[int, int]
+    start: dict[int, int]
+    kept: set[int]
+    _targets: Targets | None = None
+    _steady: State | None = None
+
+    def steady(self) -> State:
+        """The least costs of groups that the loop itself commits, after any number of
+        iterations."""
+        if self._steady is None:
+            self._steady = self.up_to({FRESH: 0}, None)
+        return self._steady
+
+    def up_to(self, state: State, iterations: int | None) -> State:
+        """The cheapest state over 0 to so many iterations (None: any number)."""
+        if self._targets is None:
+            self._targets = targets(self.columns)
+        return turn_up_to(self._targets, state, iterations)
+
+    def state(self, here: dict[int, int]) -> State:
+        """The slots as they stand before the loop, where values have the costs `here`."""
+        found = {value: here[value] for value in self.kept if value in here}
+        for slot, value in self.start.items():
+            if value in here:
+                found[slot] = here[value]
+        found[FRESH] = 0
+        return found
+
+    def states(self, reads: dict[int, Row]) -> dict[int, State]:
+        """The slots as they stand before the loop, for each source that `reads` names."""
+        found: dict[int, State] = {FRESH: {FRESH: 0}}
+        for slot, value in (*zip(self.kept, self.kept, strict=True), *self.start.items()):
+            for source, cost in reads.get(value, NO_ROW).items():
+                if source in found:
+                    found[source][slot] = cost
+                else:
+                    found[source] = {slot: cost}
+        return found
+
 
 CROSSING_ROW: Row = {FRESH: CROSSING}
 
@@ -55,16 +180,46 @@ CROSSING_ROW: Row = {FRESH: CROSSING}
 SHOWN_ITERATIONS = 16
 
 
-class Summaries(Blocks):
-    """All summaries of one queue under the conditions in `tracked`."""
+class Summaries:
+    """All summaries of one queue under the conditions in `tracked`. With `tells` the costs in all rows are
+    paths."""
 
     def __init__(
         self, events: Events, conditions: Conditions, tracked: frozenset[int], tells: bool
     ) -> None:
-        super().__init__(events, conditions, tracked, tells)
+        self.events = events
+        self.conditions = conditions
+        self.scopes = Scopes(conditions, tracked)
+        self.tells = tells
+        # A token from elsewhere was committed no later than here. Where marks are counted by
+        # function body its own mark is not among them, so the first one seen here must
+        # complete: one group less may stay in flight.
+        self.foreign = -1 if events.queue.scope == "function" else 0
         self.passages: dict[tuple[Frame, Key], Passage] = {}
         self._loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
         self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
+
+    # -- what costs say ------------------------------------------------------------------
+
+    def said(self, groups: int, what: str, op: Any, reason: str | None = None) -> int:
+        """One step of a path with its groups; where no path is wanted, the groups."""
+        return step(groups, what, op, reason) if self.tells else groups
+
+    def origin(self, groups: int, what: str, op: Any, reason: str | None = None) -> int:
+        """The step that a path begins with, which shows no groups."""
+        return step(groups, what, op, reason, 0) if self.tells else groups
+
+    def from_elsewhere(self, what: str, op: Any, reason: str = "unknown-origin") -> int:
+        """The cost of a token that was committed nobody knows where."""
+        return self.origin(self.foreign, what, op, "function-scope" if self.foreign else reason)
+
+    def taken_edges(self, node: Node, assumption: Assumption) -> Sequence[Edge]:
+        """The edges that may be taken from the end of a block under an assumption."""
+        if node.condition is None:
+            return node.edges
+        literal = self.conditions.literal(node.condition, node, node)
+        value = literal if isinstance(literal, bool) else literal.under(assumption)
+        return node.edges if value is None else [edge for edge in node.edges if edge.truth == value]
 
     # -- one block ---------------------------------------------------------------------
 
@@ -409,7 +564,7 @@ class Summaries(Blocks):
             if len(frame.nodes) == 1:
                 passage = self._through_block(frame, self.scopes.choices(frame, assumption))
             else:
-                passage = block_search.passage(self, frame, assumption)
+                passage = searched(self, frame, assumption)
             self.passages[frame, key] = passage
 
     def _through_block(self, frame: Frame, choices: Sequence[Assumption]) -> Passage:
@@ -482,3 +637,225 @@ def _times(trips: int, cost: int) -> int:
     if trips == 0 or cost == 0:
         return 0
     return FOREVER if cost >= FOREVER else min(CEILING, trips * int(cost))
+
+
+PASSING = -1
+"""A value that is there from the entry on: its cost is that of the way through."""
+
+Place = tuple[Node, tuple[bool, ...]]
+Following = tuple[int, int]
+"""(state that follows, cost)"""
+Move = tuple[int, Row]
+"""(value at the start of the next block, its row from the start of this block)"""
+
+
+class BlockGraph:
+    """The states of a frame under an assumption; steps are made as a search comes to them.
+
+    `states` maps each place that was met to its states by value, `place_of` goes back. The values
+    in `always` are looked at in all blocks.
+    """
+
+    def __init__(
+        self,
+        summaries: Summaries,
+        frame: Frame,
+        assumption: Assumption,
+        always: tuple[int, ...] = (),
+    ) -> None:
+        self.summaries = summaries
+        self.frame = frame
+        self.assumption = assumption
+        self.states: dict[Place, dict[int, int]] = {}
+        self.place_of: list[Place] = []
+        self._steps: list[list[Following] | None] = []
+        self._expanded: set[Place] = set()
+        self._exits: list[Place] = []
+        self._always = always
+        self._live = summaries.events.values.live_in(frame)
+        self._local = summaries.scopes.local.get(frame, ())
+
+    def search(self, start: dict[int, int]) -> dict[int, int]:
+        """The least cost of each state that can be reached from values with the costs `start`
+        at the start of the entry block."""
+        cost_of: dict[int, int] = {}
+        waiting: dict[int, list[int]] = {}
+        costs: list[int] = []
+        for place in self._entered(self.frame.entry, (False,) * len(self._local)):
+            for value, cost in start.items():
+                state = self.state(place, value)
+                cost_of[state] = cost
+                if cost in waiting:
+                    waiting[cost].append(state)
+                else:
+                    waiting[cost] = [state]
+                    heapq.heappush(costs, cost)
+        steps = self._steps
+        while costs:
+            cost = heapq.heappop(costs)
+            # Steps that cost nothing add to the list while it is walked.
+            for state in waiting[cost]:
+                here = cost_of[state]
+                if here != cost:
+                    continue
+                following = steps[state]
+                if following is None:
+                    following = self._expand(state)
+                for target, more in following:
+                    reached = here + more
+                    if reached < cost_of.get(target, FOREVER):
+                        cost_of[target] = reached
+                        if reached in waiting:
+                            waiting[reached].append(target)
+                        else:
+                            waiting[reached] = [target]
+                            heapq.heappush(costs, reached)
+            del waiting[cost]
+        return cost_of
+
+    def state(self, place: Place, value: int) -> int:
+        """The number of a state, made if it is new."""
+        states = self._states_at(place)
+        state = states.get(value)
+        return self._new_state(place, states, value) if state is None else state
+
+    def _states_at(self, place: Place) -> dict[int, int]:
+        states = self.states.get(place)
+        if states is None:
+            states = self.states[place] = {}
+            if place[0].exits:
+                self._exits.append(place)
+        return states
+
+    def _new_state(self, place: Place, states: dict[int, int], value: int) -> int:
+        state = states[value] = len(self.place_of)
+        self.place_of.append(place)
+        self._steps.append(None)
+        return state
+
+    def _expand(self, state: int) -> list[Following]:
+        """Make the steps from all states of a place; those of the given one."""
+        place = self.place_of[state]
+        if place not in self._expanded:
+            self._expanded.add(place)
+            node, truths = place
+            here = self.under(place)
+            block = self.summaries.block(node, here)
+            if block.cost < FOREVER:
+                for edge in self.summaries.taken_edges(node, here):
+                    moves = self._moves(node, edge, block)
+                    for target in self._entered(edge.target, truths):
+                        self._add_steps(place, target, moves)
+        found = self._steps[state]
+        if found is None:
+            found = self._steps[state] = []
+        return found
+
+    def _moves(self, node: Node, edge: Edge, block: BlockPassage) -> list[Move]:
+        """All that moves along an edge."""
+        summaries, target, op = self.summaries, edge.target, self.frame.item.op
+        through = summaries.said(0, f"through block {node.number}", op)
+        moves: list[Move] = [(FRESH, FRESH_ROW)]
+        for value in (*self._always, *self._live.get(target, ())):
+            moves.append((value, shifted(block.end(value), through)))
+        for number, argument in target.arguments.items():
+            passed = edge.values.get(number)
+            row = {FRESH: summaries.foreign} if passed is None else block.end(passed)
+            if passed is None and summaries.tells:
+                what = "the token is an argument of a block"
+                row = {FRESH: summaries.from_elsewhere(what, op)}
+            moves.append((argument, shifted(row, through)))
+        return moves
+
+    def _add_steps(self, place: Place, target: Place, moves: list[Move]) -> None:
+        states, there = self.states[place], self._states_at(target)
+        steps = self._steps
+        for moved, row in moves:
+            after = there.get(moved)
+            if after is None:
+                after = self._new_state(target, there, moved)
+            for source, cost in row.items():
+                before = states.get(source)
+                if before is None:
+                    before = self._new_state(place, states, source)
+                known = steps[before]
+                if known is None:
+                    steps[before] = [(after, cost)]
+                else:
+                    known.append((after, cost))
+
+    def _entered(self, node: Node, truths: tuple[bool, ...]) -> Sequence[Place]:
+        """The places that entering a block leads to: its own conditions get either truth."""
+        if not self._local:
+            return ((node, ()),)
+        conditions = self.summaries.conditions.all
+        options = [
+            (False, True) if conditions[number].home is node else (value,)
+            for number, value in zip(self._local, truths, strict=True)
+        ]
+        return [(node, chosen) for chosen in itertools.product(*options)]
+
+    def under(self, place: Place) -> Assumption:
+        """What is assumed at a place."""
+        if not self._local:
+            return self.assumption
+        return {**self.assumption, **dict(zip(self._local, place[1], strict=True))}
+
+    def handed_on(self, cost_of: dict[int, int], number: int) -> int:
+        """The least cost of what the exits hand on as operand `number`, after a search."""
+        return min(self._all_handed_on(cost_of, number), default=FOREVER)
+
+    def _all_handed_on(self, cost_of: dict[int, int], number: int) -> Iterator[int]:
+        for place in self._exits:
+            value = place[0].leaving.get(number)
+            if value is not None:
+                states = self.states[place]
+                end = self.summaries.block(place[0], self.under(place)).end(value)
+                for middle, more in end.items():
+                    state = states.get(middle)
+                    if state in cost_of:
+                        yield cost_of[state] + more
+
+    def cost(self) -> int:
+        """The least number of groups on the way through the frame."""
+        cost_of = self.search({PASSING: 0})
+        costs = [
+            cost_of[self.states[place][PASSING]]
+            + self.summaries.block(place[0], self.under(place)).cost
+            for place in self._exits
+            if self.states[place].get(PASSING) in cost_of
+        ]
+        return min(costs, default=FOREVER)
+
+
+def searched(summaries: Summaries, frame: Frame, assumption: Assumption) -> Passage:
+    """The summary of a frame with several blocks: a search from each value at its start."""
+    graph = BlockGraph(summaries, frame, assumption, (PASSING,))
+    results: dict[int, Row] = {
+        number: {} for node in frame.nodes if node.exits for number in node.leaving
+    }
+    for source in (*frame.captured, *frame.entry.arguments.values(), FRESH):
+        cost_of = graph.search({source: 0})
+        for number, best in results.items():
+            cost = graph.handed_on(cost_of, number)
+            if cost < FOREVER:
+                best[source] = cost
+    return Passage(min(graph.cost(), FOREVER), results)
+
+
+def resolved_places(
+    summaries: Summaries, frame: Frame, assumption: Assumption, start: dict[int, int]
+) -> Iterator[tuple[Assumption, BlockPassage, dict[int, int]]]:
+    """Every place that can be reached and reads token values: what is assumed there, its
+    passage, and the costs of the values at its start."""
+    graph = BlockGraph(summaries, frame, assumption)
+    cost_of = graph.search(start)
+    for place, states in graph.states.items():
+        if states.get(FRESH) in cost_of:
+            under = graph.under(place)
+            block = summaries.block(place[0], under)
+            if block.waits or block.reads:
+                costs = {
+                    value: cost_of[state] for value, state in states.items() if state in cost_of
+                }
+                yield under, block, costs

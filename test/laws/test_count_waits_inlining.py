@@ -1,6 +1,6 @@
 """The law of inlining, on the random programs with calls.
 
-Covers: waits/summaries.py, waits/passages.py
+Covers: waits/summaries.py
 """
 
 import pytest

@@ -1,7 +1,7 @@
 """The law of the count pass: equal to the minimum over all paths, found by enumeration.
 
-Covers: waits/count.py, waits/block_search.py, waits/summaries.py, waits/minplus.py,
-waits/correlation.py, waits/witness_paths.py
+Covers: waits/count.py, waits/summaries.py, waits/minplus.py, waits/correlation.py,
+waits/witness_paths.py
 """
 
 from __future__ import annotations
