@@ -6,6 +6,7 @@ Covers: docs, facts/loops/annotations.py, cmake-free-scripts/write_passes.py
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -159,6 +160,18 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_blocks_begin_in_a_way_that_the_site_knows(page: Path) -> None:
     begins = re.findall(r"^```.*", page.read_text(), re.MULTILINE)[::2]
     assert [at for at in begins if not re.fullmatch(r'```(?:\w+(?: title="[^"]+")?)?', at)] == []
+
+
+def test_the_reference_names_every_public_call_and_none_that_is_not_there() -> None:
+    members = re.findall(
+        r"^::: (\S+)\n    options:\n      members: \[(.*)\]",
+        (DOCS / "reference.md").read_text(),
+        re.M,
+    )
+    named = {(module, name) for module, listed in members for name in listed.split(", ")}
+    assert [at for at in sorted(named) if not hasattr(importlib.import_module(at[0]), at[1])] == []
+    public = {*mlir_async_pipe.__all__} - {"__version__", "AsyncPipeError"}
+    assert public - {name for _, name in named} == set()
 
 
 def test_files_that_the_pages_name_exist() -> None:
