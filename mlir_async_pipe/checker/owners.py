@@ -259,6 +259,8 @@ class Owners:
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
                 certain = x.event.region.certain and y.event.region.certain
+                # A pointer of unknown origin may be another one in each block.
+                certain = certain and self.judge.roots.roots[x.event.region.root].kind != "unknown"
                 certain = certain and surely_meet(x, y, (one, other))
                 self._found(x.event.site, y.event.site, certain)
                 return

@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
 from mlir_async_pipe.facts.values.integer_ops import is_size
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.views import View
+from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
@@ -213,7 +214,7 @@ class Values:
     def _evaluation(self, run: Run) -> Evaluation:
         op, numbers = run.op, run.operands
         kind = op.results[0].type
-        if op.name == "arith.select" and not is_integer(kind):
+        if op.name in SELECT_OPS and not is_integer(kind):
             return lambda state: self._chosen(state, numbers)
         if is_memory(kind):
             return lambda state: addresses.memory_value(self, state, op, numbers)

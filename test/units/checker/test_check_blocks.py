@@ -490,3 +490,55 @@ def test_blocks_of_a_length_that_is_given_are_told_once_for_each_line_and_what_h
     # And with either advice followed:
     assert not rows_of("%c256").report.diagnostics
     assert not rows_of("%n", ", async_pipe.independent").report.diagnostics
+
+
+POINTERS = """
+llvm.func @f(i32) -> !llvm.ptr<1>
+llvm.func @k(%one: !llvm.ptr<1> {{llvm.noalias}}, %other: !llvm.ptr<1> {{llvm.noalias}}) attributes {{
+    nvvm.kernel, nvvm.reqntid = array<i32: 32, 1, 1>, gpu.known_grid_size = array<i32: {blocks}, 1, 1>}} {{
+  %t = nvvm.read.ptx.sreg.tid.x : i32
+  %b = nvvm.read.ptx.sreg.ctaid.x : i32
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %first = llvm.icmp "eq" %b, %zero : i32
+  %lead = llvm.icmp "eq" %t, %zero : i32
+  %s = llvm.mlir.zero : !llvm.ptr<3>
+  %p = {pointer}
+  %q = llvm.getelementptr %p[{at}] : (!llvm.ptr<{space}>, i32) -> !llvm.ptr<{space}>, i32
+  llvm.store %t, %q : i32, !llvm.ptr<{space}>
+  llvm.return
+}}"""
+CHOSEN = "llvm.select {condition}, %one, %other : i1, !llvm.ptr<1>"
+
+
+@pytest.mark.parametrize(
+    ("condition", "at", "blocks", "found"),
+    [
+        ("%first", "%t", 1, "proven"),
+        ("%first", "%t", 2, "proven"),
+        ("%first", "%t", 3, "unknown"),
+        ("%lead", "%t", 1, "proven"),
+        ("%lead", "%zero", 1, "unsafe"),
+    ],
+)
+def test_pointers_that_ids_choose_are_followed_each(
+    condition: str, at: str, blocks: int, found: str
+) -> None:
+    """Blocks 1 and 2 both store to %other; thread 0 alone stores to %one."""
+    pointer = CHOSEN.format(condition=condition)
+    checked = check_text(POINTERS.format(pointer=pointer, at=at, blocks=blocks, space=1))
+    assert bool(checked.unsafe) == (found == "unsafe")
+    assert bool(checked.unknown) == (found == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "space"),
+    [
+        ("llvm.call @f(%b) : (i32) -> !llvm.ptr<1>", 1),
+        ("nvvm.mapa %s, %b : !llvm.ptr<3> -> !llvm.ptr<7>", 7),
+    ],
+)
+def test_pointers_of_unknown_origin_need_not_be_one_in_two_blocks(pointer: str, space: int) -> None:
+    """Each block may have another one: no error, and not proven."""
+    checked = check_text(POINTERS.format(pointer=pointer, at="%t", blocks=2, space=space))
+    assert not checked.unsafe
+    assert "cross-block" in {code for code, _ in checked.unknown}
