@@ -7,11 +7,11 @@
 All accesses of a block that differ by a constant share one pointer. LLVM alone adds up slot, row
 and constant first, as integers: it then hoists a base for each row and adds again for each access.
 
-Slots are carried in 32 bits first (`narrow_counters`). What several pointers of asynchronous copies
-add in each iteration is hidden from loop-strength reduction: that would advance each of them by
-itself, which takes as many additions again and a move.
+Slots are carried in 32 bits first (`narrow_counters`). A number that several pointers of asynchronous copies
+add in each iteration is hidden from loop-strength reduction, which would advance each of them by
+itself, with as many additions again and a move.
 
-No range is asked for: addresses are numbers modulo 2^64, before and after.
+No range has to be known: addresses are numbers modulo 2^64, before and after.
 """
 
 from __future__ import annotations

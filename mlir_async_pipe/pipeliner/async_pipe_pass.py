@@ -4,10 +4,10 @@
            --> barriers where a function asks for them --> drop-drains --> simplify-waits
            --> drop-barriers --> check
 
-Options that a member has under the same name are handed on to it, so `async-pipe{chip=sm_80}`
+An option is passed to each member that has one of that name, so `async-pipe{chip=sm_80}`
 is `async-pipe-expand{chip=sm_80}`, `async-pipe-count-waits{chip=sm_80}` and so on. `check` runs
-last, on what the others left: our own output is never taken on trust. Where `drop-barriers` has
-asked the checker about a kernel, and left it as it was, the answer is not asked for again.
+last, on what the others left: our own output is never trusted. Where `drop-barriers` has asked the
+checker about a kernel, and left it as it was, that answer is used.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ that accesses rely on; the others are tried together, then half by half, those i
 first. What is left is minimal: without any one of them the kernel is not proven (what is needed
 among many is needed among fewer).
 
-What orders more than the checker compares stays: barriers of kernels with atomic accesses, whose
-results depend on their order although they never race, with flags and fences, which make what all
-threads did before a barrier precede what one thread tells others after it, with ops or functions of
-which nobody knows what they do, or with mbarriers, which are judged apart.
+Barriers that may order more than the checker compares stay: those of kernels with atomic accesses,
+whose results depend on their order although they never race; with flags and fences, by which what all
+threads did before a barrier precedes what one thread releases after it; with unknown ops or
+functions; and with mbarriers, which are judged separately.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ wait of the same queue retires them before anybody touches their memory, the nex
 while they are still in flight. A wait for a token that was waited for on every way to it retires
 only what was issued since; it is tried where all of the kernel is proven.
 
-A flag that is released after a wait tells other threads that what the wait retired is over: waits of
-kernels that order memory by flags or fences stay.
+By a flag that is released after a wait other threads learn that what the wait retired is over. So waits
+of kernels that order memory by flags or fences stay.
 
-Tried one by one: a wait goes if the checker finds nothing without it that it did not find before, and
-no copy is left to the kernel's end. Only in kernels, whose callers see no memory of theirs, and of
-which every op was followed.
+Waits are tried one by one. A wait is dropped if the checker finds nothing new without it, and no copy
+is left in flight at the kernel's end. Only in kernels, whose memory no caller sees, and only where every
+op was followed.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     memref.load %tile[%opposite]         -->    gpu.barrier memfence [workgroup]
                                                 memref.load %tile[%opposite]
 
-The checker says which pairs of accesses meet from different threads without a barrier; one
-is put before the first such access, and the question is asked again, until nothing is
-left. The expander places its own barriers from the schedule, so that this pass finds nothing
+The checker says which pairs of accesses meet from different threads without a barrier; one is put
+before the first such access, and the checker is asked again, until no pair is left. The expander places its own barriers from the schedule, so that this pass finds nothing
 to do after it. A barrier never stands where threads may disagree on control: it moves out
 before the divergent op, and where that does not separate the pair the kernel is
 refused (`divergent-barrier`).

@@ -8,8 +8,8 @@
                                               }
                                               scf.if %c { %w = …; memref.store %w, %O[%i] }
 
-Only loads from global memory before anything else that a branch does to memory: they read what they
-read before. A branch that fills workgroup memory is a guarded copy, and stays in one piece unless it has to
+Only loads from global memory that come before all other memory accesses of the branch: they read the
+same values. A branch that fills workgroup memory is a guarded copy, and stays in one piece unless it has to
 go through registers: where the loop asks for them, or the chip issues its copies in more instructions
 than loads. A loop is one statement, so its loads run ahead of its stores only if they stand on their
 own: static loops of at most `MOST_PIECES` loads that do nothing else to memory are unrolled then,

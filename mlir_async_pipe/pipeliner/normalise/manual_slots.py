@@ -6,11 +6,11 @@
     use %b[%s, %u]                                 use %b[%u]
                                                    barrier
 
-What all accesses of an iteration have as their leading subscript is a slot if it moves with the
-iteration and is the same in all threads, however it is computed. If every iteration overwrites
-what it reads, nothing depends on which slot that is, and one is enough; the pipeliner gives it
-as many versions as its schedule needs. The barrier at the end is what a second slot had made
-unnecessary: without it the copy of the next iteration would overwrite what is still being read.
+The leading subscript of all accesses of an iteration is a slot if it moves with the iteration and is
+the same in all threads, however it is computed. If every iteration overwrites what it reads, nothing
+depends on which slot that is, and one is enough; the pipeliner gives it as many versions as its
+schedule needs. A second slot had made the barrier at the end unnecessary: without it the copy of the
+next iteration would overwrite what is still being read.
 """
 
 from __future__ import annotations

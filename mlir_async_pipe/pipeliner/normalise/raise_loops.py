@@ -16,8 +16,8 @@ Writes a loop that was read from blocks as `scf.for`, with `scf.if` inside.
       cf.br ^h(%n - 1, %i + %s, %sum1)        scf.yield %sum1 }
                                             cf.br ^out(%r)
 
-Everything is written anew, then the blocks go. What the header computes stands in the body, where
-its condition holds, and after the loop, where it does not, as far as it is needed there. A sum that
+The loop is written first, then the blocks are removed. What the header computes is written in the body,
+where its condition holds, and after the loop, where it does not, if it is needed there. A sum that
 is needed after the loop is carried through it; all others are computed from `%k`.
 """
 

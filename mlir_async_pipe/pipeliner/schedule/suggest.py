@@ -1,4 +1,4 @@
-"""Says of each loop that nobody annotated what `num_stages` would make of it.
+"""Says what `num_stages` would make of each loop without annotations.
 
     scf.for … { load A; store tile; … }    -->    unchanged, and a remark: copies 2 iterations
                                                   ahead, 3 versions of 4096 bytes
@@ -7,8 +7,8 @@ Each loop is tried on a copy of the module, with nothing else annotated: schedul
 counts, no check. That costs as many copies as there are loops, so that this is a question to ask,
 not a pass for every compilation.
 
-Loops that are no `scf.for` are not tried. Of each it says why: nobody counts the iterations of an
-`scf.while`; a loop between blocks can be raised first, or the reason why not.
+Loops other than `scf.for` are not tried. It says why for each: the iterations of an `scf.while` are
+not counted; a loop between blocks can be raised first, or the reason why not.
 """
 
 from __future__ import annotations
