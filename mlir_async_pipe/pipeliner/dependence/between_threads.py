@@ -58,7 +58,7 @@ def meeting_threads(a: Region, b: Region, induction: Value, block: Size) -> tupl
 
     `induction` is the induction variable of the loop around both.
     """
-    shape = static_shape(a.base, a) if a.subscripts is not None and a.base == b.base else None
+    shape = static_shape(a) if a.base == b.base else None
     if shape is None or a.conditional or b.conditional:
         return None
     moved = _in_one_iteration(a, b, induction)
@@ -84,7 +84,7 @@ def belongs_to_single_threads(regions: list[Region], induction: Value, block: Si
     """Whether each element that these accesses of one buffer touch is touched by one thread only,
     over all iterations together; False where that cannot be enumerated."""
     first = regions[0]
-    shape = static_shape(first.base, first) if first.subscripts is not None else None
+    shape = static_shape(first)
     if shape is None:
         return False
     touches = []

@@ -153,7 +153,7 @@ class LoopIndex:
         size = self.arithmetic.block_size
         if size is None or region.root is None or region.root.space != "workgroup":
             return None
-        shape = static_shape(region.base, region)
+        shape = static_shape(region)
         try:
             return None if shape is None else footprint(region, shape, size)
         except OutOfBounds:

@@ -218,10 +218,25 @@ def _active(region: Region, threads: dict[int, np.ndarray], block: Size) -> np.n
     return np.ones_like(linear, dtype=bool) if lanes is None else linear % 32 < lanes
 
 
-def static_shape(base: Any, region: Region) -> tuple[int, ...] | None:
-    """The static shape of the memref that a region's subscripts index."""
-    value = base
-    if isinstance(base, str):
+def written_together(writes: list[Region], block: Size) -> np.ndarray | None:
+    """The elements that all threads of a block write by any of `writes`, which share a base; None if that
+    cannot be enumerated. Raises OutOfBounds."""
+    found: list[np.ndarray] = []
+    for write in writes:
+        shape = static_shape(write)
+        covered = None if shape is None else footprint(write, shape, block)
+        if covered is None or (found and found[0].shape != covered.shape):
+            return None
+        found.append(covered)
+    return np.logical_or.reduce(found)
+
+
+def static_shape(region: Region) -> tuple[int, ...] | None:
+    """The static shape of the memref that a region's subscripts index; None if it has none."""
+    if region.subscripts is None:
+        return None
+    value = region.base
+    if isinstance(value, str):
         assert region.root is not None
         value = region.root.value
     if is_pointer(value):

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
@@ -31,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block
-from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.pipeliner.dependence.footprint import written_together
 from mlir_async_pipe.pipeliner.dependence.privatise import (
     Unproven,
     uncovered_read,
@@ -154,19 +152,7 @@ def writes_the_same(regions: list[Region], block: Size | None) -> bool:
         return False
 
     def alike(size: Size) -> bool:
-        every, certain = _elements(writes, size), _elements(always, size)
+        every, certain = written_together(writes, size), written_together(always, size)
         return every is not None and certain is not None and not (every & ~certain).any()
 
     return holds_in_any_block(writes, block, alike)
-
-
-def _elements(writes: list[Region], block: Size) -> np.ndarray | None:
-    """The elements that all threads write together; None if that cannot be enumerated."""
-    found: list[np.ndarray] = []
-    for write in writes:
-        shape = static_shape(write.base, write) if write.subscripts is not None else None
-        covered = None if shape is None else footprint(write, shape, block)
-        if covered is None or (found and found[0].shape != covered.shape):
-            return None
-        found.append(covered)
-    return np.logical_or.reduce(found)

@@ -41,7 +41,7 @@ from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
-from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape
+from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape, written_together
 from mlir_async_pipe.pipeliner.dependence.regions import Region
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -177,15 +177,18 @@ def _covered(
     block: Size | None,
     written_elsewhere: bool,
 ) -> bool:
-    shape = static_shape(read.base, read) if read.subscripts is not None else None
+    shape = static_shape(read)
     if shape is None:
         return False
 
     def fills_all(size: Size) -> bool:
         missing = _missing(read, writes, shape, size)
         if missing is not None and missing.any() and not written_elsewhere:
-            # What nobody ever writes has no value to lose.
-            missing = _written(missing, read.base, every_write, shape, size)
+            # What nobody ever writes has no value to lose. A write through another view has other
+            # coordinates.
+            alike = all(write.base == read.base for write in every_write)
+            written = written_together(every_write, size) if alike else None
+            missing = None if written is None else missing & written
         return missing is not None and not missing.any()
 
     others = [] if written_elsewhere else every_write
@@ -207,24 +210,6 @@ def _missing(
         if covered is not None:
             needed = needed & ~covered
     return needed
-
-
-def _written(
-    missing: np.ndarray,
-    base: object,
-    writes: list[Region],
-    shape: tuple[int, ...],
-    block: Size,
-) -> np.ndarray | None:
-    """The part of `missing` that some write of the loop touches, None if not computable: a write
-    through another view has other coordinates."""
-    touched = np.zeros(shape, dtype=bool)
-    for write in writes:
-        covered = footprint(write, shape, block) if write.base == base else None
-        if covered is None:
-            return None
-        touched |= covered
-    return missing & touched
 
 
 def declared_private(root: Root) -> bool:

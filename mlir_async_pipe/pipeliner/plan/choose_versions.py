@@ -141,7 +141,7 @@ def _stays_inside(region: Region, index: LoopIndex) -> bool:
     """Whether the destination is inside of the buffer also for iterations after the last."""
     if region.subscripts is None or region.extent is None:
         return False
-    shape = static_shape(region.base, region)
+    shape = static_shape(region)
     sizes = shape if shape is not None else (0,) * len(region.subscripts)
     return all(
         _within(form, extent, size, index)
