@@ -94,7 +94,8 @@ def test_the_last_products_come_first_in_the_next_iteration(stages: int) -> None
         assert f"memref<{stages}x4xf32, #gpu" in str(module)
         counts = [record.count for record in report.of("waits")]
         assert counts[:2] == [stages - 2] * 2
-        assert not report.diagnostics
+        # The loop as it was runs once at most where there are two stages: no thread is ahead there.
+        assert {entry.code for entry in report.diagnostics} <= {"needless-barrier"}
 
 
 @pytest.mark.parametrize("trips", range(7))
@@ -141,7 +142,8 @@ def test_fragments_stay_where_somebody_says_so_or_nobody_knows_the_registers(mor
     with new_context():
         module, report = pipelined(loop(2, *more), target)
         assert kernel_order(module) == IN_PLACE
-        assert not report.diagnostics
+        # The loop as it was runs once at most where there are two stages: no thread is ahead there.
+        assert {entry.code for entry in report.diagnostics} <= {"needless-barrier"}
 
 
 def test_who_asks_for_it_gets_it_without_a_chip() -> None:
