@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import gc
 import os
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -29,25 +31,36 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"slow tests: share {day % SHARES} of {SHARES}, again with --tier push --day {day}"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Laws are slow, and to import them takes a quarter of the time of a first look."""
+    return True if collection_path == LAWS and config.getoption("tier") == "quick" else None
+
+
+@cache
+def _file(path: Path) -> str:
+    """The path in `test/`, "" elsewhere."""
+    return path.relative_to(TEST).as_posix() if path.is_relative_to(TEST) else ""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     listed, seen = slow_functions(), set[str]()
+    tier, day = config.getoption("tier"), config.getoption("day")
     kept, left = [], []
     for item in items:
         function = item.nodeid.partition("[")[0]
-        file = item.path.relative_to(TEST).as_posix() if item.path.is_relative_to(TEST) else ""
-        if LAWS in item.path.parents or (file, item.name.partition("[")[0]) in listed:
+        file = _file(item.path)
+        if file.startswith("laws/") or (file, item.name.partition("[")[0]) in listed:
             item.add_marker(pytest.mark.slow)
         slow = item.get_closest_marker("slow") is not None
-        tier, day = config.getoption("tier"), config.getoption("day")
         chosen = is_in(
             tier,
             day,
             item.nodeid,
             slow=slow,
             first=function not in seen,
-            first_of_file=str(item.path) not in seen,
+            first_of_file=file not in seen,
         )
-        seen |= {function, str(item.path)}
+        seen |= {function, file}
         (kept if chosen else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)

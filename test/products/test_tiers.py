@@ -7,6 +7,8 @@ Covers: test/helpers/tiers.py, test/reports/slow_tests.py, cmake-free-scripts/te
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -37,6 +39,13 @@ def test_the_quick_tier_has_one_test_of_some_functions_and_no_slow_one() -> None
     firsts = [is_in("quick", 0, node, slow=False, first=True) for node in NODES]
     assert firsts[::2] == firsts[1::2]
     assert 0 < sum(firsts) < len(firsts)
+
+
+def test_a_first_look_imports_no_laws() -> None:
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--tier", "quick"]
+    laws = str(TEST / "laws")
+    found = subprocess.run([*collect, laws], cwd=ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout.strip()) == (pytest.ExitCode.NO_TESTS_COLLECTED, "")
 
 
 def test_a_function_is_slow_by_the_mean_of_its_tests() -> None:

@@ -329,9 +329,9 @@ class PtxKernel:
     """One kernel of a PTX module.
 
     `waits` are the counts (groups that may stay in flight) of its cp.async.wait_group lines
-    in textual order; `copies`, `commits` and `barriers` are numbers of instructions.
-    `parameters` are the types of the entry's parameters ("u64", "f32", "b8[2]" for an f16), `threads` the block size
-    that a launch must have, None where any will do.
+    in textual order, `product_waits` those of wgmma.wait_group; `copies`, `commits` and `barriers`
+    are numbers of instructions. `parameters` are the types of the entry's parameters ("u64", "f32",
+    "b8[2]" for an f16), `threads` the block size that a launch must have, None where any will do.
     """
 
     name: str
@@ -341,11 +341,13 @@ class PtxKernel:
     barriers: int
     parameters: tuple[str, ...] = ()
     threads: tuple[int, int, int] | None = None
+    product_waits: tuple[int, ...] = ()
 
 
 _KERNEL = re.compile(r"^\.visible \.entry ([\w$.]+)\(.*?^\}", re.DOTALL | re.MULTILINE)
 # They begin with letters that must be there, which Python looks for ten times as fast.
 _WAIT = re.compile(r"cp\.async\.wait_(?:group\s+(\d+)|(all)\b)")
+_PRODUCT_WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)")
 _COPY = re.compile(r"cp\.async\.c[ag]\b")
 _COMMIT = re.compile(r"cp\.async\.commit_group\b")
 _BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.sync\b")
@@ -375,7 +377,8 @@ def _kernel(name: str, body: str) -> PtxKernel:
     sizes = _BLOCK.search(head)
     threads = None if sizes is None else (int(sizes[1]), int(sizes[2] or 1), int(sizes[3] or 1))
     parameters = tuple("".join(found) for found in _PARAMETER.findall(head))
-    return PtxKernel(name, waits, copies, commits, barriers, parameters, threads)
+    products = tuple(map(int, _PRODUCT_WAIT.findall(body)))
+    return PtxKernel(name, waits, copies, commits, barriers, parameters, threads, products)
 
 
 def check_calls(text: str) -> None:

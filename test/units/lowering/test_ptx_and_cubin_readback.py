@@ -33,6 +33,8 @@ $L__BB0_2:
 )
 {
 	barrier.sync 	1;
+	wgmma.wait_group.sync.aligned 	1;
+	wgmma.wait_group.sync.aligned 0;
 	ret;
 }
 """
@@ -62,6 +64,7 @@ def test_ptx_waits_are_read_in_textual_order_kernel_by_kernel() -> None:
     assert (first.name, first.waits) == ("first", (2, 0, 0))
     assert (first.copies, first.commits, first.barriers) == (2, 1, 1)
     assert (second.name, second.waits, second.barriers) == ("second", (), 1)
+    assert (first.product_waits, second.product_waits) == ((), (1, 0))
 
 
 def test_a_loop_does_not_count_what_its_inner_loop_does() -> None:
