@@ -44,7 +44,7 @@ class EachThread:
     @property
     def mask(self) -> int:
         """The threads in which a bit holds."""
-        return sum(1 << int(number) for number in self.numbers.nonzero()[0])
+        return _mask_of(self.data)
 
     def split(self, mask: int) -> list[int]:
         """Some threads by their number."""
@@ -53,6 +53,11 @@ class EachThread:
             number = int(self.numbers[thread])
             found[number] = found.get(number, 0) | 1 << thread
         return list(found.values())
+
+
+@lru_cache(maxsize=1 << 10)
+def _mask_of(bits: bytes) -> int:
+    return sum(1 << int(number) for number in np.frombuffer(bits, np.int64).nonzero()[0])
 
 
 @lru_cache(maxsize=64)

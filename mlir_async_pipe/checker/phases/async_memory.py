@@ -215,8 +215,11 @@ class AsyncMemory:
             if queue == FAR_STORES:
                 self._stores_over(over)
             else:
-                self.reads |= {(touch, True) for touch in over}
+                self._reads_over(over)
             self.queues[name, by] = issued._replace(groups=issued.groups[:left])
+
+    def _reads_over(self, over: list[Touch]) -> None:
+        self.reads |= {(touch, True) for touch in over}
 
     def _stores_over(self, over: list[Touch]) -> None:
         self.stored |= set(over)

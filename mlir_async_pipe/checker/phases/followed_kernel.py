@@ -223,11 +223,11 @@ def _followed(
     roles, if there are `classes` of warps, which are as few as act alike."""
     modulus, reason = 1, "budget"
     counted: dict[int, int] = {}
+    paths = PhasePaths(flow, effects, numbers, witness, merged)
     while modulus <= LARGEST_MODULUS**2:
         loops = LoopTurns(flow, modulus, exact, classes is not None, counted)
-        paths = PhasePaths(flow, effects, numbers, loops, classes, witness, merged)
         try:
-            paths.run()
+            paths.run(loops, classes)
             reason = ""
             break
         except ModulusError as needed:

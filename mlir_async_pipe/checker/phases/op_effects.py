@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.phases.arrivals import Copy
 from mlir_async_pipe.checker.phases.byte_places import (
     Described,
     Region,
+    Value,
     bytes_from,
     described_region,
     region_of_view,
@@ -160,6 +161,7 @@ class OpEffects:
         if "multicast" in at and use != "copy":
             return not_followed
         number = self.number(run)
+        size = box_bytes(run.op) if use == "copy" else None
 
         def execute(spot: Spot) -> None:
             whole = spot.mask
@@ -168,7 +170,7 @@ class OpEffects:
                 return
             spot.mask = mask
             try:
-                self._use(spot, run, use, at, number)
+                self._use(spot, run, use, at, number, size)
             except PhaseFault as fault:
                 fault.at = self.bounds.mbarrier(spot, at, number)
                 raise
@@ -177,7 +179,17 @@ class OpEffects:
 
         return execute
 
-    def _use(self, spot: Spot, run: Run, use: PhaseUse, at: dict[str, int], number: int) -> None:
+    def _use(
+        self,
+        spot: Spot,
+        run: Run,
+        use: PhaseUse,
+        at: dict[str, int],
+        number: int,
+        box: int | None = None,
+    ) -> None:
+        """Threads use an mbarrier; a copy moves a `box` of so many bytes, if its operands say no other
+        number."""
         memory, mask = spot.memory, spot.threads()
         key = self.bounds.mbarrier(spot, at, number)
         match use:
@@ -193,7 +205,7 @@ class OpEffects:
             case "commit":
                 memory.commit_products(key, number, mask)
             case "copy":
-                region, size = self._box(spot, run, at)
+                region, size = self._box(spot, run, at, box)
                 source = self.far.box(spot, run) if self.far is not None else None
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
@@ -228,10 +240,12 @@ class OpEffects:
             return None
         return spot.memory.running_parity(self.bounds.mbarrier(spot, at, self.number(run)))
 
-    def _box(self, spot: Spot, run: Run, at: dict[str, int]) -> tuple[Region, int | None]:
+    def _box(
+        self, spot: Spot, run: Run, at: dict[str, int], box: int | None
+    ) -> tuple[Region, int | None]:
         """Where a copy writes, and how many bytes."""
         place = spot.place(at["destination"])
-        size = spot.exact(at["bytes"]) if "bytes" in at else box_bytes(run.op)
+        size = spot.exact(at["bytes"]) if "bytes" in at else box
         kind = run.op.operands[0].type
         if str(kind).startswith("memref<"):
             return region_of_view(place, kind), size
@@ -244,7 +258,7 @@ class OpEffects:
         assert queue is not None and not isinstance(queue, str)
         parts: list[Effect] = []
         if row.descriptors:
-            parts.append(partial(self._product, run, row))
+            parts.append(self._product(run, row))
         elif row.accesses:
             parts.append(partial(self._store, run))
         left = products_left(op)
@@ -265,25 +279,36 @@ class OpEffects:
 
         return execute
 
-    def _product(self, run: Run, row: Row, spot: Spot) -> None:
+    def _product(self, run: Run, row: Row) -> Effect:
         """A product reads what its descriptors name."""
         number = self.number(run)
         groups = groups_of(run.op)
-        for side, name in enumerate(row.descriptors):
-            operand = groups[name][0]
-            value = spot.get(run.operands[operand])
-            if isinstance(value, Described):
-                regions = [value.region]
-            elif isinstance(value, Form) and is_address(value):
-                atom, numbers = address_parts(value, spot.mask)
-                root = int(str(atom.key))
-                spans = (described_bytes(run.op, side, descriptor) for descriptor in numbers)
-                regions = [region for some in spans for region in described_region(root, some)]
-            else:
-                regions = []
-            for region in regions or spot.memory.blocks.anywhere(self.touched, spot.mask):
-                self.bounds.check(region, number)
-                spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
+        operands = [run.operands[groups[name][0]] for name in row.descriptors]
+        found: dict[tuple[int, Value, int | None], list[Region]] = {}
+
+        def execute(spot: Spot) -> None:
+            for side, operand in enumerate(operands):
+                described = side, spot.get(operand), spot.mask
+                if described not in found:
+                    found[described] = self._described(run, *described)
+                touched = found[described]
+                for region in touched or spot.memory.blocks.anywhere(self.touched, spot.mask):
+                    self.bounds.check(region, number)
+                    spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
+
+        return execute
+
+    @staticmethod
+    def _described(run: Run, side: int, value: Value, mask: int | None) -> list[Region]:
+        """What an operand of a product names, [] if that is not known."""
+        if isinstance(value, Described):
+            return [value.region]
+        if not isinstance(value, Form) or not is_address(value):
+            return []
+        atom, numbers = address_parts(value, mask)
+        root = int(str(atom.key))
+        spans = (described_bytes(run.op, side, descriptor) for descriptor in numbers)
+        return [region for some in spans for region in described_region(root, some)]
 
     def _store(self, run: Run, spot: Spot) -> None:
         """A copy out of workgroup memory reads its source."""

@@ -47,6 +47,9 @@ WARP = 32
 # Numbers of mbarrier groups follow those of roots.
 FIRST_GROUP = 1 << 20
 
+# Operators of forms that ask nothing of what a path knows; those that do of bits only.
+_SUMS, _PARTS = frozenset({"add", "sub", "mul", "shl"}), frozenset({"or_", "cast"})
+
 Evaluation = Callable[[Spot], Value]
 Rule = Evaluation | None
 
@@ -296,11 +299,23 @@ def _amount(value: Value) -> Amount:
 
 
 def _operation(run: Run, op: Typed) -> Evaluation:
-    """An integer op; a choice between views, too."""
+    """An integer op; a choice between views, too. Of the same operands it gives the same, unless it asks what
+    the path knows of sums of unknowns."""
+    found: dict[tuple[Value, ...], Value] = {}
+    method = op.row.method
+    asks = method not in _SUMS and (method not in _PARTS or op.bits == 1)
 
     def evaluate(spot: Spot) -> Value:
-        values = [spot.get(number) for number in run.operands]
-        if op.row.method == "select" and not all(_is_amount(value) for value in values[1:]):
+        values = tuple([spot.get(number) for number in run.operands])
+        if values in found:
+            return found[values]
+        made = computed(values, spot)
+        if not asks or not any(isinstance(value, Form) for value in values):
+            found[values] = made
+        return made
+
+    def computed(values: tuple[Value, ...], spot: Spot) -> Value:
+        if method == "select" and not all(_is_amount(value) for value in values[1:]):
             condition = values[0]
             if isinstance(condition, Form):
                 condition = int(spot.known.at_least_one(condition))

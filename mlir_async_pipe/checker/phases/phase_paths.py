@@ -159,13 +159,8 @@ class PhasePaths:
     flow: Flow
     effects: OpEffects
     numbers: PathNumbers
-    loops: LoopTurns
-    classes: WarpClasses | None = None
     witness: bool = False
     merged: Merging = Merging.NOTHING
-    log: RoleLog = field(default_factory=dict)
-    faults: dict[FoundFault, None] = field(default_factory=dict)
-    taken: dict[FoundFault, list[PathState]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         flow, effects = self.flow, self.effects
@@ -178,7 +173,6 @@ class PhasePaths:
             for block in flow.blocks
         ]
         self.outlived = Outlived(flow, self.numbers, self.live)
-        self.seen = StatesSeen(self.merged)
         runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
         acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
         acting = {number for number, steps in acts.items() if steps}
@@ -188,8 +182,14 @@ class PhasePaths:
 
     # Paths --------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Follow all paths. Raises NotFollowedError."""
+    def run(self, loops: LoopTurns, classes: WarpClasses | None) -> None:
+        """Follow all paths, with so much told apart of loops, and with `classes` of warps if there are
+        roles. Raises NotFollowedError."""
+        self.loops, self.classes = loops, classes
+        self.seen = StatesSeen(self.merged)
+        self.log: RoleLog = {}
+        self.faults: dict[FoundFault, None] = {}
+        self.taken: dict[FoundFault, list[PathState]] = {}
         everybody = (1 << self.numbers.threads) - 1
         memory = AsyncMemory(everybody)
         if self.classes is not None:

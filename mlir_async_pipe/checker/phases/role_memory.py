@@ -37,20 +37,23 @@ from mlir_async_pipe.checker.phases.touches import Touch, is_fenced, refuse, unw
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
+# The number of an event, when which warps did it, and a bit for its number.
+Noted = tuple[int, int, int, int]
+
 # All memory of which only the order of accesses is asked: no region of others is of its root.
 IN_TURN = Region(-3)
 
 
 @dataclass
 class RoleMemory(AsyncMemory):
-    """The memory on one path of all roles. `over` are reads that are over, by themselves and
-    whether they were a proxy's; `brought` are copies that are, `put` stores to global memory that are;
+    """The memory on one path of all roles. `over` are reads that are over, those of some threads
+    that one event ended together, and whether they were a proxy's; `brought` are copies that are, `put` stores to global memory that are;
     `progress` grows with whatever somebody may wait for. `cores` are the tensor cores. `log` is of all
-    paths together."""
+    paths together, and so are the numbers of events (`names`) and what was noted of mbarriers."""
 
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     shared: dict[Key, Shared] = field(default_factory=dict)
-    over: dict[tuple[Touch, bool], Event] = field(default_factory=dict)
+    over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
     brought: dict[tuple[Region, int, Region | None], Landed] = field(default_factory=dict)
     put: dict[Touch, Event] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class RoleMemory(AsyncMemory):
     log: RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)
     names: dict[Hashable, int] = field(default_factory=dict)
+    noted: dict[Hashable, tuple[Shared, list[Noted]]] = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
         """The same, to be changed on its own."""
@@ -211,19 +215,30 @@ class RoleMemory(AsyncMemory):
 
     # Threads ------------------------------------------------------------------------------
 
-    def wait_group(self, queue: str, mask: int, left: int) -> None:
-        """Threads wait until their `left` youngest groups are in flight at most."""
-        super().wait_group(queue, mask, left)
-        for touch, proxy in self.reads:
-            self.over[touch, proxy] = self.clocks.event(touch.by or mask)
-        self.reads = frozenset()
+    def _reads_over(self, over: list[Touch]) -> None:
+        if over:
+            self._note_reads(
+                tuple(dict.fromkeys(over)), True, self.clocks.event(threads_of(over[0]))
+            )
+
+    def _note_reads(self, reads: tuple[Touch, ...], proxy: bool, event: Event) -> None:
+        """Reads are over; of each the last one counts."""
+        if (reads, proxy) not in self.over:
+            again = set(reads)
+            for one in [
+                one for one in self.over if one[1] == proxy and not again.isdisjoint(one[0])
+            ]:
+                before = self.over.pop(one)
+                if rest := tuple(read for read in one[0] if read not in again):
+                    self.over[rest, proxy] = before
+        self.over[reads, proxy] = event
 
     def _stores_over(self, over: list[Touch]) -> None:
         self.put.update((store, self.clocks.event(threads_of(store))) for store in over)
 
     def read(self, touch: Touch) -> None:
         self.check_read(touch, proxy=False)
-        self.over[touch, False] = self.clocks.event(threads_of(touch))
+        self._note_reads((touch,), False, self.clocks.event(threads_of(touch)))
 
     def touch_in_turn(self, op: int, mask: int) -> None:
         """Threads access memory that no copy touches, after what others did to it or not."""
@@ -295,7 +310,9 @@ class RoleMemory(AsyncMemory):
         # Who overwrites need not have seen what was there.
         over = self.clocks.saw if code == "read-in-flight" else self.clocks.passed
         for one in self.brought.values():
-            if over(threads_of(touch), one.column) <= one.phase:
+            if meet(one.copy.region, touch.region) and (
+                over(threads_of(touch), one.column) <= one.phase
+            ):
                 self._refuse(code, touch, one.copy, why)
 
     def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
@@ -321,10 +338,10 @@ class RoleMemory(AsyncMemory):
                 wait = "it reads until a wait for the mbarrier of its commit, or for who has waited"
                 self._refuse("source-overwritten", touch, read, wait)
         why = "other threads may still be reading here: they must arrive, after that, where this waits"
-        for (read, was_proxy), event in self.over.items():
-            near = (proxy or was_proxy) and meet(read.region, touch.region)
-            if near and not self._knows(touch, read, event):
-                self._refuse("missing-barrier", touch, read, why)
+        for (reads, was_proxy), event in self.over.items():
+            if (proxy or was_proxy) and not self._knows(touch, reads[0], event):
+                for read in reads:
+                    self._refuse("missing-barrier", touch, read, why)
 
     def _check_written(self, touch: Touch) -> None:
         fence = "a fence for the async proxy is missing after this, before the threads arrive"

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from operator import and_
+from itertools import accumulate, chain
+from operator import and_, or_
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phases.arrivals import Key
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
+from mlir_async_pipe.checker.phases.role_memory import Noted, RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import NAMED, Shared
 from mlir_async_pipe.checker.phases.tensor_state import Read
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told
@@ -53,15 +54,12 @@ def shape_and_heard(memory: RoleMemory, *, ends: bool = True) -> tuple[Hashable,
         memory.key_of_blocks(),
         frozenset(done),
     )
-    before = [_Before.of(events) for events in asked]
     # Many know the same, of mbarriers above all.
-    found: dict[Known, Heard] = {}
-    heard: list[int] = []
-    for known in _known(memory):
-        if known not in found:
-            found[known] = tuple(e.heard(n) for e, n in zip(before, known, strict=True))
-        heard += found[known]
-    return shape, tuple(heard)
+    knowing = list(_known(memory))
+    known = list(dict.fromkeys(knowing))
+    heard = zip(*map(_heard, asked, zip(*known, strict=True)), strict=True)
+    found = dict(zip(known, heard, strict=True))
+    return shape, tuple(chain.from_iterable(map(found.__getitem__, knowing)))
 
 
 def least(one: Heard, other: Heard) -> Heard:
@@ -69,25 +67,13 @@ def least(one: Heard, other: Heard) -> Heard:
     return tuple(map(and_, one, other))
 
 
-class _Before(NamedTuple):
-    """The numbers of events of a column, and for each all events that are before."""
-
-    numbers: list[int]
-    events: list[int]
-
-    @classmethod
-    def of(cls, asked: list[tuple[int, int]]) -> _Before:
-        """Of events with their number and bit."""
-        asked.sort()
-        found, before = [0], 0
-        for _, bit in asked:
-            before |= bit
-            found.append(before)
-        return cls([number for number, _ in asked], found)
-
-    def heard(self, number: int) -> int:
-        """The events of lower numbers."""
-        return self.events[bisect_left(self.numbers, number)]
+def _heard(asked: list[tuple[int, int]], known: Iterable[int]) -> list[int]:
+    """The events of a column, given by number and bit, that those have heard of who know lower numbers
+    than these."""
+    asked.sort()
+    numbers = [number for number, _ in asked]
+    before = list(accumulate((bit for _, bit in asked), or_, initial=0))
+    return [before[bisect_left(numbers, number)] for number in known]
 
 
 def _asked(memory: RoleMemory) -> tuple[list[list[tuple[int, int]]], list[int]]:
@@ -98,11 +84,22 @@ def _asked(memory: RoleMemory) -> tuple[list[list[tuple[int, int]]], list[int]]:
     def note(label: Label, event: Event) -> Event:
         for index, (column, tick) in enumerate(event):
             number = memory.names.setdefault((*label, index, column), len(memory.names))
-            done.append(number)
-            found[column].append((tick, 1 << number))
+            noted.append((number, column, tick, 1 << number))
         return event
 
-    _each_event(memory, note)
+    noted: list[Noted] = []
+    _each_event_of_others(memory, note)
+    asked = [noted]
+    for key, one in memory.shared.items():
+        # Most mbarriers are as they were in the state before.
+        if (key, id(one)) not in memory.noted:
+            noted = []
+            _each_event_of(key, one, note)
+            memory.noted[key, id(one)] = one, noted
+        asked.append(memory.noted[key, id(one)][1])
+    for number, column, tick, bit in chain.from_iterable(asked):
+        done.append(number)
+        found[column].append((tick, bit))
     for column, phases in _phases(memory).items():
         found[column] = [(phase, 1 << age) for age, phase in enumerate(sorted(phases))]
     return found, done
@@ -133,22 +130,25 @@ def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashab
     )
 
 
-def _each_event(memory: RoleMemory, rule: Rule) -> None:
-    """Change what was done."""
-    for key, one in memory.shared.items():
-        memory.shared[key] = one._replace(
-            born=rule(("born", key), one.born),
-            fence=rule(("fence", key), one.fence),
-            arrivals=rule(("arrivals", key), one.arrivals),
-            ends=tuple(
-                end._replace(arrivals=rule(("end", key, age), end.arrivals))
-                for age, end in enumerate(one.ends)
-            ),
-            waits=tuple(
-                wait._replace(tick=rule(("wait", key), ((wait.number, wait.tick),))[0][1])
-                for wait in one.waits
-            ),
-        )
+def _each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
+    """An mbarrier with what was done there changed."""
+    return one._replace(
+        born=rule(("born", key), one.born),
+        fence=rule(("fence", key), one.fence),
+        arrivals=rule(("arrivals", key), one.arrivals),
+        ends=tuple(
+            end._replace(arrivals=rule(("end", key, age), end.arrivals))
+            for age, end in enumerate(one.ends)
+        ),
+        waits=tuple(
+            wait._replace(tick=rule(("wait", key), ((wait.number, wait.tick),))[0][1])
+            for wait in one.waits
+        ),
+    )
+
+
+def _each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
+    """Change what was done elsewhere."""
     for stored in memory.dones():
         for what, event in stored.items():
             stored[what] = rule(("done", what), event)
@@ -167,7 +167,7 @@ def _known(memory: RoleMemory) -> Iterator[Known]:
     columns = memory.clocks.columns
     for told in _tellings(memory):
         for known in told:
-            yield (*known, *(0,) * (columns - len(known)))
+            yield known if len(known) == columns else (*known, *(0,) * (columns - len(known)))
 
 
 def _tellings(memory: RoleMemory) -> Iterator[Told]:
@@ -208,7 +208,9 @@ def lower(memory: RoleMemory, heard: Heard) -> None:
             for index, (n, _) in enumerate(event)
         )
 
-    _each_event(memory, later)
+    for key, one in memory.shared.items():
+        memory.shared[key] = _each_event_of(key, one, later)
+    _each_event_of_others(memory, later)
     clocks.ticks = [columns[n].last for n in range(len(clocks.ticks))]
     for by, core in cores.cores.items():
         last = columns[core.reads].last, columns[core.sums].last

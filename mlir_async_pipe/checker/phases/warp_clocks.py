@@ -18,6 +18,7 @@ had happened, but not what its thread saw: so each class has two clocks. They di
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ class WarpClasses:
         return self.groups[number].bit_count() == 1
 
 
+@lru_cache(maxsize=1 << 10)
 def warps_of(mask: int) -> int:
     return sum(
         1 << number
@@ -90,6 +92,8 @@ def warps_of(mask: int) -> int:
 
 def joined(one: Known, other: Known) -> Known:
     """What both tell; mbarriers may have been added in between."""
+    if len(one) == len(other):
+        return tuple(map(max, one, other))
     return tuple(max(a, b) for a, b in zip_longest(one, other, fillvalue=0))
 
 
@@ -175,7 +179,7 @@ class WarpClocks:
 
     def acquire(self, mask: int, told: Told, column: int, passed: int) -> None:
         """Threads learn what was told, and that phases of an mbarrier are over."""
-        over = (*(0,) * column, passed)
+        over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
         told = told.joined(Told(over, over))
         for number in self.classes.of(mask):
             self.known[number] = self.known[number].joined(told)
