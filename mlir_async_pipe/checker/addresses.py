@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, Known
-from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of

@@ -21,8 +21,7 @@ from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, Known
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.phase_faults import FaultCode
-from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.sites import Site, conflict
+from mlir_async_pipe.checker.sites import Roots, Site, conflict
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition

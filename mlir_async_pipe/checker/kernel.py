@@ -17,7 +17,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.async_proxy import judge_async_proxy
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
-from mlir_async_pipe.checker.called_functions import Callees, callable_functions
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
@@ -32,9 +31,13 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
 from mlir_async_pipe.checker.phases.role_phases import Does
-from mlir_async_pipe.checker.roots import Roots
-from mlir_async_pipe.checker.selection import is_about_threads, names_in
-from mlir_async_pipe.checker.sites import Sites
+from mlir_async_pipe.checker.selection import (
+    Callees,
+    callable_functions,
+    is_about_threads,
+    names_in,
+)
+from mlir_async_pipe.checker.sites import Roots, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed

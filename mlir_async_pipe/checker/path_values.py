@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, Known
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
-from mlir_async_pipe.checker.roots import Roots
+from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence

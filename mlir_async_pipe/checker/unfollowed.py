@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.checker.called_functions import Callees, callee_of
+from mlir_async_pipe.checker.selection import Callees, callee_of
 from mlir_async_pipe.checker.step_graph import (
     Bracket,
     Flow,

@@ -5,11 +5,12 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/outside_reads.py,
-checker/sites.py, checker/roots.py, checker/footprints.py, reports/outline.py,
+Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py,
+pipeliner/dependence/outside_reads.py, checker/sites.py, checker/footprints.py, reports/outline.py,
 waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
-pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_turns.py, pipeliner/plan/role_nest.py, pipeliner/expand/write/write_turns.py,
-checker/phases/far_memory.py, pipeliner/schedule/schedule_pass.py
+pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_turns.py, pipeliner/plan/role_nest.py,
+pipeliner/expand/write/write_turns.py, checker/phases/far_memory.py,
+pipeliner/schedule/schedule_pass.py
 """
 
 from __future__ import annotations

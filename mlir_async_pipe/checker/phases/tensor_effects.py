@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.facts.values.tensor_columns import columns_after
+from mlir_async_pipe.facts.values.pointers import columns_after
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.products import matrix_descriptor
 from mlir_async_pipe.vocabulary.rows import Tensor

@@ -23,9 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm import to_nvvm
-from mlir_async_pipe.lowering.nvvm.cache_hints import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
+from mlir_async_pipe.lowering.nvvm.nvidia_ops import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.ptxas import (
     AnsweredLater,
     Assembled,

@@ -36,13 +36,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.lowering.nvvm.cache_hints import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
     move_large_kernels,
 )
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
+from mlir_async_pipe.lowering.nvvm.nvidia_ops import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,

@@ -36,10 +36,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.checker.called_functions import Callees, callee_of, with_callees
 from mlir_async_pipe.checker.check_pass import CheckOptions
 from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
-from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.checker.selection import Callees, callee_of, kernels, with_callees
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register

@@ -37,14 +37,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     walk_named,
 )
-from mlir_async_pipe.checker.called_functions import releases_flags
 from mlir_async_pipe.checker.kernel import (
     Outcome,
     Surroundings,
     check_kernel,
     surroundings,
 )
-from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.checker.selection import kernels, releases_flags
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place

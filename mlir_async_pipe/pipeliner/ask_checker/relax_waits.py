@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     walk,
 )
-from mlir_async_pipe.checker.called_functions import callable_functions, releases_flags
+from mlir_async_pipe.checker.selection import callable_functions, releases_flags
 from mlir_async_pipe.checker.unfollowed import HOMES
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes

@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.tensor_columns import Columns, columns_after
+from mlir_async_pipe.facts.values.pointers import Columns, columns_after
 from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS

@@ -2,7 +2,7 @@
 sums get as many versions as are told apart, and what cannot be parted stays as it was.
 
 Covers: pipeliner/plan/product_role.py, pipeliner/plan/sum_versions.py, pipeliner/expand/write/write_products.py,
-pipeliner/plan/role_block.py, facts/values/tensor_columns.py
+pipeliner/plan/role_block.py, facts/values/pointers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which asynchronous copies bypass the first-level cache, and which fetch whole lines.
 
-Covers: lowering/nvvm/cache_hints.py
+Covers: lowering/nvvm/nvidia_ops.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import mlir_async_pipe
 from helpers.ptx_of import ptx_of
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
-from mlir_async_pipe.lowering.nvvm.cache_hints import WHOLE_LINES, with_whole_lines
+from mlir_async_pipe.lowering.nvvm.nvidia_ops import WHOLE_LINES, with_whole_lines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session

@@ -1,7 +1,7 @@
 """Waits for asynchronous readers are relaxed to the count that is exact: V - d of products, V - 1 of
 bulk stores; one more is what the machine fails by.
 
-Covers: pipeliner/ask_checker/relax_waits.py, vocabulary/products.py, checker/called_functions.py
+Covers: pipeliner/ask_checker/relax_waits.py, vocabulary/products.py, checker/selection.py
 """
 
 from __future__ import annotations

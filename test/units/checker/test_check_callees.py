@@ -2,7 +2,7 @@
 
 Each program that races stands beside one that does not.
 
-Covers: checker/roots.py, checker/called_functions.py, checker/sites.py, vocabulary/control_flow.py
+Covers: checker/sites.py, checker/selection.py, vocabulary/control_flow.py
 """
 
 from __future__ import annotations

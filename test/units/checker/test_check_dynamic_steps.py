@@ -19,7 +19,6 @@ from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.called_functions import Callees
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.kernel_flow import build
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
@@ -30,6 +29,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     moved,
     product,
 )
+from mlir_async_pipe.checker.selection import Callees
 
 LOADS = TensorLoop((Box(8, 16),), trips=7)
 PRODUCTS = TensorLoop((Box(64, 64, "swizzle_128b"),) * 2, reader="products", trips=5)

@@ -2,7 +2,8 @@
 
 llvm.inline_asm "cp.async.ca.shared.global …"      no row of the vocabulary reads it
 
-Covers: checker/unfollowed.py, checker/called_functions.py, checker/effects.py, checker/owners.py, checker/selection.py, checker/sites.py, vocabulary/async_ops.py
+Covers: checker/unfollowed.py, checker/selection.py, checker/effects.py, checker/owners.py,
+checker/sites.py, vocabulary/async_ops.py
 """
 
 import pytest

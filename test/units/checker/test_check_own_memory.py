@@ -1,6 +1,6 @@
 """A thread's own memory: no other thread reaches it, unless its address is shown.
 
-Covers: facts/values/memory_roots.py, vocabulary/memory_names.py, checker/roots.py,
+Covers: facts/values/memory_roots.py, vocabulary/memory_names.py, checker/sites.py,
 checker/path_values.py
 """
 

@@ -11,7 +11,7 @@ from helpers.control_flow_programs import COPY, REGIONS, RESULTS, only, program,
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import before, create, terminator, walk
 from mlir_async_pipe.checker import kernel_flow
-from mlir_async_pipe.checker.called_functions import callable_functions
+from mlir_async_pipe.checker.selection import callable_functions
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
