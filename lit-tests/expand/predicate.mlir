@@ -11,6 +11,8 @@
 // CHECK-NEXT:      nvgpu.device_async_copy %{{.*}}, %{{.*}}, 4, %[[SIZE]]
 // CHECK-NEXT:      nvgpu.device_async_create_group
 // CHECK:           scf.yield
+// What says nothing about pipelines stays on the loop.
+// CHECK-NEXT:    } {my.note = "kept"}
 // CHECK-NOT:     memref.load
 // CHECK:       } else {
 func.func @predicated_epilogue(%A: memref<?xf32> {llvm.noalias}, %C: memref<?xf32> {llvm.noalias}, %n: index) {
@@ -23,7 +25,7 @@ func.func @predicated_epilogue(%A: memref<?xf32> {llvm.noalias}, %C: memref<?xf3
     nvgpu.device_async_wait %group
     %v = memref.load %tile[%c0] : memref<4xf32, #gpu.address_space<workgroup>>
     memref.store %v, %C[%i] : memref<?xf32>
-  } {async_pipe.num_stages = 3 : i64, async_pipe.epilogue = "predicate"}
+  } {async_pipe.num_stages = 3 : i64, async_pipe.epilogue = "predicate", my.note = "kept"}
   return
 }
 

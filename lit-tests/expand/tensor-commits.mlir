@@ -8,7 +8,7 @@
 // CHECK-LABEL: func.func @products
 // CHECK:         %[[FULL:.*]] = nvgpu.mbarrier.create -> <{{.*}}, num_barriers = 3>
 // CHECK:         %[[DONE:.*]] = nvgpu.mbarrier.create -> <{{.*}}, num_barriers = 3>
-// CHECK:         scf.for {{.*}} iter_args(%[[SLOT:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}}) -> (index, i1, index)
+// CHECK:         scf.for {{.*}} iter_args(%[[SLOT:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}) -> (index, index, i1)
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
 // CHECK:           scf.if
 // CHECK:             nvvm.tcgen05.mma

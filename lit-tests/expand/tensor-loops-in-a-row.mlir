@@ -11,13 +11,13 @@
 // CHECK-LABEL: func.func @twice
 // CHECK:         memref.alloc() : memref<3x2x32xf32, #gpu.address_space<workgroup>>
 // CHECK:         %[[FULL:.*]] = nvgpu.mbarrier.create -> {{.*}}num_barriers = 3>
-// CHECK:         %[[FIRST:.*]]:3 = scf.for %{{.*}} iter_args(%[[SLOT:.*]] = %c0, %[[PHASE:.*]] = %false, %[[AHEAD:.*]] = %c2)
+// CHECK:         %[[FIRST:.*]]:3 = scf.for %{{.*}} iter_args(%[[SLOT:.*]] = %c0, %[[AHEAD:.*]] = %c2, %[[PHASE:.*]] = %false)
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT]]], %[[PHASE]],
 // CHECK:           scf.yield
 // CHECK-NEXT:    }
 // CHECK-NOT:     gpu.barrier
 // CHECK:         nvgpu.mbarrier.arrive.expect_tx %[[FULL]][%[[FIRST]]#0]
-// CHECK:         scf.for %{{.*}} iter_args(%[[SLOT2:.*]] = %[[FIRST]]#0, %[[PHASE2:.*]] = %[[FIRST]]#1, %[[AHEAD2:.*]] = %{{.*}})
+// CHECK:         scf.for %{{.*}} iter_args(%[[AHEAD2:.*]] = %{{.*}}, %[[SLOT2:.*]] = %[[FIRST]]#0, %[[PHASE2:.*]] = %[[FIRST]]#2)
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]][%[[SLOT2]]], %[[PHASE2]],
 // ROLES-LABEL: func.func @twice
 // ROLES-SAME:    known_block_size = array<i32: 96, 1, 1>

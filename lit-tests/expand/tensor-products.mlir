@@ -13,7 +13,7 @@
 // CHECK-DAG:     %[[RIGHT:.*]] = memref.alloc() : memref<3x8x128xf8E4M3FN, #gpu.address_space<workgroup>>
 // CHECK-DAG:     %[[LEFT_BYTES:.*]] = arith.constant 8192 : index
 // CHECK-DAG:     %[[RIGHT_BYTES:.*]] = arith.constant 1024 : index
-// CHECK:         %{{.*}}:4 = scf.for %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}, %[[SLOT:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}})
+// CHECK:         %{{.*}}:4 = scf.for %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}}, %[[SLOT:.*]] = %{{.*}}, %[[AHEAD:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}})
 // CHECK-NEXT:      nvgpu.mbarrier.try_wait.parity %{{.*}}[%[[SLOT]]], %[[PHASE]],
 // CHECK-NEXT:      %[[A:.*]] = memref.extract_aligned_pointer_as_index %[[LEFT]]
 // CHECK-NEXT:      %[[A_SLOT:.*]] = arith.muli %[[SLOT]], %[[LEFT_BYTES]] : index

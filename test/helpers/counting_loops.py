@@ -85,17 +85,17 @@ def pipelined(
     stages: int,
     is_unsigned: bool = False,
     options: str = "",
-    bounds: tuple[int, int, int] | None = None,
+    bounds: tuple[int | None, int | None, int | None] = (None, None, None),
 ):
-    """The expanded loop as a Python function; `bounds` makes lb, ub and step constants."""
-    names = ("%lb", "%ub", "%step")
-    constants = ""
-    if bounds is not None:
-        names = ("%clb", "%cub", "%cstep")
-        constants = "\n  ".join(
-            f"{name} = arith.constant {value} : {kind}"
-            for name, value in zip(names, bounds, strict=True)
-        )
+    """The expanded loop as a Python function; those of `bounds` that are numbers make lb, ub and step
+    constants."""
+    given = dict(zip(("lb", "ub", "step"), bounds, strict=True))
+    names = [f"%{name}" if value is None else f"%c{name}" for name, value in given.items()]
+    constants = "\n  ".join(
+        f"%c{name} = arith.constant {value} : {kind}"
+        for name, value in given.items()
+        if value is not None
+    )
     text = LOOP.format(
         type=kind,
         longest=LONGEST,

@@ -51,9 +51,13 @@ class Ring:
     def advance(self, slot: Value, phase: Value, write: IntegerWriter) -> list[Value]:
         """Slot and phase of the next tile."""
         following = self.next(slot, write)
+        return [following, self.next_phase(phase, following, write)]
+
+    def next_phase(self, phase: Value, following: Value, write: IntegerWriter) -> Value:
+        """The phase of the next tile, which is in the slot `following`."""
         i1 = phase.type
         wraps = write.compare("eq", following, 0) if self.slots > 1 else write.constant(1, i1)
-        return [following, write.binary("arith.xori", phase, wraps)]
+        return write.binary("arith.xori", phase, wraps)
 
     def before(self, slot: Value, tiles: int, write: IntegerWriter) -> Value:
         """The slot of the tile so many before that in `slot`, at most V."""
@@ -81,6 +85,10 @@ class Ring:
     ) -> Value:
         """The phase of the tile in `earlier`, fewer than V before that of `phase` in `slot`."""
         return write.binary("arith.xori", phase, write.compare("ugt", earlier, slot))
+
+    def later_phase(self, phase: Value, slot: Value, later: Value, write: IntegerWriter) -> Value:
+        """The phase of the tile in `later`, 1 to V after that of `phase` in `slot`."""
+        return write.binary("arith.xori", phase, write.compare("ule", later, slot))
 
     def after(self, slot: Value, phase: Value, tiles: Value, write: IntegerWriter) -> list[Value]:
         """Slot and phase of the tile that many on, of which nobody knows the number before."""

@@ -33,7 +33,6 @@ from mlir_async_pipe.pipeliner.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.pipeliner.expand.overlap_outer import overlap_all
 from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
-from mlir_async_pipe.pipeliner.expand.write.write_cluster_ring import write_cluster_ring
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_products import write_product_roles
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
@@ -41,7 +40,7 @@ from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
 from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
 from mlir_async_pipe.pipeliner.plan.cluster_together import join_blocks
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
-from mlir_async_pipe.pipeliner.plan.memory_limit import remark_excess
+from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.nested import check_nested
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring
@@ -230,7 +229,10 @@ def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> li
     carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
     rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
-    carried = [write_loop(plan, rooms.of(plan.loop, plan.buffers)) for plan in plans]
+    carried = []
+    for plan in plans:
+        kernel = write_loop(plan, rooms.of(plan.loop, plan.buffers))
+        carried.append(registers_of((value.type for value in kernel.results), plan.buffers))
     _write_rings(rings, rooms)
     rooms.close(module)
     return carried
@@ -245,9 +247,7 @@ def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
     for together in kernels.values():
         buffers = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
         roles = together[0][0].roles
-        if together[0][0].together is not None:
-            write_cluster_ring(together[0][0], together[0][0].together, *buffers[0])
-        elif roles is None:
+        if roles is None:
             write_ring(together[0], buffers[0])
         elif roles.products is None:
             write_roles(together, buffers)

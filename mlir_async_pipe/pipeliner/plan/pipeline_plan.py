@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.facts.values.memory_roots import Space
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, KeptBarrier
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
@@ -49,6 +49,20 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class RingCounter:
+    """Slot and phase of the tiles of a ring of so many `versions`, one tile an iteration: `slot` and `phase`
+    stand for those of an iteration wherever its ops use them, and after the loop for those of the next
+    tile; `start` are those of the first. `earlier` stands for the slot `tiles` before, in the last stage."""
+
+    versions: int
+    slot: Value
+    phase: Value
+    earlier: Value
+    tiles: int
+    start: tuple[Value, Value]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The pipelined form of one loop, decided but not yet written.
 
@@ -71,6 +85,9 @@ class Plan:
     trip_count: int | None
     last_stage: int
     boundary: Boundary
+    counters: tuple[RingCounter, ...] = ()
+    # What the prologue leaves out: what it waits for is over from the start.
+    kernel_only: tuple[Operation, ...] = ()
 
     @property
     def may_be_short(self) -> bool:

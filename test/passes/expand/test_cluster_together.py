@@ -1,6 +1,6 @@
 """Loops in which the blocks of a cluster copy tiles for each other, and all warps copy and compute.
 
-Covers: pipeliner/plan/cluster_together.py, pipeliner/expand/write/write_cluster_ring.py, pipeliner/expand/write/slot_returns.py,
+Covers: pipeliner/plan/cluster_together.py, pipeliner/expand/write/slot_returns.py,
 pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/copied_memory.py
 """
 
@@ -106,7 +106,7 @@ MUTANTS = {
     "both arrivals in block 0": (r"(%c\w+) = arith.constant 1 : i32\n(.*mapa)", r"\1 = arith.constant 0 : i32\n\2"),
     "arrivals of one block": ("constant 4 : index", "constant 2 : index"),
     "no wait for a slot": (r"nvgpu.mbarrier.try_wait.parity.*%c10000000 .*", ""),
-    "the other parity of a slot": (r"arith.cmpi ugt, (%\w+), (%\w+) : index\n( *%\w+ = arith.xori)", r"arith.cmpi ule, \1, \2 : index\n\3"),
+    "the other parity of a slot": (r"arith.cmpi ule, (%\w+), (%\w+) : index\n( *%\w+ = arith.xori)", r"arith.cmpi ugt, \1, \2 : index\n\3"),
     "the slot of the tile": (r"(nvgpu.mbarrier.get %\w+\[)%\w+", r"\g<1>%c0"),
     "no wait for a tile": (r"nvgpu.mbarrier.try_wait.parity.*%c1000000 .*", ""),
     "the bytes of one share": ("constant 256 : index", "constant 128 : index"),

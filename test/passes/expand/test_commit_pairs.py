@@ -10,7 +10,7 @@ import pytest
 from helpers.gemm_pairs import GemmPair, Loop
 from helpers.machine_programs import parse
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.facts.values.ring import Ring
+from mlir_async_pipe.pipeliner.expand.write.recurrences import EarlierSlot
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 MOODS = [("eager", "lockstep"), ("late", "forward"), ("late", "backward"), ("random", "random")]
@@ -48,12 +48,11 @@ def test_slots_and_phases_of_both_go_on_from_loop_to_loop(name):
 
 def test_waits_for_the_tiles_that_copies_overwrite_leave_phases_out(monkeypatch):
     """They are for tile t + d - V, not for t - p, where the second loop has more slots than d1 + p1."""
-    at = Ring.at
 
-    def of_tile_ahead(ring, distance, known, write):
-        return known[max(known)] if distance < 0 else at(ring, distance, known, write)
+    def of_tile_ahead(earlier, stage, integers):
+        return earlier.slots.in_step(0, integers)
 
-    monkeypatch.setattr(Ring, "at", of_tile_ahead)
+    monkeypatch.setattr(EarlierSlot, "in_step", of_tile_ahead)
     module = parse(FURTHER.text())
     pipeline(module, check="none")
     assert wrong(FURTHER, module) == {"phase-overtaken"}

@@ -79,6 +79,21 @@ def test_slots_are_as_few_as_the_order_allows(loop, slots):
         assert not loop.right(module, completion)
 
 
+def test_the_prologue_elects_once_and_compares_instead_of_counting_iterations():
+    """One election before the loop and one in it, however many tiles are copied ahead."""
+    module, _ = pipelined(replace(LOADS, stages=4, step=3))
+    assert str(module).count("nvvm.elect.sync") == 2
+    # The body divides twice, in each of three steps before the loop and in it.
+    assert str(module).count("arith.divui") == 2 * 4
+
+
+def test_tensor_stores_of_the_loop_itself_stay_in_flight():
+    loop = replace(LOADS, stored="each")
+    module, report = pipelined(loop)
+    assert [record.in_flight for record in report.of("stores")] == [1]
+    assert not loop.right(module, "late")
+
+
 @pytest.mark.parametrize("static", [True, False])
 @pytest.mark.parametrize(("stages", "step"), [(5, 2**62), (3, 2**61), (5, 2**60)])
 def test_the_end_is_found_where_as_many_steps_are_more_than_a_number_holds(stages, step, static):

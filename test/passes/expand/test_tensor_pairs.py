@@ -114,7 +114,7 @@ def test_a_second_loop_that_starts_anew_is_found(name, carried):
     text = str(module)
     second = [m.start() for m in re.finditer("scf.for", text)][1]
     line = text[second : text.index("\n", second)]
-    first, slot, phase = re.search(r"= (%\d+)#(\d), %\w+ = %\d+#(\d)", line).groups()
+    (first, slot), (_, phase) = re.findall(r"= (%\d+)#(\d)", line)
     given = slot if carried == "slot" else phase
     constant = "%anew = arith.constant " + ("0 : index" if carried == "slot" else "false")
     anew = text[:second].rindex("\n") + 1

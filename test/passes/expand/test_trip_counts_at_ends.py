@@ -72,6 +72,25 @@ def test_bounds_at_the_ends_of_the_type(kind: str, is_unsigned: bool, options: s
             assert seen == [expected] * 3, (stages, lower, upper, step)
 
 
+@pytest.mark.parametrize("option", ["predicated-epilogue", "predicated-short-trip"])
+@pytest.mark.parametrize("step", [1, 60])
+@pytest.mark.parametrize("first", [0, 1, 100, 127, 200])
+@pytest.mark.parametrize("is_unsigned", [False, True], ids=["signed", "unsigned"])
+def test_a_constant_begin_and_step_near_the_ends_of_the_type(
+    is_unsigned: bool, first: int, step: int, option: str
+) -> None:
+    """Above the smallest number ub - 3 * step is compared as it is; at it that would wrap."""
+    lower = wrap(first if is_unsigned else first - 128, 8)
+    function, _, _ = loops.pipelined("i8", 4, is_unsigned, OPTIONS[option], (lower, None, step))
+    for upper in range(-128, 128):
+        try:
+            expected = loops.iterations(lower, upper, step, 8, is_unsigned)
+        except OverflowError:
+            continue
+        seen, _ = loops.observe(function, 0, upper, 0)
+        assert seen == [expected] * 3, upper
+
+
 @pytest.mark.parametrize(("lower", "trips"), [((1 << 63) - 1, 0), (1, 1)])
 def test_a_prologue_of_constants_past_the_end_of_64_bits(lower: int, trips: int) -> None:
     """The counter of a guarded step may be a constant that index does not have: it wraps."""

@@ -1,6 +1,7 @@
 """Makes what a step runs conditional: its iteration may lie after the loop's end.
 
     copy A -> %b[%slot], 8            copy A -> %b[%slot], 8, select(%exists, 8, 0)
+    tensor copy, predicate = %p       tensor copy, predicate = %exists and %p
     memref.store …             -->    scf.if %exists { memref.store … }
     %x = memref.load …                %x = scf.if %exists { load } else { 0 }
 
@@ -32,10 +33,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.facts.loops.statements import is_statement, is_synchronisation
+from mlir_async_pipe.facts.loops.transactions import only_computes, operand_number
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.plan.legality import SOURCE_ELEMENTS, zero_of
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
-from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.vocabulary import groups_of, use_of
 
 
 def guarded(
@@ -43,8 +45,14 @@ def guarded(
 ) -> list[Value]:
     """Let the ops of a unit, just cloned to where `integers` writes, happen only if `condition`
     holds. Returns what stands for each of their results; `wanted` says which others use."""
+    if len(copies) == 1 and use_of(copies[0]) in ("expect", "copy"):
+        (op,), here = copies, integers.ip
+        number, integers.ip = operand_number(op, "predicate"), before(op)
+        op.operands[number] = integers.binary("arith.andi", condition, op.operands[number])
+        integers.ip = here
+        return _results(copies)
     if not any(is_physical(op) or is_synchronisation(op) for op in copies):
-        guard = any(is_statement(op) for op in copies)
+        guard = any(is_statement(op) and not only_computes(op) for op in copies)
         return _in_branch(copies, wanted, condition, integers) if guard else _results(copies)
     found: list[Value] = []
     for op in copies:

@@ -98,17 +98,30 @@ class Integers(IntegerWriter):
     def has_iteration(self, number: int) -> Value:
         """number < trips, as an i1. (lb + number * step < ub would not do: the sum may
         overflow, so that an unsigned loop from -3 to -1 would have an iteration 3, at 0.)"""
+        begins = self.before_end(self.lower)
         if number == 0:
-            return self.before_end(self.lower)
+            return begins
+        if self.value_of(self.step) is not None:
+            return self.binary("arith.andi", begins, self.goes_on_for(self.lower, number))
         return self.compare("ult", self.constant(number, self.kind), self.trips())
 
     def end_of_all_but(self, last: int) -> Value:
-        """lb + max(trips - last, 0) * step: an induction variable below it has `last` more
-        iterations after it."""
-        enough = self.has_iteration(last)
-        count = self.subtract(self.trips(), self.constant(last, self.kind))
-        end = self.add(self.lower, self.multiply(count, self.step))
-        return self.select(enough, end, self.lower)
+        """Of a loop that has iterations: an induction variable below this has `last` more after it.
+
+        ub - last * step, or lb where that would lie before it and could be another number."""
+        step, lower = self.value_of(self.step), self.value_of(self.lower)
+        if self.trip_count is not None:
+            return self.first_plus(max(self.trip_count - last, 0))
+        if step is None:
+            enough = self.has_iteration(last)
+            count = self.subtract(self.trips(), self.constant(last, self.kind))
+            end = self.add(self.lower, self.multiply(count, self.step))
+            return self.select(enough, end, self.lower)
+        end = self.plus_steps(self.upper, -last)
+        smallest = 0 if self.unsigned else -(1 << min(bits_of(self.kind), 32) - 1)
+        if lower is not None and lower - last * step >= smallest:
+            return end
+        return self.select(self.goes_on_for(self.lower, last), end, self.lower)
 
     def goes_on_for(self, variable: Value, iterations: int) -> Value:
         """Of an iteration of the loop, whether it has `iterations` more after it, as an i1.

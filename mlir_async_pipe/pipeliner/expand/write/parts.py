@@ -86,7 +86,7 @@ class Part:
         return None
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
-        return recurrence.in_step(stage)
+        return recurrence.in_step(stage, self._integers)
 
     def _induction(self, iteration: int) -> Value:
         raise AssertionError("each part says this")
@@ -101,7 +101,10 @@ class Prologue(Part):
 
     def exists(self, stage: int) -> Value | None:
         """Compare the number of the iteration with the trip count."""
-        return self._integers.has_iteration(self.number - stage) if self._predicated else None
+        iteration = self.number - stage
+        if not self._predicated or (self._integers.trip_count or 0) > iteration:
+            return None
+        return self._integers.has_iteration(iteration)
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
         return recurrence.at_iteration(self.number - stage, self._integers)
@@ -114,15 +117,20 @@ class Kernel(Part):
     """Any step of the kernel. `variable`, its induction variable, is that of the last stage;
     `ends` says of each stage that is over before where it then stands."""
 
-    def __init__(self, values: Values, variable: Value, ends: Mapping[int, Value]) -> None:
+    def __init__(self, values: Values, variable: Value, ends: Mapping[int, Value | None]) -> None:
         super().__init__(values.sources.last_stage, Draining(0), values)
         self._variable = variable
         self._ends = ends
 
     def exists(self, stage: int) -> Value | None:
-        """Compare the induction variable with the end of the stage."""
-        end = self._ends.get(stage)
-        return None if end is None else self._integers.is_before(self._variable, end)
+        """Compare the induction variable with the end of the stage, or what is left of the loop with
+        what follows until then."""
+        if stage not in self._ends:
+            return None
+        end = self._ends[stage]
+        if end is None:
+            return self._integers.goes_on_for(self._variable, self.number - stage)
+        return self._integers.is_before(self._variable, end)
 
     def _induction(self, iteration: int) -> Value:
         return self._integers.plus_steps(self._variable, iteration)

@@ -65,7 +65,7 @@ class Recurrence:
         """The value of the recurrence's own stage in this step."""
         return self._held[0]
 
-    def in_step(self, stage: int) -> Value:
+    def in_step(self, stage: int, integers: Integers) -> Value:
         """The value that a user in `stage` sees in this step."""
         return self._held[self.lag(stage)]
 
@@ -108,23 +108,30 @@ class SlotRecurrence(Recurrence):
     """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward.
 
     `ends_in_zero`: slot(k) = (k + 1 - trips) mod V instead, so that the last iteration has
-    slot 0, where readers outside of the loop look."""
+    slot 0, where readers outside of the loop look. `start`: that of the first iteration, if not 0."""
 
     has_results = False
 
-    def __init__(self, stage: int, versions: int, ends_in_zero: bool) -> None:
+    def __init__(
+        self, stage: int, versions: int, ends_in_zero: bool, start: Value | None = None
+    ) -> None:
         super().__init__(stage)
         self.versions = versions
         self.ring = Ring(versions)
         self.ends_in_zero = ends_in_zero
+        self.start = start
 
     @staticmethod
-    def over(versions: int, stages: set[int], ends_in_zero: bool) -> SlotRecurrence:
+    def over(
+        versions: int, stages: set[int], ends_in_zero: bool, start: Value | None = None
+    ) -> SlotRecurrence:
         """The counter whose stage needs the fewest registers for users in `stages`.
 
         V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
         ago: one register. Counting for stage 0 would take two."""
-        candidates = [SlotRecurrence(stage, versions, ends_in_zero) for stage in sorted(stages)]
+        candidates = [
+            SlotRecurrence(stage, versions, ends_in_zero, start) for stage in sorted(stages)
+        ]
         for candidate in candidates:
             candidate.registers = max(candidate.lag(stage) for stage in stages)
         return min(candidates, key=lambda candidate: candidate.registers)
@@ -139,15 +146,23 @@ class SlotRecurrence(Recurrence):
     def at_iteration(self, iteration: int, integers: Integers) -> Value:
         """The slot of an iteration: a constant, unless it depends on the trip count."""
         tile = iteration % self.versions
+        if self.start is not None:
+            slot = self.start
+            for _ in range(tile):
+                slot = self.ring.next(slot, integers)
+            return slot
         if not self.ends_in_zero:
             return integers.constant(tile)
         if integers.trip_count is not None:
             return integers.constant((tile + 1 - integers.trip_count) % self.versions)
         return self.ring.before_last(tile, integers.as_index(integers.trips()), integers)
 
-    def in_step(self, stage: int) -> Value:
-        """The slot of the iteration that `stage` runs in this step."""
-        return _slot_value(super().in_step(stage))
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        """The slot of the iteration that `stage` runs in this step, where none has it made of others."""
+        lag = self.lag(stage)
+        if lag < self.width:
+            return _slot_value(self._held[lag])
+        return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, integers)
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next slot, back to 0 after the last."""
@@ -156,6 +171,55 @@ class SlotRecurrence(Recurrence):
     def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
         """As for any recurrence, but nothing is written before somebody asks for it."""
         self._following = [NextSlot(self.current, self.ring, integers), *self._held[:-1]]
+
+
+class EarlierSlot(Recurrence):
+    """The slot of so many tiles before an iteration's, which takes no iter_arg: those of the ring say it."""
+
+    has_results = False
+    width = 0
+
+    def __init__(self, slots: SlotRecurrence, tiles: int) -> None:
+        super().__init__(slots.stage)
+        self.slots = slots
+        self.tiles = tiles
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        return self.slots.in_step(stage + self.tiles, integers)
+
+    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+        return []
+
+
+class PhaseRecurrence(Recurrence):
+    """The phase of an iteration's tile in the last stage, which goes with the slot of a ring; in earlier
+    stages it follows from both slots."""
+
+    has_results = False
+
+    def __init__(self, stage: int, slots: SlotRecurrence, start: Value) -> None:
+        super().__init__(stage)
+        self.slots = slots
+        self.start = start
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """As many iterations after the first."""
+        phase = self.start
+        for earlier in range(iteration):
+            slot = self.slots.at_iteration(earlier, integers)
+            _, phase = self.slots.ring.advance(slot, phase, integers)
+        return phase
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        if stage == self.stage:
+            return self.current
+        slot, later = (self.slots.in_step(s, integers) for s in (self.stage, stage))
+        return self.slots.ring.later_phase(self.current, slot, later, integers)
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """The next phase, the other one where the slots begin anew."""
+        following = self.slots.in_step(self.stage - 1, integers)
+        return self.slots.ring.next_phase(self.current, following, integers)
 
 
 class ArgumentRecurrence(Recurrence):

@@ -1,72 +1,134 @@
-"""Gives slots back to those who fill them: what warps run that read tiles which others copy.
+"""Gives slots back to those who fill them: to one's own block, or to all blocks of the cluster that copy
+into it. One lane of each warp arrives, after the wait that covers the products of the tile (docs/phases.md).
 
-for k { wait; use }        -->    for k { wait; use; leave p products; arrive at empty[slot of k - p] }
-                                  wait for all products; arrive for the last p tiles
+nvgpu.mbarrier.arrive %empty[slot]     -->     %at = nvgpu.mbarrier.get %empty[slot]
+                                               %there = nvvm.mapa %at, 0; nvvm.mbarrier.arrive %there
+                                               %there = nvvm.mapa %at, 1; nvvm.mbarrier.arrive %there
 
-One lane of each warp arrives, after the wait that covers the products of the tile (docs/phases.md).
+All blocks meet when the mbarriers are initialised, and at the end: a block must not end while others
+arrive at its mbarriers. Where blocks do not all copy into each other, bit q of a constant for block r says
+whether the readers of block q arrive there.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, after, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, create, operations
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.pipeliner.expand.write.cluster_arrivals import BlockWriter
-from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.expand.write.write_ring import RingWriter
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan
+from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
+from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_RANK, MAPA
 
 
-class ReturningWriter(RingWriter):
-    """Writes a loop whose warps arrive at `empty` of the slots that they have read, in the blocks that
-    fill these."""
+@dataclass(frozen=True)
+class SlotReturns:
+    """Arrivals at `empty` of each warp that has read a slot: of the lane for which `arrives` holds.
+    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all."""
 
-    def __init__(
-        self,
-        plan: RingPlan,
-        buffers: list[VersionedBuffer],
-        groups: dict[Value, Value],
-        empty: Value,
-        blocks: BlockWriter,
-        *,
-        meets_lanes: bool,
-    ) -> None:
-        super().__init__(plan, buffers, groups)
-        self.empty = empty
-        self.blocks = blocks
-        self.meets_lanes = meets_lanes
+    empty: Value
+    blocks: Blocks
+    arrives: Value
+    meets_lanes: bool
 
-    def _begin_returns(self, thread: Value, build: IntegerWriter) -> None:
-        """What each arrival asks, once: whether this lane arrives, and where."""
-        self.arrives = build.compare("eq", build.remainder(thread, WARP), 0)
-        self.blocks.read_rank(build)
-
-    def _drain(self, slot: Value) -> None:
-        """Wait for the last p products and give back their slots, if there are so many: those
-        before the one that comes next. Not as the loop carried them: what it hands on from where
-        it does not run would stand in a block of its own, with the zeros of its accumulators, and
-        ptxas would wait for each product (C7515)."""
-        self.integers.leave(after(self._wait_for_products()))
-        for number in range(self.plan.in_flight):
-            slot = self.ring.before(slot, 1, self.integers)
-            self._give_back(slot, self._has_iteration(number))
-
-    def _has_before(self, variable: Value) -> Value | None:
-        """Whether p iterations were before this one, as an i1."""
-        left, integers = self.plan.in_flight, self.integers
-        return integers.has_come_for(variable, left) if left else None
-
-    def _give_back(self, slot: Value, exists: Value | None) -> None:
-        """One lane of each warp arrives for all."""
-        integers = self.integers
-        ip, loc = integers.ip, integers.location
+    def write(self, slot: Value, exists: Value | None, write: IntegerWriter) -> None:
+        """One lane of each warp arrives for all, if there is such a tile."""
+        ip, loc, arrives = write.ip, write.location, self.arrives
         if self.meets_lanes:
-            i32 = ir.IntegerType.get_signless(32, self.context)
-            create("nvvm.bar.warp.sync", [integers.constant(-1, i32)], ip=ip, loc=loc)
-        arrives = self.arrives
+            i32 = ir.IntegerType.get_signless(32, write.context)
+            create("nvvm.bar.warp.sync", [write.constant(-1, i32)], ip=ip, loc=loc)
         if exists is not None:
-            arrives = integers.binary("arith.andi", exists, arrives)
+            arrives = write.binary("arith.andi", exists, arrives)
         branch = write_if(arrives, (), None, ip, loc)
         self.blocks.arrive(self.empty, slot, IntegerWriter(at_end_of(branch.regions[0]), loc))
+
+
+class Blocks:
+    """Writes arrivals of `warps` of each block; without a `cluster` for one block."""
+
+    def __init__(self, cluster: ClusterPlan | None, warps: int) -> None:
+        self.cluster = cluster
+        self.warps = warps
+        # Whether the readers of this block arrive in each block; None: all do.
+        self.reach: list[Value | None] = []
+
+    def arrivals(self, write: IntegerWriter) -> Value:
+        """How many give a slot of this block back."""
+        if self.cluster is None:
+            return write.constant(self.warps)
+        counts = [self.warps * targets.bit_count() for targets in self.cluster.targets]
+        made = write.constant(counts[0])
+        if len(set(counts)) > 1:
+            rank = _rank(write)
+            for number, count in enumerate(counts[1:], 1):
+                here = write.compare("eq", rank, number)
+                made = write.select(here, write.constant(count), made)
+        return made
+
+    def meet_first(self, setups: tuple[MbarrierSetup, ...]) -> None:
+        """All blocks see the mbarriers of all others; the input's other meetings go."""
+        if self.cluster is None:
+            return
+        for op in self.cluster.dropped:
+            op.erase()
+        if self.cluster.met is None:
+            order = operations(setups[0].create.block)
+            last = max((setup.meeting or setup.last_init for setup in setups), key=order.index)
+            _meet(after(last), last.location)
+
+    def meet_last(self, end: Operation) -> None:
+        """No block ends before all others are done with its mbarriers."""
+        if self.cluster is not None:
+            _meet(before(end), end.location)
+
+    def read_rank(self, write: IntegerWriter) -> None:
+        """Ask once which block this is."""
+        if self.cluster is None:
+            return
+        count = len(self.cluster.targets)
+        everybody, rank = (1 << count) - 1, None
+        for targets in self.cluster.targets:
+            if targets == everybody:
+                self.reach.append(None)
+                continue
+            rank = rank or _rank(write)
+            bit = write.binary("arith.shrui", write.constant(targets, rank.type), rank)
+            i1 = ir.IntegerType.get_signless(1, write.context)
+            self.reach.append(write.cast("arith.trunci", bit, i1))
+
+    def arrive(self, empty: Value, slot: Value, write: IntegerWriter) -> None:
+        """One arrival in each block that waits for it."""
+        context, loc = write.context, write.location
+        if self.cluster is None:
+            token = ir.Type.parse("!nvgpu.mbarrier.token", context)
+            create("nvgpu.mbarrier.arrive", [empty, slot], [token], ip=write.ip, loc=loc)
+            return
+        i32 = ir.IntegerType.get_signless(32, context)
+        here = mbarrier_pointer(write, empty, slot, ir.Type.parse("!llvm.ptr<3>", context))
+        of_cluster = ir.Type.parse("!llvm.ptr<7>", context)
+        for rank, reaches in enumerate(self.reach):
+            number, ip = write.constant(rank, i32), write.ip
+            if reaches is not None:
+                ip = at_end_of(write_if(reaches, (), None, ip, loc).regions[0])
+            there = create(MAPA, [here, number], [of_cluster], ip=ip, loc=loc)
+            create("nvvm.mbarrier.arrive", list(there.results), ip=ip, loc=loc)
+
+
+def first_lane(thread: Value, write: IntegerWriter) -> Value:
+    """An i1 that holds in one thread of each warp."""
+    return write.compare("eq", write.remainder(thread, WARP), 0)
+
+
+def _rank(write: IntegerWriter) -> Value:
+    i32 = ir.IntegerType.get_signless(32, write.context)
+    return create(CLUSTER_RANK, (), [i32], ip=write.ip, loc=write.location).results[0]
+
+
+def _meet(ip: Any, loc: Any) -> None:
+    create("nvvm.cluster.arrive", ip=ip, loc=loc)
+    create("nvvm.cluster.wait", ip=ip, loc=loc)

@@ -14,6 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import Value, is_used
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import KernelUnit, KernelUnits
 from mlir_async_pipe.pipeliner.expand.write.recurrences import (
     ArgumentRecurrence,
+    EarlierSlot,
+    PhaseRecurrence,
     Recurrence,
     SlotRecurrence,
 )
@@ -46,6 +48,7 @@ class Sources:
         self.kernel = kernel
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
         self.synchronisation = plan.synchronisation
+        self.counters = plan.counters
         self.loop = plan.loop
         self.block = plan.loop.regions[0].blocks[0]
         self.induction, *self.arguments = self.block.arguments
@@ -130,6 +133,14 @@ class Sources:
                 self.recurrences[placeholder] = SlotRecurrence.over(
                     versions, stages, versions in self.ending_in_zero
                 )
+        for counter in self.counters:
+            # Who looks after the loop asks in the last stage.
+            stages = {stage for value, stage in uses if value == counter.slot} | {self.last_stage}
+            first_slot, first_phase = counter.start
+            slots = SlotRecurrence.over(counter.versions, stages, False, first_slot)
+            self.recurrences[counter.slot] = slots
+            self.recurrences[counter.phase] = PhaseRecurrence(self.last_stage, slots, first_phase)
+            self.recurrences[counter.earlier] = EarlierSlot(slots, counter.tiles)
         arguments = self.arguments
         used = {value for value, _ in uses}
         pending = [

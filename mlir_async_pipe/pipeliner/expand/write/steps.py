@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
 )
+from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.memory_roots import Space
 from mlir_async_pipe.pipeliner.expand.write.guards import guarded
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import (
@@ -23,7 +24,7 @@ from mlir_async_pipe.pipeliner.expand.write.kernel_units import (
     queue_attribute,
     write_commit,
 )
-from mlir_async_pipe.pipeliner.expand.write.parts import Part, Values
+from mlir_async_pipe.pipeliner.expand.write.parts import Kernel, Part, Prologue, Values
 from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
@@ -42,6 +43,7 @@ class StepWriter:
         self.location = plan.loop.location
         self.conditions: set[Value] = set()
         self._fenced = plan.fenced
+        self._kernel_only = plan.kernel_only
 
     def write(self, part: Part, step: Step) -> None:
         """Clone the active units with the waits and barriers before them.
@@ -63,6 +65,9 @@ class StepWriter:
 
     def _clone(self, unit: KernelUnit, part: Part) -> None:
         stage = unit.stage
+        left_out = isinstance(part, Prologue) and unit.ops[0] in self._kernel_only
+        if left_out or self._repeats(unit, part):
+            return
         condition = part.exists(stage)
         mapping = {value: part.value(value, stage) for value in unit.used}
         copies: list[Operation] = []
@@ -84,6 +89,18 @@ class StepWriter:
             results = guarded(copies, wanted, condition, self.integers)
         for old, new in zip(made, results, strict=True):
             self.values.written[old, stage, part.number] = new
+
+    def _repeats(self, unit: KernelUnit, part: Part) -> bool:
+        """Whether the unit would make what it made one step before, as `elect.sync` does: it depends on
+        no iteration. Then that stands for both. The kernel has its own."""
+        if isinstance(part, Kernel) or unit.used or not all(map(only_computes, unit.ops)):
+            return False
+        written, now = self.values.written, part.number
+        made = [(value, unit.stage) for template in unit.templates for value in template.results]
+        if not all((*value, now - 1) in written for value in made):
+            return False
+        written.update({(*value, now): written[*value, now - 1] for value in made})
+        return True
 
     def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
         """The constant that an addition is where its operands are: the input's own index

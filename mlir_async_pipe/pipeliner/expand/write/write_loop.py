@@ -18,7 +18,15 @@ register instead of two.
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, create, is_used
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    attributes_of,
+    before,
+    create,
+    is_used,
+)
 from mlir_async_pipe.bindings.structured_ops import (
     at_end_of,
     take_results,
@@ -34,12 +42,11 @@ from mlir_async_pipe.pipeliner.expand.write.parts import Epilogue, Kernel, Part,
 from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
 from mlir_async_pipe.pipeliner.expand.write.steps import StepWriter
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 
 
-def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
-    """Write one planned loop; returns the registers that its kernel carries from step to step."""
+def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
+    """Write one planned loop; returns its kernel."""
     loop = plan.loop
     parts = names.parts_of(loop)
     span = Span.around(loop) if parts else None
@@ -59,7 +66,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> int:
         old.replace_all_uses_with(new)
     join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
     loop.erase()
-    return registers_of((value.type for value in kernel.results), plan.buffers)
+    return kernel
 
 
 def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
@@ -106,6 +113,9 @@ class LoopWriter:
             # Marked, so that a later pass may find it superfluous.
             self.steps.wait(wait, after, (names.DRAIN,))
         results = self._results(after)
+        for counter in plan.counters:
+            for asked in (counter.slot, counter.phase):
+                asked.replace_all_uses_with(after.value(asked, self.last_stage))
         self.steps.write_barrier(plan.boundary.behind)
         return results
 
@@ -154,21 +164,24 @@ class LoopWriter:
         empty = self.values.written.get((source.value, stage, step))
         return over[source.value] if empty is None else empty
 
-    def _ends_of_stages(self) -> dict[int, Value]:
+    def _ends_of_stages(self) -> dict[int, Value | None]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
-        the last stage, stands when an earlier stage has run its last iteration."""
+        the last stage, stands when an earlier stage has run its last iteration. None in a loop around,
+        in all of which this would take a register: there what is left is compared in each iteration."""
         if self.plan.epilogue != "predicate":
             return {}
-        stages = {unit.stage for unit in self.kernel.units if unit.stage != self.last_stage}
-        return {s: self.integers.end_of_all_but(self.last_stage - s) for s in sorted(stages)}
+        integers, last = self.integers, self.last_stage
+        around = any(op.name == "scf.for" for op in ancestors(self.loop))
+        compares = around and integers.value_of(integers.step) is not None
+        stages = sorted({unit.stage for unit in self.kernel.units} - {last})
+        return {s: None if compares else integers.end_of_all_but(last - s) for s in stages}
 
     def _create_loop(self, entries: list[Value]) -> Operation:
         upper = self.integers.kernel_upper_bound()
-        attributes = {}
-        if "unsignedCmp" in self.loop.attributes:
-            attributes["unsignedCmp"] = self.loop.attributes["unsignedCmp"]
+        given = attributes_of(self.loop).items()
+        kept = {name: value for name, value in given if name not in names.LOOP_NAMES}
         bounds = [self.integers.lower, upper, self.integers.step]
-        return write_for(bounds, entries, self.integers.ip, self.location, attributes)
+        return write_for(bounds, entries, self.integers.ip, self.location, kept)
 
     def _carry(self, lines: list[tuple[Source, int]], carried: list[Value], now: int) -> None:
         """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""

@@ -42,19 +42,19 @@ from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, operand_n
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
-from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
-    name_mbarrier,
     write_empty,
     write_mbarriers,
     write_wait,
 )
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.role_threads import elect
+from mlir_async_pipe.pipeliner.expand.write.slot_returns import first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.expand.write.write_nest import NestWriter
+from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
 from mlir_async_pipe.pipeliner.expand.write.write_roles import (
-    ProducerWriter,
+    Producer,
     finish,
     move_into,
     part_threads,
@@ -62,7 +62,6 @@ from mlir_async_pipe.pipeliner.expand.write.write_roles import (
 )
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
-from mlir_async_pipe.pipeliner.plan.role_block import WARP
 from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 from mlir_async_pipe.pipeliner.plan.sum_versions import SumVersions
 from mlir_async_pipe.vocabulary import tensor_use, use_of
@@ -140,44 +139,34 @@ def write_product_roles(
     chain = (*plan.outer, plan.loop)
     copies = NestWriter(roles.nest)
     number = role.completion.number
-    producer = ProducerWriter(plan, roles, buffers, groups, empty, copies, number)
+    loop = RingLoop(plan, buffers, groups)
+    producer = Producer(loop, empty, copies, number)
     region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
     build = IntegerWriter(at_end_of(region), plan.loop.location)
-    ways = [Way(chain, producer.copy_loop)]
+    ways = [Way(chain, producer.write)]
     copies.write_at_end(region, roles.moved, ways, Ring.start(build, phase=1))
     issued = NestWriter(role.nest)
-    issuer = ProductWriter(plan, roles, buffers, groups, empty, issued, role, sums)
+    issuer = ProductWriter(loop, issued, role, sums)
     # The first slot and its phase; the first version, which is free.
     build = IntegerWriter(at_end_of(others), plan.loop.location)
     state = [*Ring.start(build), *Ring.start(build, phase=1)]
-    ways = [Way(chain, issuer.copy_loop, (0, 1, 2, 3))]
+    ways = [Way(chain, issuer.write, (0, 1, 2, 3))]
     issued.write_at_end(others, roles.moved, ways, state)
     move_into(branch.regions[0], roles)
     LoadWriter(plan, roles, role, sums, thread).write_here(branch.regions[0])
     finish([plan], roles)
 
 
-class ProductWriter(ProducerWriter):
+class ProductWriter:
     """Writes what the warp runs that issues products: the nest around the loop, and the products."""
 
-    def __init__(
-        self,
-        plan: RingPlan,
-        roles: RolePlan,
-        buffers: list[VersionedBuffer],
-        groups: dict[Value, Value],
-        empty: Value,
-        nest: NestWriter,
-        role: ProductRole,
-        sums: Sums,
-    ) -> None:
-        super().__init__(plan, roles, buffers, groups, empty, nest)
-        self.role, self.sums = role, sums
+    def __init__(self, loop: RingLoop, nest: NestWriter, role: ProductRole, sums: Sums) -> None:
+        self.loop, self.nest, self.role, self.sums = loop, nest, role, sums
 
-    def copy_loop(self, ip: Any, *state: Value) -> list[Value]:
+    def write(self, ip: Any, *state: Value) -> list[Value]:
         """The products of one tile of the loop around, into a version that was loaded."""
         slot, phase, version, turn = state
-        plan, loop = self.plan, self.plan.loop
+        ring, loop = self.loop.ring, self.loop.plan.loop
         # Not the constants of the input's loop, which stand with other threads.
         around = IntegerWriter(ip, loop.location)
         self.sums.wait(self.sums.drained, version, turn, around)
@@ -186,10 +175,8 @@ class ProductWriter(ProducerWriter):
         numbers = self.role.slice.advanced
         made, body = self.nest.begin_loop(loop, numbers, [slot, phase], ip)
         inside = list(made.regions[0].blocks[0].arguments)[-2:]
-        self.integers = Integers(made, plan.ahead, 0, plan.trip_count, before(made))
-        self.integers.enter(body)
         advanced = self._products(inside, offset, body)
-        inside = self.ring.advance(inside[0], inside[1], self.integers)
+        inside = ring.advance(inside[0], inside[1], IntegerWriter(body, loop.location))
         slot, phase = self.nest.end_loop(loop, made, numbers, advanced, inside, body)
         after_loop = IntegerWriter(ip, loop.location)
         self._commit_sums(version, after_loop)
@@ -199,10 +186,10 @@ class ProductWriter(ProducerWriter):
         """Wait for the tiles of an iteration, and multiply them in one thread; returns what the loop
         carries on."""
         slot, phase = state
-        copies = {op: clone(op, self.outside, ip) for op in self.role.slice.ops}
-        for transaction in self.plan.transactions:
+        copies = {op: clone(op, self.nest.outside, ip) for op in self.role.slice.ops}
+        for transaction in self.loop.plan.transactions:
             wait = copies[transaction.wait]
-            self._name_mbarrier(wait, transaction, slot)
+            self.loop.name_mbarrier(wait, transaction, slot)
             wait.operands[operand_number(wait, "phase")] = phase
         branch = copies[self.role.branch]
         names.remove(branch, names.OP_NAMES)
@@ -212,14 +199,14 @@ class ProductWriter(ProducerWriter):
                 show_version(op, offset)
             elif use_of(op) == "commit":
                 self._name_commit(op, slot)
-        show_slot(self.buffers, slot, list(copies.values()))
-        yielded = list(terminator(self.plan.loop.regions[0].blocks[0]).operands)
+        show_slot(self.loop.buffers, slot, list(copies.values()))
+        yielded = list(terminator(self.loop.plan.loop.regions[0].blocks[0]).operands)
         return [self.nest.here(yielded[number]) for number in self.role.slice.advanced]
 
     def _name_commit(self, commit: Operation, slot: Value) -> None:
         """It gives the slot back."""
         pointer = defining_op(commit.operands[0])
-        name_mbarrier(commit, self.role.completion, self.groups, slot, self.ring)
+        self.loop.name_mbarrier(commit, self.role.completion, slot)
         if pointer is not None:
             handle = defining_op(pointer.operands[0])
             pointer.erase()
@@ -251,7 +238,7 @@ class LoadWriter:
         """Write the waits, and carry version and phase through the loops around."""
         start = before(operations(region.blocks[0])[0])
         build = IntegerWriter(start, self.plan.loop.location)
-        self.arrives = build.compare("eq", build.remainder(self.thread, WARP), 0)
+        self.arrives = first_lane(self.thread, build)
         way = Way((*self.plan.outer, self.plan.loop), self.write)
         carry([way], Ring.start(build))
 

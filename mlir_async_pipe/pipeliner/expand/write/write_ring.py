@@ -1,17 +1,26 @@
-"""Writes a loop of tensor copies with its copies d tiles ahead, on V slots.
+"""Writes a loop of tensor copies with its copies d tiles ahead, on V slots: the protocol of slots and
+phases goes into the body, and the general writer makes a pipeline of that.
 
-    for k { expect, copy, wait, use, barrier }        copy tiles 0 … d-1, if there are so many
-                                               -->    for k, slot, phase {
-                                                        wait for the phase of the slot
-                                                        use the slot; leave p products in flight
-                                                        barrier
-                                                        copy tile k + d, if there is one
-                                                      }
+    for k { expect, copy, wait, use, barrier }
+                  |
+    for k {                               stage        copy tiles 0 … d-1, if there are so many
+      wait for the phase of the slot        d          for k, slot, phase, slot of tile k + d {
+      use the slot; leave p products        d            wait; use; leave p products
+      barrier                               d     -->    barrier
+      copy into the slot                    0            copy tile k + d, if there is one
+    }                                                  }
 
-There is no epilogue: the condition of the copies ends them. They are issued by one thread, which
+There is no epilogue: the predicate of the copies ends them. They are issued by one thread, which
 `elect.sync` picks in warp 0: of a thread id ptxas cannot know that it names one thread, and writes
 a loop over lanes around each copy. The phase flips when the slot is 0 again, and both go on through
 the loops around this one, since the mbarriers do.
+
+Where others fill the slots, each warp arrives for a slot that it has read, instead of the barrier. Others
+are blocks of a cluster, where warp 0 waits for all arrivals before it copies, or warps of their own:
+then the loop has no copies, and stays one loop.
+
+    arrive at empty[slot of k - p]                              d
+    warp 0: wait for empty[slot]; copy into the slot            0
 
 Commits of products get an mbarrier for each slot, too, and their waits are for tile t - p:
 
@@ -22,15 +31,13 @@ Commits of products get an mbarrier for each slot, too, and their waits are for 
 
 t counts since the initialisation, so before the first p tiles the waits are for phase -1, which is over
 from the start; in later executions of the loop they are for tiles that the one before has waited for.
-With V = d + p tile t - p is in the slot that the copies of iteration t fill, with V = d + p + 1 in the
-next one, and with more slots, which another loop of the ring needs, it is p before that of tile t.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -43,15 +50,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_used,
     operations,
+    parent,
     set_integer,
     terminator,
     users,
 )
+from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.statements import Body, Statement
 from mlir_async_pipe.facts.loops.transactions import (
     Completion,
     Transaction,
-    handle_of,
+    only_computes,
     operand,
     operand_number,
     wait_attribute,
@@ -62,254 +72,221 @@ from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, between, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
-from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import name_mbarrier, write_mbarriers
+from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
+    name_mbarrier,
+    write_empty,
+    write_mbarriers,
+    write_wait,
+)
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
-from mlir_async_pipe.pipeliner.expand.write.role_threads import elect
+from mlir_async_pipe.pipeliner.expand.write.role_threads import elect, thread_along_x
+from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import Boundary
+from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.role_block import WARP
+from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.sync_state import Step, Synchronisation
+from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
-# Threads of a warp: the first one issues.
-WARP = 32
 
-
-def write_ring(
-    plans: tuple[RingPlan, ...],
-    buffers: list[list[VersionedBuffer]],
-    make: Callable[..., RingWriter] | None = None,
-) -> None:
-    """Write the planned loops on the same mbarriers, each with its buffers, by the writer
-    that `make` gives, or a `RingWriter`."""
+def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]) -> None:
+    """Write the planned loops on the same mbarriers, each with its buffers, which all warps run."""
     first, setups = plans[0], plans[0].setups
+    loc, together = first.loop.location, first.together
+    returns, blocks = None, Blocks(None, 0)
+    if together is not None:
+        blocks = Blocks(together.cluster, together.warps)
+        blocks.meet_first(setups)
+        empty = write_empty(setups[0], first.versions, blocks.arrivals)
+        build = IntegerWriter(before([*first.outer, first.loop][0]), loc)
+        thread = thread_along_x(together.kernel, build)
+        arrives = first_lane(thread, build)
+        blocks.read_rank(build)
+        returns = SlotReturns(empty, blocks, arrives, together.meets_lanes)
     old = [setup.create for setup in setups]
     chains = [between(old[0], plan.loop) for plan in plans]
-    groups = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
-    writers = [(make or RingWriter)(*each, groups) for each in zip(plans, buffers, strict=True)]
-    ip = before([*chains[0], first.loop][0])
-    write = Integers(first.loop, first.ahead, 0, first.trip_count, ip)
-    ways = [Way((*c, w.kernel), w.write) for c, w in zip(chains, writers, strict=True)]
-    carry(ways, Ring.start(write))
+    full = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
+    loops = [RingLoop(plan, own, full, returns) for plan, own in zip(plans, buffers, strict=True)]
+    start = Ring.start(IntegerWriter(before([*chains[0], first.loop][0]), loc))
+    carry([Way((*c, one.loop), one.write) for c, one in zip(chains, loops, strict=True)], start)
     for create_op in old:
         create_op.erase()
     # What a loop hands on to the next one is idle when that one does without.
-    for writer in reversed(writers):
-        drop_idle_values(writer.kernel)
+    for loop in reversed(loops):
+        drop_idle_values(loop.loop)
+    if together is not None:
+        blocks.meet_last(terminator(together.kernel.regions[0].blocks[0]))
 
 
-class RingWriter:
-    """Writes the parts of one loop, in the order of its methods."""
+class RingLoop:
+    """A loop of tensor copies, its buffers, and for each group of mbarriers of the input that with V for
+    each of them. `returns`: how slots go back to others who fill them; `copies`: these threads fill
+    some, too."""
 
     def __init__(
-        self, plan: RingPlan, buffers: list[VersionedBuffer], groups: dict[Value, Value]
+        self,
+        plan: RingPlan,
+        buffers: list[VersionedBuffer],
+        full: dict[Value, Value],
+        returns: SlotReturns | None = None,
+        *,
+        copies: bool = True,
     ) -> None:
         self.plan = plan
         self.ring = Ring(plan.versions)
         self.buffers = buffers
-        # The loop as it is now: its body moves from the input's to the kernel.
-        self.kernel = plan.loop
-        self.context = plan.loop.context
-        self.groups = groups
-        # What the values around the loop are where tiles are issued, as far as they differ.
-        self.outside: dict[Value, Value] = {}
-        # Elected once for the prologue, and in each iteration again: ptxas sees there only that
-        # one thread goes on.
-        self.elected: Value | None = None
+        self.full = full
+        self.returns = returns
+        self.copies = copies
+        # The loop as it is now, and the slot of tile t - p in it.
+        self.loop = plan.loop
+        self.earlier: Value | None = None
 
     def write(self, slot: Value, phase: Value) -> list[Value]:
-        """Prologue and kernel; returns slot and phase after them."""
-        plan, loop = self.plan, self.kernel
-        self.integers = Integers(loop, plan.ahead, 0, plan.trip_count, before(loop))
-        initial = list(loop.operands)[3:]
-        advanced = [initial[number] for number in plan.issue.advanced]
-        ahead = slot
-        for t in range(plan.ahead):
-            exists = self._has_iteration(t)
-            self._wait_for_slot(slot, phase, ahead, t, exists)
-            advanced = self._issue(self.integers.first_plus(t), advanced, ahead, exists)
-            ahead = self.ring.next(ahead, self.integers)
-        carried = [slot, phase, ahead, *advanced]
-        kinds = [value.type for value in [*loop.results, *carried]]
-        self.kernel = again(loop, [*loop.operands, *carried], kinds)
-        self._kernel(len(carried))
-        names.forget(self.kernel)
-        names.remove(self.kernel, names.LOOP_NAMES)
-        slot, phase = list(self.kernel.results)[-len(carried) :][:2]
-        if plan.products.completions:
-            drain_commits(plan, self.kernel, self.groups, slot, phase)
-        elif plan.in_flight:
-            self._drain(slot)
+        """Write the loop; returns slot and phase after it."""
+        plan, initial = self.plan, list(self.loop.operands)[3:]
+        issues, counter = None, None
+        if self.copies:
+            issues = self._issues()
+            counter = self._counter(slot, phase)
+            # What the input carries for its copies, for those that run ahead.
+            carried = [initial[number] for number in plan.issue.advanced]
+        else:
+            carried = [slot, phase, *[slot] * plan.in_flight]
+        kinds = [value.type for value in [*self.loop.results, *carried]]
+        self.loop = loop = again(self.loop, [*self.loop.operands, *carried], kinds)
+        names.forget(loop)
+        names.remove(loop, names.LOOP_NAMES)
+        block = loop.regions[0].blocks[0]
+        added = [block.add_argument(value.type, loop.location) for value in carried]
+        if counter is None:
+            slot, phase, *_ = added
+            self.earlier = [slot, *added[2:]][-1]
+        else:
+            slot, phase, self.earlier = counter.slot, counter.phase, counter.earlier
+        place = end = terminator(block)
+        if plan.copies_first:
+            order = operations(block)
+            place = order[order.index(plan.transactions[0].wait) + 1]
+        if self.returns is not None:
+            self._give_back(slot, before(end))
+        elif plan.dropped and not plan.after_barrier:
+            clone(plan.dropped[-1], {}, before(place))
+        elif not plan.after_barrier:
+            write_fence({"workgroup"}, before(place), loop.location)
+        following = self._copy_ahead(slot, phase, added, issues, place) if self.copies else []
+        for op in (*plan.dropped, *(op for t in plan.transactions for op in (t.expect, *t.copies))):
+            op.erase()
+        for transaction in plan.transactions:
+            self.name_mbarrier(transaction.wait, transaction, slot)
+            transaction.wait.operands[operand_number(transaction.wait, "phase")] = phase
+        show_slot(self.buffers, slot, [op for op in operations(block) if not _is_ahead(op)])
+        self._leave_products()
+        self._complete(slot, phase)
+        if counter is None:
+            write = IntegerWriter(before(end), loop.location)
+            following = [*self.ring.advance(slot, phase, write), slot, *added[2:]][: len(added)]
+        again(end, [*end.operands, *following])
+        _drop_unused(block)
+        if counter is not None:
+            self._drain(slot, phase)
+            return self._expanded(counter)
+        slot, phase = list(loop.results)[-len(added) :][:2]
+        self._drain(slot, phase)
         return [slot, phase]
 
-    def _drain(self, slot: Value) -> None:
-        """After the loop, whose next tile goes to `slot`, no product is in flight."""
-        self._wait_for_products()
+    def name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
+        name_mbarrier(op, of, self.full, slot, self.ring)
 
-    def _wait_for_products(self) -> Operation:
-        name = "nvvm.wgmma.wait.group.sync.aligned"
-        made = create(name, ip=after(self.kernel), loc=self.kernel.location)
-        set_integer(made, wait_attribute(made) or "", 0, 64)
-        return made
+    # -- copies --------------------------------------------------------------------------------
 
-    def _has_iteration(self, t: int) -> Value | None:
-        """An i1, or None where the loop surely has so many."""
-        integers = self.integers
-        if (self.plan.trip_count or 0) > t:
+    def _issues(self) -> Value | None:
+        """An i1 of the warp that copies; None where the predicates of the input stay."""
+        leader = self.plan.issue.leader
+        if leader is None or not self.copies:
             return None
-        any_at_all = integers.before_end(integers.lower)
-        if t == 0:
-            return any_at_all
-        goes_on = integers.goes_on_for(integers.lower, t)
-        return integers.binary("arith.andi", any_at_all, goes_on)
+        thread = compared_thread(leader)
+        assert thread is not None
+        return IntegerWriter(before(self.loop), self.loop.location).compare("ult", thread, WARP)
 
-    def _kernel(self, carried: int) -> None:
-        block = _block(self.kernel)
-        kinds = [value.type for value in list(self.kernel.operands)[-carried:]]
-        slot, phase, ahead, *advanced = [
-            block.add_argument(kind, self.kernel.location) for kind in kinds
-        ]
-        plan, integers = self.plan, self.integers
-        end = terminator(block)
-        place = self._place_of_copies(end)
-        integers.enter(before(place))
-        self.elected = None
-        variable = block.arguments[0]
-        exists = self._free_slot(variable, slot, phase, ahead, place)
-        later = integers.plus_steps(variable, plan.ahead)
-        advanced = self._issue(later, advanced, ahead, exists)
-        self._wait_for_tiles(slot, phase)
-        self._drop_input()
-        show_slot(self.buffers, slot, operations(block))
-        self._leave_products()
-        write_commits(plan, integers, self.groups, slot, phase, ahead)
-        integers.enter(before(end))
-        following = self.ring.advance(slot, phase, integers)
-        next_ahead = self.ring.at(plan.ahead + 1, {0: slot, plan.ahead: ahead}, integers)
-        yielded = [*following, next_ahead, *advanced]
-        again(end, [*end.operands, *yielded])
+    def _counter(self, slot: Value, phase: Value) -> RingCounter:
+        """What stands for slot and phase of an iteration, of which the first are given."""
+        ip, loc = before(self.loop), self.loop.location
+        own, its_phase, earlier = (
+            create(f"async_pipe.{name}", (), [start.type], ip=ip, loc=loc).results[0]
+            for name, start in (("slot", slot), ("phase", phase), ("slot", slot))
+        )
+        plan, start = self.plan, (slot, phase)
+        return RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, start)
 
-    def _place_of_copies(self, end: Operation) -> Operation:
-        """The op before which the barrier and the copies stand."""
-        if not self.plan.copies_first:
-            return end
-        first = self.plan.transactions[0].wait
-        order = operations(first.block)
-        return order[order.index(first) + 1]
-
-    def _free_slot(
-        self, variable: Value, slot: Value, phase: Value, ahead: Value, place: Operation
-    ) -> Value:
-        """Before the copies of tile t + d: nobody reads its slot any more. Returns whether there is
-        such a tile, as an i1."""
-        if not self.plan.after_barrier:
-            self._write_barrier(before(place))
-        return self.integers.goes_on_for(variable, self.plan.ahead)
-
-    def _wait_for_slot(
-        self, slot: Value, phase: Value, ahead: Value, tiles: int, exists: Value | None
-    ) -> None:
-        """Before the copies of a tile of the prologue: barriers have freed its slot."""
-
-    def _write_barrier(self, ip: Any) -> None:
-        dropped = self.plan.dropped
-        if dropped:
-            clone(dropped[-1], {}, ip)
-        else:
-            write_fence({"workgroup"}, ip, self.kernel.location)
-
-    # -- one tile ------------------------------------------------------------------------------
-
-    def _issue(
-        self, variable: Value, advanced: list[Value], slot: Value, exists: Value | None
+    def _copy_ahead(
+        self, slot: Value, phase: Value, state: list[Value], issues: Value | None, place: Operation
     ) -> list[Value]:
-        """Copy the tile of an iteration into a slot, if it exists; returns what the iteration
-        after it has of the values that the loop carries."""
-        issue, block, ip = self.plan.issue, _block(self.kernel), self.integers.ip
-        arguments = list(block.arguments)
-        mapping: dict[Value, Value] = {**self.outside, arguments[0]: variable}
-        for number, value in zip(issue.advanced, advanced, strict=True):
-            mapping[arguments[number + 1]] = value
-        by_thread = self._in_one_thread(exists)
-        copies = [(op, clone(op, mapping, ip)) for op in issue.ops]
-        for _, copy in copies:
-            names.remove(copy, [name for name in names.OP_NAMES if name != names.INDEPENDENT])
-        of_original = dict(copies)
+        """Copy a tile before `place`, in stage 0; returns what comes after `state`, what the loop carries
+        for that."""
+        block, advanced = self.loop.regions[0].blocks[0], self.plan.issue.advanced
+        known = len(operations(block))
+        write = IntegerWriter(before(place), self.loop.location)
+        if self.returns is not None:
+            assert issues is not None
+            branch = write_if(issues, (), None, write.ip, write.location)
+            inside = IntegerWriter(at_end_of(branch.regions[0]), write.location)
+            # For the other parity than that of the tile, which passes at first.
+            ends = inside.binary("arith.xori", phase, inside.constant(1, phase.type))
+            write_wait(inside, self.returns.empty, slot, ends)
+        elected = None
+        if issues is not None:
+            elected = write.binary("arith.andi", elect(write.ip, write.location), issues)
+        mapping = dict(zip([block.arguments[n + 1] for n in advanced], state, strict=True))
+        self.issue(slot, elected, mapping, write.ip)
+        order = operations(block)
+        at = order.index(place)
+        for op in order[at - (len(order) - known) : at]:
+            set_integer(op, names.STAGE, 0, 64)
+        yielded = terminator(block).operands
+        return [mapping.get(yielded[n], yielded[n]) for n in advanced]
+
+    def issue(
+        self, slot: Value, elected: Value | None, mapping: dict[Value, Value], ip: Any
+    ) -> None:
+        """Copy a tile into a slot by one thread, `elected` instead of the one of the input. `mapping` says
+        what the values of the input are there."""
+        issue = self.plan.issue
+        clones = [(op, clone(op, mapping, ip)) for op in issue.ops]
+        for _, made in clones:
+            names.remove(made, [name for name in names.OP_NAMES if name != names.INDEPENDENT])
+        of_original = dict(clones)
         for transaction in self.plan.transactions:
             for op in (transaction.expect, *transaction.copies):
-                copy = of_original[op]
-                self._name_mbarrier(copy, transaction, slot)
-                predicate = self._predicate(op, mapping, by_thread, exists, before(copy))
-                copy.operands[operand_number(copy, "predicate")] = predicate
-        show_slot(self.buffers, slot, [copy for _, copy in copies])
-        yielded = list(terminator(block).operands)
-        return [mapping.get(yielded[number], yielded[number]) for number in issue.advanced]
+                made = of_original[op]
+                self.name_mbarrier(made, transaction, slot)
+                if elected is None:
+                    continue
+                given, predicate = operand(op, "predicate"), elected
+                assert given is not None
+                write = IntegerWriter(before(made), made.location)
+                for part in conjunction(given):
+                    if part != issue.leader:
+                        here = mapping.get(part, part)
+                        predicate = write.binary("arith.andi", predicate, here)
+                made.operands[operand_number(made, "predicate")] = predicate
+        show_slot(self.buffers, slot, [made for _, made in clones])
 
-    def _in_one_thread(self, exists: Value | None) -> Value | None:
-        """An i1 that holds in one thread of warp 0 where the tile exists; None where the
-        predicates of the input stay."""
-        leader = self.plan.issue.leader
-        if leader is None:
-            return None
-        integers = self.integers
-        if self.elected is None:
-            one = elect(integers.ip, integers.location)
-            thread = compared_thread(leader)
-            assert thread is not None
-            first = integers.compare("ult", thread, WARP)
-            self.elected = integers.binary("arith.andi", one, first)
-        if exists is None:
-            return self.elected
-        return integers.binary("arith.andi", exists, self.elected)
+    # -- tiles and products --------------------------------------------------------------------
 
-    def _predicate(
-        self,
-        op: Operation,
-        mapping: dict[Value, Value],
-        elected: Value | None,
-        exists: Value | None,
-        ip: Any,
-    ) -> Value:
-        """The condition of one op: the input's, in the elected thread instead of thread 0."""
-        given = operand(op, "predicate")
-        assert given is not None
-        parts = conjunction(given)
-        if elected is not None:
-            parts = [part for part in parts if part != self.plan.issue.leader]
-        start = elected if elected is not None else exists
-        result = start
-        for part in parts:
-            value = mapping.get(part, part)
-            if result is None:
-                result = value
-            else:
-                made = create("arith.andi", [result, value], [value.type], ip=ip, loc=op.location)
-                result = made.results[0]
-        assert result is not None
-        return result
-
-    def _name_mbarrier(self, op: Operation, transaction: Transaction, slot: Value) -> None:
-        name_mbarrier(op, transaction, self.groups, slot, self.ring)
-
-    # -- the body of the kernel ----------------------------------------------------------------
-
-    def _drop_input(self) -> None:
-        """Erase the input's copies, what only they needed, and the barriers that are replaced."""
-        for op in self.plan.dropped:
-            op.erase()
-        issuing = {op for t in self.plan.transactions for op in (t.expect, *t.copies)}
-        handles = [handle for op in issuing if (handle := handle_of(op)) is not None]
-        for op in reversed(self.plan.issue.ops):
-            if op in issuing or not any(map(is_used, op.results)):
-                op.erase()
-        for handle in dict.fromkeys(handles):
-            for pointer in users(handle.results[0]):
-                pointer.erase()
-            handle.erase()
-
-    def _wait_for_tiles(self, slot: Value, phase: Value) -> None:
-        for transaction in self.plan.transactions:
-            wait = transaction.wait
-            self._name_mbarrier(wait, transaction, slot)
-            wait.operands[operand_number(wait, "phase")] = phase
+    def _give_back(self, slot: Value, ip: Any) -> None:
+        """Arrive for tile t - p."""
+        assert self.returns is not None
+        plan, exists = self.plan, None
+        write = Integers(self.loop, plan.ahead, 0, plan.trip_count, ip)
+        if plan.in_flight:
+            slot = self.earlier or slot
+            exists = write.has_come_for(self.loop.regions[0].blocks[0].arguments[0], plan.in_flight)
+        self.returns.write(slot, exists, write)
 
     def _leave_products(self) -> None:
         """Each wait leaves the groups of p iterations in flight; without any, the last leaves
@@ -319,66 +296,113 @@ class RingWriter:
         for op in products.waits if left else products.waits[-1:]:
             set_integer(op, wait_attribute(op) or "", left, 64)
 
+    def _complete(self, slot: Value, phase: Value) -> None:
+        """Let each commit arrive for its slot, and each wait be for tile t - p."""
+        for completion in self.plan.products.completions:
+            pointer = defining_op(completion.commit.operands[0])
+            self.name_mbarrier(completion.commit, completion, slot)
+            if pointer is not None:
+                pointer.erase()
+                completion.get.erase()
+            earlier = self.earlier if self.plan.in_flight else None
+            self._wait_for(completion.wait, completion, slot, phase, earlier)
 
-def _block(op: Operation) -> Any:
-    return op.regions[0].blocks[0]
+    def _drain(self, slot: Value, phase: Value) -> None:
+        """After the loop no product is in flight; `slot` and `phase` are those of the next tile.
 
+        Slots of the last p tiles go back not as the loop carried them: what it hands on from where
+        it does not run would stand in a block of its own, with the zeros of its accumulators, and
+        ptxas would wait for each product (C7515)."""
+        plan, loop = self.plan, self.loop
+        if plan.products.completions:
+            ip = after(loop)
+            for back in range(plan.in_flight, 0, -1):
+                for completion in plan.products.completions:
+                    wait = clone(completion.wait, {}, ip)
+                    ticks = operand_number(wait, "ticks")
+                    given = wait.operands[ticks]
+                    write = IntegerWriter(before(wait), wait.location)
+                    wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
+                    earlier = self.ring.before(slot, back, write)
+                    self._wait_for(wait, completion, slot, phase, earlier)
+        elif plan.in_flight:
+            name = "nvvm.wgmma.wait.group.sync.aligned"
+            made = create(name, ip=after(loop), loc=loop.location)
+            set_integer(made, wait_attribute(made) or "", 0, 64)
+            if self.returns is not None:
+                integers = Integers(loop, plan.ahead, 0, plan.trip_count, after(made))
+                for number in range(plan.in_flight):
+                    slot = self.ring.before(slot, 1, integers)
+                    certain = (plan.trip_count or 0) > number
+                    exists = None if certain else integers.has_iteration(number)
+                    self.returns.write(slot, exists, integers)
 
-def write_commits(
-    plan: RingPlan,
-    integers: Integers,
-    groups: dict[Value, Value],
-    slot: Value,
-    phase: Value,
-    ahead: Value,
-) -> None:
-    """Let each commit of the kernel arrive for its slot, and each wait be for tile t - p."""
-    ring = Ring(plan.versions)
-    for completion in plan.products.completions:
-        _move_commit(completion, groups, slot, ring)
-        integers.enter(before(completion.wait))
-        its_slot, its_phase = slot, phase
-        if plan.in_flight:
-            its_slot = ring.at(-plan.in_flight, {0: slot, plan.ahead: ahead}, integers)
-            its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
-        _wait_for(completion.wait, completion, groups, its_slot, its_phase, ring)
-
-
-def drain_commits(
-    plan: RingPlan, kernel: Operation, groups: dict[Value, Value], slot: Value, phase: Value
-) -> None:
-    """After the kernel wait for the last p tiles; `slot` and `phase` are those of the next one."""
-    ring = Ring(plan.versions)
-    integers = IntegerWriter(after(kernel), kernel.location)
-    for back in range(plan.in_flight, 0, -1):
-        its_slot = ring.before(slot, back, integers)
-        its_phase = ring.earlier_phase(phase, slot, its_slot, integers)
-        for completion in plan.products.completions:
-            wait = clone(completion.wait, {}, integers.ip)
-            ticks = operand_number(wait, "ticks")
-            given = wait.operands[ticks]
+    def _wait_for(
+        self, wait: Operation, of: Completion, slot: Value, phase: Value, earlier: Value | None
+    ) -> None:
+        """Wait for the products of the tile in `slot`, or in `earlier`, fewer than V before."""
+        if earlier is not None:
             write = IntegerWriter(before(wait), wait.location)
-            wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
-            _wait_for(wait, completion, groups, its_slot, its_phase, ring)
+            phase = self.ring.earlier_phase(phase, slot, earlier, write)
+            slot = earlier
+        self.name_mbarrier(wait, of, slot)
+        wait.operands[operand_number(wait, "phase")] = phase
+
+    # -- the pipeline --------------------------------------------------------------------------
+
+    def _expanded(self, counter: RingCounter) -> list[Value]:
+        """Write prologue and kernel; returns slot and phase after them."""
+        ahead, held = self.plan.ahead, (counter.slot, counter.phase, counter.earlier)
+        # Whoever takes them comes later.
+        taken = create("async_pipe.taken", held[:2], ip=after(self.loop), loc=self.loop.location)
+        loop = drop_idle_values(self.loop)
+        block = loop.regions[0].blocks[0]
+        *ops, end = operations(block)
+        # Of products in flight no value may be read earlier than here: each op keeps its place.
+        statements = tuple(Statement(number, op) for number, op in enumerate(ops))
+        places = {op: Place(0 if _is_ahead(op) else ahead, n) for n, op in enumerate(ops)}
+        body = Body(loop, tuple(ops), statements, (), (), end, block)
+        self.loop = write_loop(
+            Plan(
+                loop,
+                Units(body, StatementPlaces(places, frozenset())),
+                groups=(),
+                buffers=(),
+                needs=(),
+                barriers=(),
+                kept_barriers=(),
+                synchronisation=Synchronisation(prologue=(Step(),) * ahead),
+                wait_at="consumer",
+                epilogue="predicate",
+                short_trip="predicate",
+                trip_count=self.plan.trip_count,
+                last_stage=ahead,
+                boundary=Boundary(),
+                counters=(counter,),
+                kernel_only=self._first_acquires(counter, ops),
+            ),
+            [],
+        )
+        results = list(taken.operands)
+        for op in (taken, *filter(None, map(defining_op, held))):
+            op.erase()
+        return results
+
+    def _first_acquires(self, counter: RingCounter, ops: list[Operation]) -> tuple[Operation, ...]:
+        """Waits for slots that are free from the start: the loop has the first tiles of all."""
+        if self.returns is None or constant_value(counter.start[0]) is None:
+            return ()
+        using = [parent(user) for user in users(self.returns.empty)]
+        return tuple(op for op in ops if _is_ahead(op) and op in using)
 
 
-def _move_commit(
-    completion: Completion, groups: dict[Value, Value], slot: Value, ring: Ring
-) -> None:
-    pointer = defining_op(completion.commit.operands[0])
-    name_mbarrier(completion.commit, completion, groups, slot, ring)
-    if pointer is not None:
-        pointer.erase()
-        completion.get.erase()
+def _is_ahead(op: Operation) -> bool:
+    """Whether an op of the body has to do with the tile that is copied."""
+    return names.stage_of(op) == 0
 
 
-def _wait_for(
-    wait: Operation,
-    completion: Completion,
-    groups: dict[Value, Value],
-    slot: Value,
-    phase: Value,
-    ring: Ring,
-) -> None:
-    name_mbarrier(wait, completion, groups, slot, ring)
-    wait.operands[operand_number(wait, "phase")] = phase
+def _drop_unused(block: ir.Block) -> None:
+    """Erase what only the input's copies and their mbarriers needed."""
+    for op in reversed(operations(block)[:-1]):
+        if only_computes(op) and not any(map(is_used, op.results)):
+            op.erase()

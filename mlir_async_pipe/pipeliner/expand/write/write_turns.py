@@ -42,60 +42,66 @@ from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
-from mlir_async_pipe.pipeliner.expand.write.write_consumer import ConsumerWriter
+from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
+from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
 
-class TurnsWriter(ConsumerWriter):
+def write_turns(loop: RingLoop, roles: RolePlan, turns: Turns, thread: Value, start: Any) -> Value:
+    """Write the loop around with both groups in it, slot and phase through it; returns which group a thread
+    is in. `start` is where these threads begin."""
+    return TurnsWriter(loop, roles, turns, thread, start).write()
+
+
+class TurnsWriter:
     """Writes the side of both groups."""
 
-    def write_here(self, region: Any) -> Operation:
-        """Write the loop around with both groups in it, slot and phase through it."""
-        turns = self._turns
-        self.loc = self.plan.loop.location
-        start = before(operations(region.blocks[0])[0])
-        loc, block = self.loc, self.roles.block
-        self.begin(start)
-        build = IntegerWriter(start, loc)
-        self._renumber(build.remainder(self.thread, block.threads), start)
-        self.own_group = build.divide(self.thread, block.threads)
-        i32 = ir.IntegerType.get_signless(32, self.context)
+    def __init__(
+        self, loop: RingLoop, roles: RolePlan, turns: Turns, thread: Value, start: Any
+    ) -> None:
+        self.loop, self.roles, self.turns = loop, roles, turns
+        self.start, self.loc = start, loop.plan.loop.location
+        block, self.build = roles.block, IntegerWriter(start, self.loc)
+        build, i32 = self.build, ir.IntegerType.get_signless(32, self.loc.context)
+        self.own_number = build.remainder(thread, block.threads)
+        self.own_group = build.divide(thread, block.threads)
         # Handed around in the warp: so ptxas knows that all lanes have the same.
         narrow = build.cast("arith.index_cast", self.own_group, i32)
-        self.group = group = _of_first_lane(narrow, start, loc)
-        first = build.compare("eq", group, 0)
-        second = build.compare("eq", group, 1)
-        self.order = build.add(group, block.order)
-        self.other = build.subtract(build.constant(block.order + 1, i32), group)
+        self.group = _of_first_lane(narrow, start, self.loc)
+        self.first, self.second = (
+            build.compare("eq", self.group, number) for number in range(GROUPS)
+        )
+        self.order = build.add(self.group, block.order)
+        self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
         self.meeting = build.constant(block.computing, i32)
-        begins = write_if(second, (), None, start, loc)
+
+    def write(self) -> Value:
+        turns, build, block = self.turns, self.build, self.roles.block
+        self._renumber()
+        begins = write_if(self.second, (), None, self.start, self.loc)
+        i32 = self.group.type
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
         kind = turns.around.regions[0].blocks[0].arguments[0].type
-        state = [*Ring.start(build), first, build.constant(0, kind)]
-        mine = carry([Way((turns.around, self.kernel), self.write_tile, (0, 1, 2, 3))], state)[2]
+        state = [*Ring.start(build), self.first, build.constant(0, kind)]
+        way = Way((turns.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
+        mine = carry([way], state)[2]
         around = source_op(mine)
-        ends = write_if(mine, (), None, after(around), loc)
+        ends = write_if(mine, (), None, after(around), self.loc)
         self._meet(before(end_of(ends.regions[0])))
-        kernel = drop_idle_values(self.kernel)
+        self.loop.loop = drop_idle_values(self.loop.loop)
         drop_idle_values(around)
-        return kernel
-
-    @property
-    def _turns(self) -> Turns:
-        turns = self.roles.turns
-        assert turns is not None
-        return turns
+        return self.group
 
     # -- thread ids ----------------------------------------------------------------------------
 
-    def _renumber(self, own: Value, start: Any) -> None:
+    def _renumber(self) -> None:
         """Threads of the second group get the numbers that the input's threads have."""
-        dropped = set(self.plan.issue.ops)
+        dropped = set(self.loop.plan.issue.ops)
         inside = {op: None for top in self.roles.moved for op in walk(top) if op not in dropped}
-        build = IntegerWriter(start, self.loc)
+        own, build = self.own_number, self.build
         mapping: dict[Value, Value] = {}
         before_roles: set[Operation] = set()
         waiting = [value for op in inside for value in op.operands]
@@ -110,7 +116,7 @@ class TurnsWriter(ConsumerWriter):
                 waiting += captured(op)
         for op in operations(self.roles.block.kernel.regions[0].blocks[0]):
             if op in before_roles and any(value in mapping for value in captured(op)):
-                copy = clone(op, mapping, start)
+                copy = clone(op, mapping, self.start)
                 mapping.update(zip(op.results, copy.results, strict=True))
         for op in inside:
             for number, value in enumerate(list(op.operands)):
@@ -121,8 +127,8 @@ class TurnsWriter(ConsumerWriter):
 
     def write_tile(self, slot: Value, phase: Value, mine: Value, count: Value) -> list[Value]:
         """What a group runs if the tile is its own, and else."""
-        turns, loc = self._turns, self.loc
-        around = parent(self.kernel)
+        turns, loc = self.turns, self.loc
+        around = parent(self.loop.loop)
         assert around is not None
         block = around.regions[0].blocks[0]
         end = terminator(block)
@@ -135,12 +141,12 @@ class TurnsWriter(ConsumerWriter):
         own = operations(branch.regions[0].blocks[0])
         self._number_tile(around, count, own)
         beside = {buffer.root.identity for buffer in turns.tiles}
-        tiles = [buffer for buffer in self.buffers if buffer.plan.root.identity in beside]
+        tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
         show_slot(tiles, self.own_group, own)
         hand_on(theirs, self._after_others(slot, phase, before(theirs)))
-        hand_on(ours, self.write(slot, phase))
-        self._meet(before(self.kernel))
-        self._arrive(self.other, after(self.kernel))
+        hand_on(ours, self.loop.write(slot, phase))
+        self._meet(before(self.loop.loop))
+        self._arrive(self.other, after(self.loop.loop))
         build = IntegerWriter(before(end), loc)
         i1 = mine.type
         flipped = build.binary("arith.xori", mine, build.constant(1, i1))
@@ -164,11 +170,11 @@ class TurnsWriter(ConsumerWriter):
 
     def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
         """Slot and phase after a tile of the others."""
-        plan = self.plan
-        integers = Integers(self.kernel, plan.ahead, 0, plan.trip_count, ip)
+        plan = self.loop.plan
+        integers = Integers(self.loop.loop, plan.ahead, 0, plan.trip_count, ip)
         count = plan.trip_count
         trips = integers.as_index(integers.trips()) if count is None else integers.constant(count)
-        return self.ring.after(slot, phase, trips, integers)
+        return self.loop.ring.after(slot, phase, trips, integers)
 
     # -- order ---------------------------------------------------------------------------------
 
