@@ -173,7 +173,7 @@ class Judge:
             return False
         root, other = later.region.root, event.region.root
         if other != root:
-            return self.roots.may_alias(root, other)
+            return self.roots.aliases[root, other]
         return not self._slots.apart(later.region, event.region, facts)
 
     def end(self, state: State) -> None:

@@ -14,7 +14,7 @@ meet, see `owners`). Everything else is left out before any path is followed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -469,6 +469,18 @@ class Site:
 _OF_A_FRAME = ("allocation", "unknown", "argument")
 
 
+class _Pairs(dict[tuple[int, int], bool]):
+    """Answers about two numbers; only a new question is asked."""
+
+    def __init__(self, ask: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self._ask = ask
+
+    def __missing__(self, pair: tuple[int, int]) -> bool:
+        found = self[pair] = self._ask(*pair)
+        return found
+
+
 @dataclass
 class Roots:
     """All pieces of memory of a kernel, by number. `noalias_maps`: no two tensor maps that it is given
@@ -480,7 +492,10 @@ class Roots:
     roots: list[Root] = field(default_factory=list)
     _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _spaces: dict[int, frozenset[str]] = field(default_factory=dict)
-    _aliases: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # By two numbers whether they may be one memory: copies in flight are looked up in pairs.
+        self.aliases = _Pairs(self._may_alias)
 
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments what its
@@ -514,18 +529,15 @@ class Roots:
         return threads_may_meet(self.roots[a], self.roots[b])
 
     def may_alias(self, a: int, b: int) -> bool:
+        return self.aliases[a, b]
+
+    def _may_alias(self, a: int, b: int) -> bool:
         if a == b:
             return True
-        found = self._aliases.get((a, b))
-        if found is None:
-            one, other = self.roots[min(a, b)], self.roots[max(a, b)]
-            same = (one.kind, one.key) == (other.kind, other.key)
-            found = self._aliases[a, b] = self._aliases[b, a] = (
-                one.kind == "unknown"
-                if same
-                else may_alias(one, other, assume_noalias_arguments=self.assume_noalias_arguments)
-            )
-        return found
+        one, other = self.roots[min(a, b)], self.roots[max(a, b)]
+        if (one.kind, one.key) == (other.kind, other.key):
+            return one.kind == "unknown"
+        return may_alias(one, other, assume_noalias_arguments=self.assume_noalias_arguments)
 
     def partners(self) -> list[list[int]]:
         """By number, all roots that a root may share memory with, itself among them.
