@@ -17,7 +17,7 @@ import time
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
-    Edge,
+    DependenceEdge,
     Node,
     Problem,
 )
@@ -38,10 +38,14 @@ def loop(seed: int, size: int) -> Problem:
     for load in range(copies, copies + loads):
         nodes.append(Node((load,), draw.choice([4, 20, 40])))
         readers[(load - copies) % copies].append(load)
-        edges.append(Edge((load - copies) % copies, load, 0))
+        edges.append(DependenceEdge((load - copies) % copies, load, 0))
     for store in range(copies + loads, size):
         nodes.append(Node((store,), draw.choice([4, 60, 150])))
-        edges += [Edge(n, store, 0) for n in range(copies, copies + loads) if draw.random() < 0.4]
+        edges += [
+            DependenceEdge(n, store, 0)
+            for n in range(copies, copies + loads)
+            if draw.random() < 0.4
+        ]
     buffers = tuple(
         Buffer(4096, True, tuple((r, n) for r in found), frozenset(found))
         for n, found in enumerate(readers)

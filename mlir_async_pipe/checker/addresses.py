@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.facts.values import views
@@ -89,7 +89,7 @@ def dimension(values: Operands, state: State, operands: Numbers, *, whole: bool)
     if not whole:
         return None
     atom = Atom("symbol", ("dim", view.root, index.constant))
-    state.facts.setdefault(atom, Known(0, None))
+    state.facts.setdefault(atom, AtomRange(0, None))
     return forms.of_atom(atom)
 
 

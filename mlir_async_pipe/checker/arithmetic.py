@@ -16,7 +16,7 @@ from typing import Any
 
 from mlir_async_pipe.checker import choices, forms, operators
 from mlir_async_pipe.checker.choices import (
-    UndecidedError,
+    OpenConditionError,
     in_64_bits,
     result,
     settle,
@@ -28,7 +28,7 @@ from mlir_async_pipe.checker.forms import Facts, Form
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator
 
 # Division, remainder and shift to the right, of forms.
 #
@@ -49,7 +49,7 @@ def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
         if op.bits == INDEX_BITS and _is_symbol(v[0]):
             negative = is_negative(v[0], facts)
             if not settle(negative, facts).is_constant:
-                raise UndecidedError(negative)
+                raise OpenConditionError(negative)
         a, b = (unsigned(x, op.bits, facts) for x in v)
     else:
         a, b = (signed(x, op.bits) for x in v)
@@ -104,7 +104,7 @@ def shift_right(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     """A division by a power of two that rounds down."""
     if op.bits == 1 or not is_shift(op, v[1]):
         return None
-    division = op._replace(row=Row("div", op.row.sign, "down"))
+    division = op._replace(row=Operator("div", op.row.sign, "down"))
     return divide(division, [v[0], Form(1 << v[1].constant)], facts)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
-from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.far_memory import FarMemory, far_memory
@@ -154,7 +154,7 @@ def _judge_turns(
 def _ids_of(mask: int) -> ThreadRange:
     """Where the threads of a mask are, in a block along x."""
     first = (mask & -mask).bit_length() - 1
-    return ((Atom("tid", "x"), Known(first, mask.bit_length() - 1)),)
+    return ((Atom("tid", "x"), AtomRange(first, mask.bit_length() - 1)),)
 
 
 def _tell(

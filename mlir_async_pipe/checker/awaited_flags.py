@@ -29,7 +29,7 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Point, Points
 from mlir_async_pipe.checker.sites import Site, Sites
-from mlir_async_pipe.checker.step_graph import Branch, Edge, Flow, Lost, Run, Stop
+from mlir_async_pipe.checker.step_graph import Branch, ControlEdge, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
@@ -170,7 +170,7 @@ class AwaitedFlags:
     def _way_out(self, loop: frozenset[int]) -> tuple[Any, bool] | None:
         """The condition of the only way out of a loop, and the truth value with which it is taken."""
         blocks = [self.flow.blocks[number] for number in loop]
-        ways: list[tuple[int, Edge]] = [
+        ways: list[tuple[int, ControlEdge]] = [
             (block.number, edge)
             for block in blocks
             for edge in self.flow.edges(block)

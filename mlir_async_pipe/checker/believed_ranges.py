@@ -18,7 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
 )
-from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads
@@ -29,7 +29,7 @@ from mlir_async_pipe.vocabulary.launch_ids import LAUNCH_SYMBOLS, Kind
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 
-def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, Known]:
+def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, AtomRange]:
     """The ranges of what a launch gives, of block ids those whose products with constants do not
     overflow."""
     facts = launch_facts(grid)
@@ -44,7 +44,7 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, Known
             most = quotient * divisor + divisor - 1
             known = facts[atom]
             if known.high is None or most < known.high:
-                facts[atom] = Known(0, most)
+                facts[atom] = AtomRange(0, most)
     return facts
 
 
@@ -90,31 +90,31 @@ def _divided_by(op: Operation) -> int | None:
 #
 # CUDA C++ Programming Guide, compute capabilities; HIP's limits are the same in x, smaller in y, z.
 
-SIZE = Known(0, None)
+SIZE = AtomRange(0, None)
 
 _LARGEST_GRID = (1 << 31) - 1
-_BLOCK_ID = Known(0, _LARGEST_GRID - 1)
-_GRID_SIZE = Known(1, _LARGEST_GRID)
-_BLOCK_SIZE = Known(1, 1024)
+_BLOCK_ID = AtomRange(0, _LARGEST_GRID - 1)
+_GRID_SIZE = AtomRange(1, _LARGEST_GRID)
+_BLOCK_SIZE = AtomRange(1, 1024)
 
-_OF_KINDS: dict[Kind, Known] = {
+_OF_KINDS: dict[Kind, AtomRange] = {
     "block": _BLOCK_ID,
     "grid_size": _GRID_SIZE,
     "block_size": _BLOCK_SIZE,
 }
 # The symbols of `thread_ids` for these.
-_LAUNCH_FACTS: Mapping[Atom, Known] = {
+_LAUNCH_FACTS: Mapping[Atom, AtomRange] = {
     Atom("symbol", (LAUNCH_SYMBOLS[kind], axis)): known
     for kind, known in _OF_KINDS.items()
     for axis in range(3)
 }
 
 
-def launch_facts(grid: GridBlocks) -> dict[Atom, Known]:
+def launch_facts(grid: GridBlocks) -> dict[Atom, AtomRange]:
     """The same, and what the size of a grid says where it is stated."""
     found = dict(_LAUNCH_FACTS)
     for axis, size in enumerate(grid.sizes):
         if size is not None and grid.stated:
-            found[Atom("symbol", (LAUNCH_SYMBOLS["block"], axis))] = Known(0, size - 1)
-            found[Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis))] = Known(size, size)
+            found[Atom("symbol", (LAUNCH_SYMBOLS["block"], axis))] = AtomRange(0, size - 1)
+            found[Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis))] = AtomRange(size, size)
     return found

@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD
-from mlir_async_pipe.checker.state import Ring
+from mlir_async_pipe.checker.state import CarriedSlot
 from mlir_async_pipe.checker.step_graph import Flow, Run
 
 # A slot's next value is an addition, a comparison and a selection after it.
@@ -33,7 +33,7 @@ class CarriedSlots:
     flow: Flow
     _next: dict[int, dict[int, int]] = field(default_factory=dict)
     _makers: dict[int, Run] = field(default_factory=dict)
-    _known: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[Ring, ...]] = field(
+    _known: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[CarriedSlot, ...]] = field(
         default_factory=dict
     )
 
@@ -50,7 +50,7 @@ class CarriedSlots:
         # Several ways round a loop need not carry the same.
         self._next = {loop: dict(ways[0]) for loop, ways in back.items() if len(ways) == 1}
 
-    def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[Ring, ...]:
+    def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
         """The rings of a loop that is entered with the constants `starts` by value number."""
         following = self._next.get(loop, {})
         counters = self.flow.loops[loop].inductions
@@ -61,7 +61,7 @@ class CarriedSlots:
             found = self._known[key] = self._find(following, carried)
         return found
 
-    def _find(self, following: Mapping[int, int], carried: Numbers) -> tuple[Ring, ...]:
+    def _find(self, following: Mapping[int, int], carried: Numbers) -> tuple[CarriedSlot, ...]:
         steps = [carried]
         while carried and len(steps) <= LARGEST_PERIOD:
             after = {n: self._value(following[n], steps[-1]) for n in carried}
@@ -96,8 +96,8 @@ class CarriedSlots:
         return value.constant if value is not None and value.is_constant else None
 
 
-def _ring(number: int, sequence: list[int]) -> Ring | None:
+def _ring(number: int, sequence: list[int]) -> CarriedSlot | None:
     """The ring that a sequence, which ends where it starts, is a turn (or more) of."""
     start, versions = sequence[0], max(sequence) + 1
     turns = all(value == (start + k) % versions for k, value in enumerate(sequence))
-    return Ring(number, start, versions) if turns and versions > 1 else None
+    return CarriedSlot(number, start, versions) if turns and versions > 1 else None

@@ -19,7 +19,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
@@ -58,7 +58,7 @@ def run(module: Any, options: CheckOptions, session: Session) -> None:
 
 
 def check(
-    module: Any, options: CheckOptions, session: Session, known: Mapping[Any, Outcome]
+    module: Any, options: CheckOptions, session: Session, known: Mapping[Any, KernelVerdict]
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
@@ -86,7 +86,7 @@ def check(
         )
 
 
-def _tell(outcome: Outcome, session: Session) -> None:
+def _tell(outcome: KernelVerdict, session: Session) -> None:
     """Record every finding; say one for each access and code, that with the smallest count."""
     sites, ops = outcome.sites, outcome.ops
     for finding in outcome.findings:
@@ -133,7 +133,7 @@ def _tell_homeless(module: Any, session: Session) -> None:
         session.record("checks", CheckSummary("", number, 0, number, {REASON: number}, 0))
 
 
-def _remark(outcome: Outcome, session: Session) -> None:
+def _remark(outcome: KernelVerdict, session: Session) -> None:
     """What the user may want to know although no access in the kernel races."""
     for number in outcome.left:
         op = outcome.sites[number].op

@@ -13,14 +13,14 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms, operators
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.step_graph import is_integer
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 
 
-class UndecidedError(Exception):
+class OpenConditionError(Exception):
     """The path splits here: `condition` may be 0 or 1."""
 
     def __init__(self, condition: Form) -> None:
@@ -48,7 +48,7 @@ def select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
             )
             following = forms.add(v[2], chosen)
         if following is None:
-            raise UndecidedError(v[0])
+            raise OpenConditionError(v[0])
         return following
     return v[1] if condition else v[2]
 
@@ -111,12 +111,12 @@ def _least(name: str, a: Form, b: Form, facts: Facts) -> Form:
 Rule = Callable[[Typed, list[Form], Facts], Form | None]
 
 
-def values_of(kind: Any) -> Known | None:
+def values_of(kind: Any) -> AtomRange | None:
     """What an unknown value of a type can be; None where saying so would help nobody."""
     bits = bits_of(kind)
     if bits >= INDEX_BITS:
         return None
-    return Known(0, 1) if bits == 1 else forms.type_range(bits)
+    return AtomRange(0, 1) if bits == 1 else forms.type_range(bits)
 
 
 def of_constant(value: int, kind: Any) -> Form:
@@ -133,7 +133,7 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
     low, high = forms.bounds(form, facts)
     if low is None or high is None:
         return form if bits == INDEX_BITS else operators.wrap(form, bits, facts)
-    fits = forms.type_range(bits).contains(Known(low, high))
+    fits = forms.type_range(bits).contains(AtomRange(low, high))
     return form if fits else operators.wrap(form, bits, facts)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
-from mlir_async_pipe.checker.forms import Atom, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
@@ -161,13 +161,13 @@ class Judge:
                 self._finding(later, event, state, "missing-barrier", overlap, False)
 
     def _close(
-        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, Known]
+        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
     ) -> list[Event]:
         """The events that may conflict with `later`: one of the two writes, and they are not in
         other slots."""
         return [event for event in earlier if self._is_close(later, event, facts)]
 
-    def _is_close(self, later: Event, event: Event, facts: Mapping[Atom, Known]) -> bool:
+    def _is_close(self, later: Event, event: Event, facts: Mapping[Atom, AtomRange]) -> bool:
         sites = self.sites
         if not (sites[later.site].writes or sites[event.site].writes):
             return False

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import others
 from mlir_async_pipe.checker.path_values import Values
@@ -221,7 +221,7 @@ class Effects:
         if high == 0:
             return
         one = forms.of_atom(Atom("symbol", ("iteration of", variable)))
-        rest = Known(0, None if high is None else high - 1)
+        rest = AtomRange(0, None if high is None else high - 1)
         gap = forms.of_atom(Atom("any", (("gap", variable), rest)))
         later = forms.add(forms.add(one, gap), Form(1))
         threads = thread_ranges(state, self.judge.base_facts)
@@ -403,7 +403,7 @@ class ReliedBarriers:
 
 
 def another_thread(
-    state: State, divergence: Divergence, base: Mapping[Atom, Known]
+    state: State, divergence: Divergence, base: Mapping[Atom, AtomRange]
 ) -> State | None:
     """The state as another thread goes on from it; None if that is the same, or if nothing is
     remembered that it could meet."""

@@ -25,7 +25,7 @@ from math import lcm
 
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.choices import UndecidedError, exact, settle
+from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle
 from mlir_async_pipe.checker.effects import (
     Effects,
     NearAccesses,
@@ -33,7 +33,7 @@ from mlir_async_pipe.checker.effects import (
     another_thread,
     own,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
@@ -44,11 +44,11 @@ from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
+    Assign,
     Block,
     Bracket,
     Branch,
-    Copy,
-    Edge,
+    ControlEdge,
     Flow,
     Goto,
     LoopTest,
@@ -201,7 +201,7 @@ class Explorer:
                 return
             try:
                 plan[position](state)
-            except UndecidedError as open_condition:
+            except OpenConditionError as open_condition:
                 sides = self.values.split(open_condition.condition, state.facts)
                 parting = self.partings.at_choice([side.facts for side in sides], state)
                 for side in sides:
@@ -254,9 +254,9 @@ class Explorer:
         if number == 0 and header.number in self.around:
             empty = next(iter(state.events()), None) is None
             if empty and self.iterations.runs(loop, state):
-                state.facts[atom] = Known(0, None)
+                state.facts[atom] = AtomRange(0, None)
         if number and all(event.site in inside for event in state.events()):
-            state.facts[atom] = Known(number, None)
+            state.facts[atom] = AtomRange(number, None)
 
     # The ways out of a block --------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Explorer:
                     self.tainted = self.tainted or state.tainted
                     self.effects.judge.end(state)
 
-    def _split(self, state: State, form: Form, ways: dict[int, Edge], block: Block) -> None:
+    def _split(self, state: State, form: Form, ways: dict[int, ControlEdge], block: Block) -> None:
         sides = self.values.split(form, state.facts)
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
         for side in sides:
@@ -302,8 +302,8 @@ class Explorer:
         self,
         block: Block,
         value: int,
-        cases: tuple[tuple[int, Edge], ...],
-        default: Edge,
+        cases: tuple[tuple[int, ControlEdge], ...],
+        default: ControlEdge,
         state: State,
     ) -> None:
         form = self.values.form(state, value)
@@ -328,7 +328,7 @@ class Explorer:
                 way.uneven |= self.partings.left_apart(block, state)
             self._follow(edge, way)
 
-    def _follow(self, edge: Edge, state: State) -> None:
+    def _follow(self, edge: ControlEdge, state: State) -> None:
         """Take an edge: assign, then move the iteration numbers of the loops it concerns."""
         self.planner.assign(state, edge.assigns)
         apart = any(kind == "leave" and number in state.uneven for kind, number in edge.loops)
@@ -376,7 +376,7 @@ class Planner:
                 return self._plan_value(run)
             case Run() as run:
                 return self._plan_effect(run)
-            case Copy(assigns):
+            case Assign(assigns):
                 if self.needed.isdisjoint(target for target, _ in assigns):
                     return None
                 return lambda state: self.assign(state, assigns)

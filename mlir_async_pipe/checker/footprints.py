@@ -14,7 +14,7 @@ from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.differences import around
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.grid_blocks import block_axis, with_thread_numbers
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
 from mlir_async_pipe.checker.places import is_of_thread
@@ -36,10 +36,10 @@ class Touched:
     """
 
     event: Event
-    facts: dict[Atom, Known]
-    launch: dict[Atom, Known]
+    facts: dict[Atom, AtomRange]
+    launch: dict[Atom, AtomRange]
     certain: bool
-    witness: tuple[dict[Atom, Known], dict[Atom, Known]]
+    witness: tuple[dict[Atom, AtomRange], dict[Atom, AtomRange]]
     twins: set[int] = field(default_factory=set)
 
     @property
@@ -61,8 +61,8 @@ class Group:
     members: tuple[tuple[Touched, Region], ...]
     bounds: tuple[tuple[int | None, int | None], ...]
     spans: tuple[int, ...]
-    facts: dict[Atom, Known]
-    launch: dict[Atom, Known]
+    facts: dict[Atom, AtomRange]
+    launch: dict[Atom, AtomRange]
     met: tuple[ThreadRange, ...]
 
 
@@ -264,25 +264,25 @@ def aliasing(
 
 
 def both_facts(
-    a: dict[Atom, Known], b: dict[Atom, Known], beside: tuple[Facts, Facts] = ({}, {})
-) -> dict[Atom, Known]:
+    a: dict[Atom, AtomRange], b: dict[Atom, AtomRange], beside: tuple[Facts, Facts] = ({}, {})
+) -> dict[Atom, AtomRange]:
     """What holds on two paths; of a sum that one says nothing about, what its parts say, and
     what that one knows `beside`."""
     found = {atom: both(a[atom], known) for atom, known in b.items() if atom in a}
     for one, other, more in ((a, b, beside[1]), (b, a, beside[0])):
         for atom in one.keys() - found.keys():
             if atom.kind == "sum":
-                implied = Known(*forms.bounds(form_under(atom), {**more, **other}))
+                implied = AtomRange(*forms.bounds(form_under(atom), {**more, **other}))
                 found[atom] = both(one[atom], implied)
     return found
 
 
-def may_be_one_launch(a: dict[Atom, Known], b: dict[Atom, Known]) -> bool:
+def may_be_one_launch(a: dict[Atom, AtomRange], b: dict[Atom, AtomRange]) -> bool:
     """Whether what two accesses know of the numbers of a launch does not contradict."""
     return all(_meet(known, b[atom]) for atom, known in a.items() if atom in b)
 
 
-def _meet(a: Known, b: Known) -> bool:
+def _meet(a: AtomRange, b: AtomRange) -> bool:
     return not (
         (a.high is not None and b.low is not None and a.high < b.low)
         or (b.high is not None and a.low is not None and b.high < a.low)
@@ -302,14 +302,14 @@ def surely_meet(
         return False
     joint = joint_launch(launch, other_launch)
     return all(
-        known.contains(Known(*forms.bounds(form_under(atom), {**joint, **_exact(values)})))
+        known.contains(AtomRange(*forms.bounds(form_under(atom), {**joint, **_exact(values)})))
         for met, values in ((facts, numbers[0]), (others, numbers[1]))
         for atom, known in met.items()
         if atom in values or atom.kind == "sum"
     )
 
 
-def with_decisions(launch: dict[Atom, Known]) -> dict[Atom, Known]:
+def with_decisions(launch: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     """Also what comparisons that a path decided say of the numbers that they compare: n - 2 < 0
     was false, so n >= 2."""
     found = launch
@@ -322,13 +322,13 @@ def with_decisions(launch: dict[Atom, Known]) -> dict[Atom, Known]:
     return found
 
 
-def joint_launch(a: dict[Atom, Known], b: dict[Atom, Known]) -> dict[Atom, Known]:
+def joint_launch(a: dict[Atom, AtomRange], b: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     """What two accesses of one launch know of its numbers together."""
     return {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
 
 
-def _exact(numbers: dict[Atom, int]) -> dict[Atom, Known]:
-    return {atom: Known(number, number) for atom, number in numbers.items()}
+def _exact(numbers: dict[Atom, int]) -> dict[Atom, AtomRange]:
+    return {atom: AtomRange(number, number) for atom, number in numbers.items()}
 
 
 def both_ranges(one: ThreadRange, other: ThreadRange) -> ThreadRange:
@@ -337,7 +337,7 @@ def both_ranges(one: ThreadRange, other: ThreadRange) -> ThreadRange:
     return tuple((met | {atom: _cut(known, met.get(atom)) for atom, known in other}).items())
 
 
-def _cut(a: Known, b: Known | None) -> Known:
+def _cut(a: AtomRange, b: AtomRange | None) -> AtomRange:
     """What both say."""
     if b is None:
         return a
@@ -346,7 +346,7 @@ def _cut(a: Known, b: Known | None) -> Known:
     return a._replace(low=low, high=high)
 
 
-def both(a: Known, b: Known) -> Known:
+def both(a: AtomRange, b: AtomRange) -> AtomRange:
     """What holds for the values of two paths."""
     low = None if a.low is None or b.low is None else min(a.low, b.low)
     high = None if a.high is None or b.high is None else max(a.high, b.high)

@@ -38,7 +38,7 @@ class Atom(NamedTuple):
     key: Hashable
 
 
-class Known(NamedTuple):
+class AtomRange(NamedTuple):
     """low <= atom <= high (None: no bound), and atom ≡ residue (mod modulus)."""
 
     low: int | None = None
@@ -51,7 +51,7 @@ class Known(NamedTuple):
         """The value, if there is only one."""
         return self.low if self.low is not None and self.low == self.high else None
 
-    def contains(self, other: Known) -> bool:
+    def contains(self, other: AtomRange) -> bool:
         """Whether every value that `other` allows is allowed here."""
         low = self.low is None or (other.low is not None and self.low <= other.low)
         high = self.high is None or (other.high is not None and other.high <= self.high)
@@ -62,8 +62,8 @@ class Known(NamedTuple):
         return other.modulus % self.modulus == 0 and other.residue % self.modulus == self.residue
 
 
-Facts = Mapping[Atom, Known]
-ANYTHING = Known()
+Facts = Mapping[Atom, AtomRange]
+ANYTHING = AtomRange()
 
 # States, iterations and unrolled copies of an op ask for the same few sums over and over. Atoms are
 # plain data, so that what is remembered keeps no IR alive.
@@ -92,7 +92,7 @@ def terms_of(atom: Atom) -> frozenset[tuple[Atom, int]]:
     return atom.key  # type: ignore[return-value]
 
 
-def range_of(atom: Atom) -> Known:
+def range_of(atom: Atom) -> AtomRange:
     """The range of an atom of kind "any"."""
     return atom.key[1]  # type: ignore[index]
 
@@ -130,7 +130,7 @@ def _sharpen_by_sum(
 def earlier(counter: Atom) -> tuple[Atom, Atom]:
     """How many iterations before the youngest one an access was, and the sum of which facts say what
     is left of the iteration number then."""
-    before = Atom("any", (("earlier", counter.key), Known(0, None)))
+    before = Atom("any", (("earlier", counter.key), AtomRange(0, None)))
     return before, Atom("sum", frozenset(((counter, 1), (before, -1))))
 
 
@@ -143,18 +143,18 @@ def sum_atom(form: Form) -> Atom:
     return Atom("sum", form.terms)
 
 
-def knowledge(atom: Atom, facts: Facts) -> Known:
+def knowledge(atom: Atom, facts: Facts) -> AtomRange:
     """What is known about an atom: a recorded fact, or what its operator implies."""
     known = facts.get(atom)
     if known is not None:
         return known
     if atom.kind == "iteration":
-        return Known(0, None)
+        return AtomRange(0, None)
     if atom.kind == "call":
         return _call_knowledge(*operator_of(atom), facts)
     if atom.kind == "any":
         return range_of(atom)
-    return Known(0, None) if is_launch_symbol(atom) else ANYTHING
+    return AtomRange(0, None) if is_launch_symbol(atom) else ANYTHING
 
 
 def is_launch_symbol(atom: Atom) -> bool:
@@ -166,27 +166,27 @@ def is_launch_symbol(atom: Atom) -> bool:
     return isinstance(name, tuple) or (isinstance(name, str) and "." in name)
 
 
-def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Known:
+def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> AtomRange:
     if name == "mod":
-        return Known(0, arguments[1].constant - 1)
+        return AtomRange(0, arguments[1].constant - 1)
     if name == "div":
         low, high = bounds(arguments[0], facts)
         divisor = arguments[1].constant
-        return Known(
+        return AtomRange(
             None if low is None else low // divisor, None if high is None else high // divisor
         )
     if name.startswith("cmp"):
-        return Known(0, 1)
+        return AtomRange(0, 1)
     if name == "wrap":
         return type_range(arguments[1].constant)
     ranges = [bounds(argument, facts) for argument in arguments]
     if name in _JOINED:
-        return Known(*_JOINED[name](*ranges))
+        return AtomRange(*_JOINED[name](*ranges))
     if name in ("quotient", "remainder"):
         # Of numbers that are not negative: neither is above what is divided.
-        return Known(0, ranges[0][1])
+        return AtomRange(0, ranges[0][1])
     positive = all(low is not None and low >= 0 for low, _ in ranges)
-    return Known(0, None) if positive else ANYTHING
+    return AtomRange(0, None) if positive else ANYTHING
 
 
 _JOINED = {
@@ -200,12 +200,12 @@ _JOINED = {
 
 
 @lru_cache(maxsize=64)
-def type_range(bits: int) -> Known:
+def type_range(bits: int) -> AtomRange:
     """What a signed number of so many bits can be."""
-    return Known(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return AtomRange(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def narrowed(known: Known | None, least: Known) -> Known:
+def narrowed(known: AtomRange | None, least: AtomRange) -> AtomRange:
     """What is known of an atom whose type leaves no more than `least`, a missing end filled in."""
     if known is None:
         return least

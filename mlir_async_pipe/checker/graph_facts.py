@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
+    Assign,
     Block,
     Branch,
-    Copy,
     Flow,
     LoopTest,
     Run,
@@ -30,7 +30,7 @@ def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[in
     pending: list[int] = []
     for block in flow.blocks:
         for step in block.steps:
-            if isinstance(step, Copy):
+            if isinstance(step, Assign):
                 for target, source in step.assigns:
                     sources.setdefault(target, set()).add(source)
             elif isinstance(step, Run):
@@ -101,7 +101,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
 
 
 def _step_uses(flow: Flow, step: Step) -> set[int]:
-    if isinstance(step, Copy):
+    if isinstance(step, Assign):
         return {source for _, source in step.assigns}
     if isinstance(step, Run):
         return set(step.operands)
@@ -112,7 +112,7 @@ def _step_uses(flow: Flow, step: Step) -> set[int]:
 
 
 def _step_makes(flow: Flow, step: Step) -> set[int]:
-    if isinstance(step, Copy):
+    if isinstance(step, Assign):
         return {target for target, _ in step.assigns}
     if isinstance(step, Run):
         return set(step.results)

@@ -162,7 +162,7 @@ def own_number(lower: Form, step: Form, own: tuple[str, object]) -> Form | None:
             continue
         kind, key = own
         tag = (OWN, axis, key)
-        atom = Atom(kind, (tag, forms.Known(0, None)))
+        atom = Atom(kind, (tag, forms.AtomRange(0, None)))
         return substitute(lower, {block: forms.of_atom(atom)}, {})
     return None
 

@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import settle, stored, unsigned
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most
@@ -46,7 +46,7 @@ class Iterations:
     def enter(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
         """The first iteration begins of a loop that has a `twin` of some accesses before it."""
         atom = Atom("iteration", number)
-        state.facts[atom] = Known(0, 0)
+        state.facts[atom] = AtomRange(0, 0)
         if self.slots is not None:
             starts = {
                 n: value.constant
@@ -67,7 +67,7 @@ class Iterations:
         before = forms.add(forms.of_atom(atom), Form(-1))
         known = state.facts.get(atom, ANYTHING)
         modulus = known.modulus
-        state.facts[atom] = Known(
+        state.facts[atom] = AtomRange(
             None if known.low is None else known.low + 1,
             None if known.high is None else known.high + 1,
             (known.residue + 1) % modulus,
@@ -128,7 +128,7 @@ class Iterations:
         before, left = forms.earlier(atom)
         least = state.facts.pop(left, ANYTHING).low
         most = None if known.high is None or least is None else known.high - least
-        gone = forms.of_atom(Atom("any", (("left", number), Known(0, most))))
+        gone = forms.of_atom(Atom("any", (("left", number), AtomRange(0, most))))
         if known.exact is not None:
             rewrite(state, {atom: Form(known.low or 0), before: gone})
         else:
@@ -276,7 +276,7 @@ class Iterations:
             state.facts = dict(at_least(step, 1, state.facts)[0] or state.facts)
             travelled, _ = _travelled(number)
             way = forms.of_atom(travelled)
-            facts = {**state.facts, travelled: Known(0, None)}
+            facts = {**state.facts, travelled: AtomRange(0, None)}
             held, _ = at_least(forms.subtract(forms.subtract(upper, lower), way), 1, facts)
             again = None if held is None else state.under(held, True)
             if again is not None:
@@ -312,7 +312,7 @@ class Iterations:
         lower, upper, step = bounds
         _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
         count = None if high is None else -(-high // step)
-        known = Known(0, None if count is None else max(count - 1, 0))
+        known = AtomRange(0, None if count is None else max(count - 1, 0))
         atom = Atom("any", (("summary", variable), known))
         if step == 1:
             limits, length = self.values.limits, forms.subtract(upper, lower)
@@ -325,10 +325,10 @@ def _travelled(loop: int) -> tuple[Atom, Atom]:
     """How far the variable of a loop of unknown step is after its first number, and how far an
     earlier iteration is behind it."""
     key = ("travelled", loop)
-    return Atom("symbol", key), Atom("any", (("earlier", key), Known(1, None)))
+    return Atom("symbol", key), Atom("any", (("earlier", key), AtomRange(1, None)))
 
 
-def _forget(facts: dict[Atom, Known], atom: Atom) -> None:
+def _forget(facts: dict[Atom, AtomRange], atom: Atom) -> None:
     """Nothing is known of an unknown any more, nor of what it is in."""
     for known in list(facts):
         form = Form(0, forms.terms_of(known)) if known.kind == "sum" else forms.of_atom(known)
@@ -336,7 +336,7 @@ def _forget(facts: dict[Atom, Known], atom: Atom) -> None:
             del facts[known]
 
 
-def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> None:
+def _learn_residue(facts: dict[Atom, AtomRange], rest: Form, iteration: Atom) -> None:
     """With rest = n - k - c = 0, the bound n has the residue of the iteration number k."""
     known = facts.get(iteration, ANYTHING)
     others = [term for term in rest.terms if term[0] != iteration]
@@ -347,7 +347,7 @@ def _learn_residue(facts: dict[Atom, Known], rest: Form, iteration: Atom) -> Non
     inside = forms.residue(forms.scale(without, -coefficient), known.modulus, facts)
     if abs(coefficient) == 1 and inside is not None:
         old = facts.get(atom, ANYTHING)
-        facts[atom] = Known(old.low, old.high, inside, known.modulus)
+        facts[atom] = AtomRange(old.low, old.high, inside, known.modulus)
 
 
 def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
@@ -387,13 +387,13 @@ def bound(state: State, largest_wait: int) -> None:
         state.queues[name] = pending._replace(open=opened, groups=groups)
 
 
-def _bounded_group(group: Group, facts: dict[Atom, Known]) -> Group:
+def _bounded_group(group: Group, facts: dict[Atom, AtomRange]) -> Group:
     events = [event for issue in group for event in issue]
     kept = _bounded(events, facts)
     return group if kept is events else tuple((event,) for event in kept)
 
 
-def _bounded(events: list[Event], facts: dict[Atom, Known]) -> list[Event]:
+def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
     """The events, or a few that cover those of one op in one memory, where these are too many."""
     alike: dict[tuple[int, int], list[Event]] = {}
     for event in events:
@@ -414,7 +414,7 @@ def _in_one_frame(events: list[Event]) -> list[Event]:
     return [moved(e, whole_root(e.region.root) if r is None else r) for e, r in regions]
 
 
-def _merged(events: list[Event], facts: dict[Atom, Known]) -> list[Event]:
+def _merged(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
     """A few events that cover the given ones of one op, in one frame."""
     clusters: list[list[Event]] = []
     for event in sorted(events, key=_age):
@@ -505,7 +505,7 @@ def _past(atom: Atom) -> bool:
     return atom.kind == "any" and atom.key[0][0] == "earlier"  # type: ignore[index]
 
 
-def _or_earlier(events: list[Event], facts: dict[Atom, Known]) -> Event:
+def _or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> Event:
     """The first event, the youngest, or one of an earlier iteration of the loop whose number tells them
     apart."""
     event = _by_any_thread(events)
@@ -516,8 +516,8 @@ def _or_earlier(events: list[Event], facts: dict[Atom, Known]) -> Event:
             before, left = forms.earlier(counter)
             mapping[counter] = forms.subtract(forms.of_atom(counter), forms.of_atom(before))
             # The youngest is of iteration k - 1 at most, and the oldest of 0 at least: q <= k - 1.
-            least = facts.get(left, Known(1)).low
-            facts[left] = Known(1 if least is None else min(least, 1))
+            least = facts.get(left, AtomRange(1)).low
+            facts[left] = AtomRange(1 if least is None else min(least, 1))
     region: Region = Substitution(mapping, {}).region(event.region)
     return moved(event, region._replace(certain=False))
 
@@ -558,7 +558,7 @@ def _hull(pieces: tuple[Piece | None, ...], dimension: int) -> Piece | None:
     low, high = min(low for low, _ in ends.values()), max(high for _, high in ends.values())
     for piece in filter(_covers_others, ends):
         return piece if ends[piece] == (low, high) else None
-    begin = forms.of_atom(Atom("any", (("joined", dimension), Known(0, high - low))))
+    begin = forms.of_atom(Atom("any", (("joined", dimension), AtomRange(0, high - low))))
     return first._replace(start=forms.add(forms.add(shared, Form(low)), begin))
 
 

@@ -59,7 +59,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class KernelVerdict:
     """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
     outlives it. `in_scope` are groups, waits and barriers that run inside an async scope, and
@@ -149,7 +149,7 @@ def check_kernel(
     assume_several_threads: bool = False,
     assume_noalias_maps: bool = False,
     until_found: bool = False,
-) -> Outcome:
+) -> KernelVerdict:
     """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
     name = name_of(kernel)
     with unchanged():
@@ -188,7 +188,7 @@ class _Run:
     until_found: bool
     met_across_barriers: Answers = field(default_factory=dict)
 
-    def symbolic(self) -> Outcome | None:
+    def symbolic(self) -> KernelVerdict | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
         tracked: frozenset[int] = frozenset()
         budget = self._budget(SYMBOLIC_POINTS)
@@ -209,7 +209,7 @@ class _Run:
                 return self._outcome(explorer, exhausted=False)
             tracked |= shared
 
-    def slot_by_slot(self) -> Outcome:
+    def slot_by_slot(self) -> KernelVerdict:
         """The outcome with iteration numbers modulo what slots need."""
         periods: dict[int, int] = {}
         tracked: frozenset[int] = frozenset()
@@ -297,7 +297,7 @@ class _Run:
 
     def _outcome(
         self, explorer: Explorer, *, exhausted: bool, only: frozenset[int] | None = None
-    ) -> Outcome:
+    ) -> KernelVerdict:
         judge, sites = explorer.effects.judge, explorer.effects.sites
         # What stopped the run early counts, whoever judges the memory later: the rest is not known.
         stopped_by = tuple(judge.findings.values()) if self.until_found else ()
@@ -321,7 +321,7 @@ class _Run:
         )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
-        return Outcome(
+        return KernelVerdict(
             findings,
             tuple(sorted(judge.left)),
             tuple(sorted(judge.unfinished)),

@@ -32,12 +32,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.selection import Callees, callee_of
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
+    Assign,
     Block,
     Bracket,
     Branch,
     Constant,
-    Copy,
-    Edge,
+    ControlEdge,
     Exit,
     Flow,
     Goto,
@@ -158,14 +158,14 @@ class Builder:
                 for target, given in handed_along(node, last):
                     pairs = self.pairs(target.block.arguments, frame, given, frame)
                     moves = _moves(node, target, loops, headers)
-                    edges.append(Edge(mapped[target].number, pairs, moves))
+                    edges.append(ControlEdge(mapped[target].number, pairs, moves))
                 current.exit = self._jump(last, row, frame, edges)
             else:
                 self.end(last, frame, current)
                 if leaves(last):
                     leave(current, last)
 
-    def _jump(self, end: Any, row: BranchRow, frame: int, edges: list[Edge]) -> Exit:
+    def _jump(self, end: Any, row: BranchRow, frame: int, edges: list[ControlEdge]) -> Exit:
         """The exit of a block that ends in a branch of the vocabulary (cf or llvm)."""
         if row.condition:
             return Branch(self.flow.number(frame, end.operands[0]), *edges)
@@ -221,7 +221,7 @@ class Builder:
         makes_values = row.pure and not len(op.regions)
         member = taken_member(op) if op.name == POINTER_OF_DESCRIPTOR else None
         if member is not None:
-            current.steps.append(Copy(self.pairs(op.results, frame, [member], frame)))
+            current.steps.append(Assign(self.pairs(op.results, frame, [member], frame)))
             return
         if makes_values and self.flow.is_only_data(op):
             return
@@ -257,13 +257,15 @@ class Builder:
                 for op in body:
                     current = self.op(op, frame, current)
                 self._hand_on(last, frame, current)
-                current.steps.append(Copy(self.pairs(results, outer, last.operands, frame)))
+                current.steps.append(Assign(self.pairs(results, outer, last.operands, frame)))
                 return current
         inner, after = self.block(), self.block()
-        current.exit = Goto(Edge(inner.number))
+        current.exit = Goto(ControlEdge(inner.number))
 
         def leave(block: Block, last: Any) -> None:
-            block.exit = Goto(Edge(after.number, self.pairs(results, outer, last.operands, frame)))
+            block.exit = Goto(
+                ControlEdge(after.number, self.pairs(results, outer, last.operands, frame))
+            )
 
         self.region(region, frame, inner, leave)
         return after
@@ -296,7 +298,7 @@ class Builder:
         arguments = region.entry.block.arguments
         for argument, operand in zip(arguments, op.operands, strict=True):
             self.flow.handed[inner_frame, argument] = frame, operand
-        current.steps.append(Copy(self.pairs(arguments, inner_frame, op.operands, frame)))
+        current.steps.append(Assign(self.pairs(arguments, inner_frame, op.operands, frame)))
         current.steps.append(Bracket("call", op, frame))
         self.depth += 1
         after = self.inline(region, inner_frame, frame, current, op.results)
@@ -335,19 +337,19 @@ class _Paths:
     heads: list[Block]
     after: Block
 
-    def edges(self, source: int, handed: Sequence[Any]) -> list[Edge]:
+    def edges(self, source: int, handed: Sequence[Any]) -> list[ControlEdge]:
         """The ways on from a place, on which these values are handed on."""
         places = targets(self.item.row, source, len(self.heads))
         return [self.edge(source, place, handed) for place in places]
 
-    def edge(self, source: int, target: int, handed: Sequence[Any]) -> Edge:
+    def edge(self, source: int, target: int, handed: Sequence[Any]) -> ControlEdge:
         """The way from one place to another."""
         block, taken = self.after, self.item.op.results
         if target != OUT:
             block, nodes = self.heads[target], self.item.frames[target].nodes
             taken = taking(self.item.op, self.item.row, nodes[0].block) if nodes else []
         assigns = self.builder.pairs(taken, self.frame, handed, self.frame)
-        return Edge(block.number, assigns, self._moves(source, target))
+        return ControlEdge(block.number, assigns, self._moves(source, target))
 
     def _moves(self, source: int, target: int) -> tuple[tuple[str, int], ...]:
         if self.loop is None or OUT != source < target:
@@ -384,7 +386,7 @@ def _follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     return paths.after
 
 
-def _choice(builder: Builder, item: Item, frame: int, ways: list[Edge]) -> Exit:
+def _choice(builder: Builder, item: Item, frame: int, ways: list[ControlEdge]) -> Exit:
     """The way into one of several regions; an affine.if is taken or not, by a bit of its own."""
     op, row, number = item.op, item.row, builder.flow.number
     if row.condition is None:
@@ -418,7 +420,7 @@ def _iterate(builder: Builder, item: Item, frame: int, current: Block) -> Block:
             body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
     paths = _Paths(builder, item, frame, loop, [header], after)
     current.exit = Goto(paths.edge(OUT, 0, starts(op, item.row)))
-    header.exit = LoopTest(loop.number, Edge(body.number), paths.edge(0, OUT, carried))
+    header.exit = LoopTest(loop.number, ControlEdge(body.number), paths.edge(0, OUT, carried))
 
     def repeat(block: Block, last: Any) -> None:
         block.exit = Goto(paths.edge(0, 0, handed_on(last)))

@@ -15,11 +15,11 @@ from typing import Literal
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.footprints import Group, Touched, both_facts, with_decisions
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, is_of_launch
 from mlir_async_pipe.checker.state import Event, State
 
-Knowns = dict[Atom, Known]
+Knowns = dict[Atom, AtomRange]
 """Shared by accesses that know the same: never changed."""
 
 
@@ -196,7 +196,7 @@ def _may_be(grid: GridBlocks, group: Group, axis: int, step: int) -> bool:
     return (known.high is None or number <= known.high) and (size is None or number < size)
 
 
-def of_axis(facts: dict[Atom, Known], axis: int) -> Known:
+def of_axis(facts: dict[Atom, AtomRange], axis: int) -> AtomRange:
     """What is known of the block id of an axis."""
     return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
 

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.paths import hull
 from mlir_async_pipe.checker.state import Pending, State
 from mlir_async_pipe.checker.thread_grid import is_thread_condition
@@ -65,7 +65,7 @@ class Seen:
     """The states of one key that came to one block: what is known of the numbers of each, and all that
     it remembers, by queues and sets."""
 
-    _facts: dict[Hashable, list[dict[Atom, Known]]] = field(default_factory=dict)
+    _facts: dict[Hashable, list[dict[Atom, AtomRange]]] = field(default_factory=dict)
     _whole: dict[Hashable, frozenset[Hashable]] = field(default_factory=dict)
 
     def adds(self, state: State, separate: int) -> bool:
@@ -87,7 +87,7 @@ class Seen:
         known.append(dict(state.facts))
         return True
 
-    def _covers_part(self, part: frozenset[Hashable], facts: dict[Atom, Known]) -> bool:
+    def _covers_part(self, part: frozenset[Hashable], facts: dict[Atom, AtomRange]) -> bool:
         return any(
             part <= whole and any(covers(held, facts) for held in self._facts[memory])
             for memory, whole in self._whole.items()
@@ -154,11 +154,11 @@ def _is_trips(atom: Atom) -> bool:
     return atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] == "trips"
 
 
-def covers(general: dict[Atom, Known], special: dict[Atom, Known]) -> bool:
+def covers(general: dict[Atom, AtomRange], special: dict[Atom, AtomRange]) -> bool:
     """Whether every valuation that `special` allows is allowed by `general`."""
     return all(known.contains(special.get(atom, ANYTHING)) for atom, known in general.items())
 
 
-def widened(old: dict[Atom, Known], new: dict[Atom, Known]) -> dict[Atom, Known]:
+def widened(old: dict[Atom, AtomRange], new: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     """Facts that hold for both, bounds that move given up."""
     return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}

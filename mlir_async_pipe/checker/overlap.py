@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
 from mlir_async_pipe.checker.choices import settle
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.residues import cases, shortened
 from mlir_async_pipe.checker.slots import (
     begin_alike,
@@ -145,7 +145,7 @@ class Comparer:
             iteration, numbers = meeting
             answer = NO
             for number in numbers:
-                fixed = {**facts, iteration: Known(number, number)}
+                fixed = {**facts, iteration: AtomRange(number, number)}
                 once = self.overlap(a, b, fixed, same_thread=same_thread, ranges=ranges)
                 answer = once if answer is NO or once is YES else answer
             return answer
@@ -191,7 +191,7 @@ def _meeting_iterations(
         wanted = range(-x.length + 1 - difference.constant, y.length - difference.constant)
         known = forms.knowledge(atom, facts)
         numbers = [value // factor for value in wanted if value % factor == 0]
-        return atom, [n for n in numbers if known.contains(Known(n, n))]
+        return atom, [n for n in numbers if known.contains(AtomRange(n, n))]
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Facts, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
 from mlir_async_pipe.checker.step_graph import (
@@ -181,7 +181,7 @@ def ends_a_parting(state: State, block: int) -> bool:
     return any(side.parting.join in (block, None) for side in state.sides)
 
 
-def _about_threads(facts: Facts) -> dict[Atom, Known]:
+def _about_threads(facts: Facts) -> dict[Atom, AtomRange]:
     return {atom: known for atom, known in facts.items() if is_thread_condition(atom)}
 
 
@@ -200,7 +200,7 @@ def others(event: Event, state: State) -> Iterator[tuple[Event, bool]]:
 def _outside(event: Event, parting: Parting) -> Event:
     """The event with any number for the iterations of loops inside the side."""
     inner: dict[Atom, Any] = {
-        atom: forms.of_atom(Atom("any", (("inside", atom.key), Known(0, None))))
+        atom: forms.of_atom(Atom("any", (("inside", atom.key), AtomRange(0, None))))
         for atom in event.mentions
         if atom.kind == "iteration" and atom not in parting.facts
     }

@@ -18,8 +18,8 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
 from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
 from mlir_async_pipe.checker.believed_ranges import SIZE, believed
-from mlir_async_pipe.checker.choices import UndecidedError, exact, settle, wrapped
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle, wrapped
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import Side, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
@@ -54,7 +54,7 @@ class Values:
     grid: GridBlocks
     fold_iterations: bool = True
     _unmade: dict[int, Value | None] = field(default_factory=dict)
-    _ranges: dict[int, tuple[Atom, Known]] = field(default_factory=dict)
+    _ranges: dict[int, tuple[Atom, AtomRange]] = field(default_factory=dict)
     _symbols: dict[int, Atom] = field(default_factory=dict)
     limits: dict[Atom, Form | None] = field(default_factory=dict)
     _given_up: set[Atom] = field(default_factory=set)
@@ -68,7 +68,7 @@ class Values:
         return Divergence(self.flow)
 
     @cached_property
-    def base_facts(self) -> Mapping[Atom, Known]:
+    def base_facts(self) -> Mapping[Atom, AtomRange]:
         """What is known before the first op: the ranges of ids and sizes of the launch."""
         return {**believed(self.flow, self.threads, self.grid), **thread_facts(self.threads)}
 
@@ -254,10 +254,10 @@ class Values:
         condition = self.form(state, operands[0])
         value = exact(settle(condition, state.facts), state.facts)
         if value is None:
-            raise UndecidedError(condition)
+            raise OpenConditionError(condition)
         return self.get(state, operands[1 if value else 2])
 
-    def split(self, condition: Form, facts: dict[Atom, Known]) -> list[Side]:
+    def split(self, condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
         """Both sides of an i1 form. What an op computes and no form holds (tid remsi -8) is not
         free to take any value: neither side need exist where the condition rests on it."""
         sides = split(condition, facts)
@@ -301,7 +301,7 @@ class Values:
             meaning, rule = arithmetic.meaning_of(op)
             key = (meaning, *operands)
             if key not in self._folded:
-                with suppress(UndecidedError):
+                with suppress(OpenConditionError):
                     self._folded[key] = rule(operands, self.base_facts)
             value = self._folded.get(key)
         if not isinstance(value, Form) or not _is_timeless(value):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.choices import exact, settle
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
 from mlir_async_pipe.facts.values.integer_ops import as_signed
 
@@ -24,11 +24,11 @@ class Side(NamedTuple):
     """Facts on one side of a split; `exact` False taints the path."""
 
     truth: int
-    facts: dict[Atom, Known]
+    facts: dict[Atom, AtomRange]
     exact: bool
 
 
-def split(condition: Form, facts: dict[Atom, Known]) -> list[Side]:
+def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
     """Both sides of an i1 form (or of the first undecided part of it).
 
     Sides that contradict the facts are left out. A compound condition may stay undecided on
@@ -52,42 +52,42 @@ def split(condition: Form, facts: dict[Atom, Known]) -> list[Side]:
                 if exact(settle(argument, facts), facts) is None:
                     return split(argument, facts)
     exactly = atom.kind in ("symbol", "any")
-    return [Side(truth, {**facts, atom: Known(truth, truth)}, exactly) for truth in (1, 0)]
+    return [Side(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
 
-def _split_negative(atom: Atom, form: Form, facts: dict[Atom, Known]) -> list[Side]:
+def _split_negative(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
     sides = []
     less, less_exact = at_most(form, -1, facts)
     if less is not None:
-        sides.append(Side(1, {**less, atom: Known(1, 1)}, less_exact))
+        sides.append(Side(1, {**less, atom: AtomRange(1, 1)}, less_exact))
     more, more_exact = at_least(form, 0, facts)
     if more is not None:
-        sides.append(Side(0, {**more, atom: Known(0, 0)}, more_exact))
+        sides.append(Side(0, {**more, atom: AtomRange(0, 0)}, more_exact))
     return sides
 
 
-def _split_zero(atom: Atom, form: Form, facts: dict[Atom, Known]) -> list[Side]:
+def _split_zero(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
     sides = []
     low, low_exact = at_least(form, 0, facts)
     both, both_exact = at_most(form, 0, low) if low is not None else (None, False)
     if both is not None:
-        sides.append(Side(1, {**both, atom: Known(1, 1)}, low_exact and both_exact))
+        sides.append(Side(1, {**both, atom: AtomRange(1, 1)}, low_exact and both_exact))
     first, last = forms.bounds(form, facts)
-    other: dict[Atom, Known] | None = facts
+    other: dict[Atom, AtomRange] | None = facts
     if first == 0:
         other, _ = at_least(form, 1, facts)
     elif last == 0:
         other, _ = at_most(form, -1, facts)
     if other is not None:
         sides.append(
-            Side(0, {**other, atom: Known(0, 0)}, first == 0 or last == 0 or first is None)
+            Side(0, {**other, atom: AtomRange(0, 0)}, first == 0 or last == 0 or first is None)
         )
     return sides
 
 
 def at_least(
-    form: Form, bound: int, facts: dict[Atom, Known]
-) -> tuple[dict[Atom, Known] | None, bool]:
+    form: Form, bound: int, facts: dict[Atom, AtomRange]
+) -> tuple[dict[Atom, AtomRange] | None, bool]:
     """The facts with form >= bound added (None if that cannot be), and whether exactly so."""
     form = settle(form, facts)
     low, high = forms.bounds(form, facts)
@@ -113,8 +113,8 @@ def at_least(
 
 
 def _before_wrapping(
-    atom: Atom, known: Known, facts: dict[Atom, Known]
-) -> tuple[dict[Atom, Known] | None, bool] | None:
+    atom: Atom, known: AtomRange, facts: dict[Atom, AtomRange]
+) -> tuple[dict[Atom, AtomRange] | None, bool] | None:
     """The facts with what is known of a number that wraps at one place at most, said of the number
     before: 126 + k as i8 is below 0 for 2 <= k, if k <= 3. None for others."""
     name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
@@ -141,13 +141,15 @@ def _before_wrapping(
     return held, exactly and also
 
 
-def _with_dividend(atom: Atom, known: Known, facts: dict[Atom, Known]) -> dict[Atom, Known] | None:
+def _with_dividend(
+    atom: Atom, known: AtomRange, facts: dict[Atom, AtomRange]
+) -> dict[Atom, AtomRange] | None:
     """The facts with what a quotient says of the number that is divided: with tid div 128 = 1 the id
     is from 128 to 255."""
     name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
     if name != "div":
         return facts
-    held: dict[Atom, Known] | None = facts
+    held: dict[Atom, AtomRange] | None = facts
     inner, divisor = arguments[0], arguments[1].constant
     if known.low is not None:
         held, _ = at_least(inner, known.low * divisor, facts)
@@ -157,8 +159,8 @@ def _with_dividend(atom: Atom, known: Known, facts: dict[Atom, Known]) -> dict[A
 
 
 def _sum_at_least(
-    form: Form, bound: int, facts: dict[Atom, Known]
-) -> tuple[dict[Atom, Known], bool]:
+    form: Form, bound: int, facts: dict[Atom, AtomRange]
+) -> tuple[dict[Atom, AtomRange], bool]:
     divisor = gcd(*(coefficient for _, coefficient in form.terms))
     reduced = Form(0, frozenset((a, c // divisor) for a, c in form.terms))
     # sum >= (bound - constant) / divisor, rounded up to a whole number.
@@ -182,7 +184,7 @@ def _under_operators(atom: Atom) -> frozenset[Atom]:
     return forms.atoms_of(forms.of_atom(atom)) - {atom}
 
 
-def _each_at_least(form: Form, bound: int, facts: dict[Atom, Known]) -> dict[Atom, Known]:
+def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     """What form >= bound says of each atom by the ends of the others: with n - k >= 1 and an i32
     as n, k is at most 2^31 - 2."""
     highs = {
@@ -205,15 +207,15 @@ def _each_at_least(form: Form, bound: int, facts: dict[Atom, Known]) -> dict[Ato
 
 
 def at_most(
-    form: Form, bound: int, facts: dict[Atom, Known]
-) -> tuple[dict[Atom, Known] | None, bool]:
+    form: Form, bound: int, facts: dict[Atom, AtomRange]
+) -> tuple[dict[Atom, AtomRange] | None, bool]:
     """The facts with form <= bound added, as `at_least`."""
     return at_least(forms.scale(form, -1), -bound, facts)
 
 
 def without_ends(
-    form: Form, values: set[int], facts: dict[Atom, Known]
-) -> tuple[dict[Atom, Known] | None, bool]:
+    form: Form, values: set[int], facts: dict[Atom, AtomRange]
+) -> tuple[dict[Atom, AtomRange] | None, bool]:
     """The facts with `values` cut off at both ends of the form's range (None if nothing is
     left), and whether that leaves none of them."""
     left = set(values)
@@ -224,7 +226,7 @@ def without_ends(
     while high is not None and high in left:
         left.discard(high)
         high -= 1
-    held: dict[Atom, Known] | None = facts
+    held: dict[Atom, AtomRange] | None = facts
     if low is not None:
         held, _ = at_least(form, low, facts)
     if held is not None and high is not None:
@@ -242,7 +244,7 @@ def _is_free(atom: Atom) -> bool:
     )
 
 
-def _tighten(known: Known) -> Known:
+def _tighten(known: AtomRange) -> AtomRange:
     """Move the bounds to numbers of the right residue."""
     if known.modulus <= 1:
         return known
@@ -262,7 +264,7 @@ def _smaller(a: int | None, b: int) -> int:
     return b if a is None else min(a, b)
 
 
-def hull(a: Known, b: Known) -> Known:
+def hull(a: AtomRange, b: AtomRange) -> AtomRange:
     """What holds for both: bounds that moved are dropped, residues keep their common modulus."""
     low = None
     if a.low is not None and b.low is not None:
@@ -270,10 +272,10 @@ def hull(a: Known, b: Known) -> Known:
         low = a.low if b.low >= a.low else (0 if b.low >= 0 else None)
     high = a.high if a.high is not None and b.high is not None and b.high <= a.high else None
     modulus, residue = _common_residue(a, b)
-    return Known(low, high, residue, modulus)
+    return AtomRange(low, high, residue, modulus)
 
 
-def _common_residue(a: Known, b: Known) -> tuple[int, int]:
+def _common_residue(a: AtomRange, b: AtomRange) -> tuple[int, int]:
     values = []
     modulus = 0
     for known in (a, b):

@@ -12,7 +12,7 @@ from itertools import product
 from math import gcd, lcm, prod
 
 from mlir_async_pipe.checker import forms, operators
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 
 # Slots repeat after V <= 64 iterations in every ring that fits into workgroup memory.
 LARGEST_PERIOD = 64
@@ -66,7 +66,7 @@ def shortened(values: list[Form]) -> list[Form]:
             known = forms.range_of(atom)
             first = known.low or 0
             if known.high is None or known.high - first >= period:
-                key = (atom.key[0], Known(first, first + period - 1))  # type: ignore[index]
+                key = (atom.key[0], AtomRange(first, first + period - 1))  # type: ignore[index]
                 cuts[atom] = forms.of_atom(Atom("any", key))
     return [operators.substitute(form, cuts, {}) for form in values] if cuts else values
 
@@ -92,7 +92,7 @@ def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
     )
 
 
-def _numbers(period: int, known: Known) -> Sequence[int]:
+def _numbers(period: int, known: AtomRange) -> Sequence[int]:
     """The residues that an unknown may have, or the numbers that it may be; too many of them, or none,
     where that is not known."""
     if period > LARGEST_PERIOD:
@@ -105,7 +105,7 @@ def _numbers(period: int, known: Known) -> Sequence[int]:
     return range(first, known.high + 1, known.modulus)
 
 
-def _is_possible(residue: int, period: int, known: Known) -> bool:
+def _is_possible(residue: int, period: int, known: AtomRange) -> bool:
     """Whether a number that is `residue` modulo `period` can be what is known."""
     if known.exact is not None:
         return known.exact % period == residue

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, Value, moved
 from mlir_async_pipe.facts.values.views import (
     Frame,
@@ -137,9 +137,11 @@ class Substitution:
         return frame._replace(base=self.form(frame.base))
 
 
-def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> dict[Atom, Known]:
+def _rewrite_facts(
+    facts: dict[Atom, AtomRange], mapping: Mapping[Atom, Form]
+) -> dict[Atom, AtomRange]:
     """Facts about sums of atoms move along when their atoms shift by a constant."""
-    moved: dict[Atom, Known] = {}
+    moved: dict[Atom, AtomRange] = {}
     for atom, known in facts.items():
         if atom not in mapping and atom.kind not in ("sum", "call"):
             moved[atom] = known
@@ -153,7 +155,7 @@ def _rewrite_facts(facts: dict[Atom, Known], mapping: Mapping[Atom, Form]) -> di
                 moved[atom] = known
                 continue
         if new.terms:
-            moved[forms.sum_atom(new)] = Known(
+            moved[forms.sum_atom(new)] = AtomRange(
                 None if known.low is None else known.low - new.constant,
                 None if known.high is None else known.high - new.constant,
                 (known.residue - new.constant) % known.modulus,

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.choices import settle
-from mlir_async_pipe.checker.forms import Atom, Facts, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.thread_grid import is_common
 from mlir_async_pipe.facts.values.views import Piece, Region
 
 Terms = frozenset[tuple[Atom, int]]
-Answers = dict[tuple[Known | None, ...], bool]
+Answers = dict[tuple[AtomRange | None, ...], bool]
 
 
 @dataclass

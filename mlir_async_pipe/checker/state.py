@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.facts.values.views import Region, View
 
@@ -87,7 +87,7 @@ class Passed(NamedTuple):
     waited: bool
 
 
-class Ring(NamedTuple):
+class CarriedSlot(NamedTuple):
     """A loop-carried value, by its number, that is (start + k) mod versions in iteration k."""
 
     value: int
@@ -112,9 +112,9 @@ class Parting:
     threads; `even`: all sides pass equally many barriers."""
 
     join: int | None
-    facts: dict[Atom, Known]
+    facts: dict[Atom, AtomRange]
     even: bool = True
-    threads: dict[int, dict[Atom, Known]] = field(default_factory=dict)
+    threads: dict[int, dict[Atom, AtomRange]] = field(default_factory=dict)
     events: dict[PartingEvent, None] = field(default_factory=dict)
 
 
@@ -144,13 +144,13 @@ class State:
     queues: dict[str, Pending]
     done: frozenset[tuple[Event, int]]
     log: frozenset[Event]
-    facts: dict[Atom, Known]
+    facts: dict[Atom, AtomRange]
     tainted: str = ""
     barrier: int | None = None
     passed: tuple[Passed, ...] = ()
     callers: tuple[tuple[tuple[str, Pending], ...], ...] = ()
     scopes: tuple[int, ...] = ()
-    rings: dict[int, tuple[Ring, ...]] = field(default_factory=dict)
+    rings: dict[int, tuple[CarriedSlot, ...]] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
     other: bool = False
     uneven: frozenset[int] = frozenset()
@@ -164,7 +164,7 @@ class State:
         """What follows cannot be told for certain."""
         self.tainted = self.tainted or reason
 
-    def under(self, facts: dict[Atom, Known], exact: bool) -> State:
+    def under(self, facts: dict[Atom, AtomRange], exact: bool) -> State:
         """A copy on which `facts` hold; tainted unless they say exactly when it is reached."""
         tainted = self.tainted
         if not exact:

@@ -16,7 +16,7 @@ from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
-class Edge(NamedTuple):
+class ControlEdge(NamedTuple):
     """Where control goes, what it assigns on the way (destination, source), which loops it
     enters, repeats ("back") or leaves."""
 
@@ -43,7 +43,7 @@ class Run(NamedTuple):
     variables: tuple[int, ...] = ()
 
 
-class Copy(NamedTuple):
+class Assign(NamedTuple):
     """Assign values in straight code."""
 
     assigns: tuple[tuple[int, int], ...]
@@ -71,37 +71,37 @@ class Lost(NamedTuple):
     frame: int
 
 
-Step = Run | Copy | AnyIteration | Bracket | Lost
+Step = Run | Assign | AnyIteration | Bracket | Lost
 
 
 class Goto(NamedTuple):
     """One way on."""
 
-    edge: Edge
+    edge: ControlEdge
 
 
 class Branch(NamedTuple):
     """Two ways, by an i1."""
 
     condition: int
-    then: Edge
-    otherwise: Edge
+    then: ControlEdge
+    otherwise: ControlEdge
 
 
 class LoopTest(NamedTuple):
     """Into the body if another iteration runs, else out."""
 
     loop: int
-    body: Edge
-    out: Edge
+    body: ControlEdge
+    out: ControlEdge
 
 
 class Switch(NamedTuple):
     """One of several ways, by an integer."""
 
     value: int
-    cases: tuple[tuple[int, Edge], ...]
-    default: Edge
+    cases: tuple[tuple[int, ControlEdge], ...]
+    default: ControlEdge
 
 
 class Stop(NamedTuple):
@@ -196,7 +196,7 @@ class Flow:
             found = self._accumulators[kind] = str(kind).startswith(REGISTERS)
         return found
 
-    def edges(self, block: Block) -> Iterator[Edge]:
+    def edges(self, block: Block) -> Iterator[ControlEdge]:
         match block.exit:
             case Goto(edge):
                 yield edge

@@ -17,11 +17,11 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.choices import chooses_numbers
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
+    Assign,
     Block,
     Branch,
     Constant,
-    Copy,
-    Edge,
+    ControlEdge,
     Flow,
     LoopTest,
     Run,
@@ -49,7 +49,7 @@ class Divergence:
         self._users: dict[int, list[int]] = {}
         self._deciding: dict[int, list[Block]] = {}
         self._selections: dict[int, list[int]] = {}
-        self._into: list[list[tuple[int, Edge]]] = [[] for _ in self.flow.blocks]
+        self._into: list[list[tuple[int, ControlEdge]]] = [[] for _ in self.flow.blocks]
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
         flow, end = self.flow, len(self.flow.blocks)
@@ -76,7 +76,7 @@ class Divergence:
         read: set[int] = set()
         for block in self.flow.blocks:
             for step in block.steps:
-                if isinstance(step, Copy):
+                if isinstance(step, Assign):
                     self._assign(step.assigns, made, read)
                 elif isinstance(step, Run):
                     self._run(step, made, read)
@@ -204,7 +204,7 @@ class Divergence:
         if variable is not None:
             self._pending.append((variable, True))
 
-    def _choose(self, block: int, edges: list[Edge]) -> None:
+    def _choose(self, block: int, edges: list[ControlEdge]) -> None:
         """Mark what several edges into one block assign, unless they all assign the same."""
         given: dict[int, set[int]] = {}
         for edge in edges:

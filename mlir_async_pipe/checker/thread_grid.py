@@ -16,13 +16,13 @@ from typing import Literal
 import numpy as np
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.facts.values.views import Piece
 from mlir_async_pipe.vocabulary.launch_ids import LARGEST_BLOCK
 
 Verdict = Literal["no", "yes", "cannot tell"]
 
-ThreadRange = tuple[tuple[Atom, Known], ...]
+ThreadRange = tuple[tuple[Atom, AtomRange], ...]
 
 LARGEST_ENUMERATION = 1 << 21
 LARGEST_RANGE = 4096
@@ -54,13 +54,13 @@ class Threads:
 
 
 @lru_cache(maxsize=64)
-def thread_facts(threads: Threads) -> Mapping[Atom, Known]:
+def thread_facts(threads: Threads) -> Mapping[Atom, AtomRange]:
     """The ranges of the thread ids of any thread of the block."""
     size = threads.size or (LARGEST_BLOCK,) * 3
-    facts = {Atom("tid", axis): Known(0, size[i] - 1) for i, axis in enumerate("xyz")}
+    facts = {Atom("tid", axis): AtomRange(0, size[i] - 1) for i, axis in enumerate("xyz")}
     total = size[0] * size[1] * size[2] if threads.size else LARGEST_BLOCK
-    facts[Atom("tid", "lane")] = Known(0, threads.lanes - 1)
-    facts[Atom("tid", "warp")] = Known(0, max(0, (total - 1) // threads.lanes))
+    facts[Atom("tid", "lane")] = AtomRange(0, threads.lanes - 1)
+    facts[Atom("tid", "warp")] = AtomRange(0, max(0, (total - 1) // threads.lanes))
     return facts
 
 

@@ -139,7 +139,7 @@ class Site:
         """The kind of an operand; raises MachineError (unsupported-type)."""
         return kind_of(self.operand_type(number), self.op)
 
-    def region(self, number: int = 0) -> Region:
+    def region(self, number: int = 0) -> DecodedRegion:
         """A region of the op, decoded."""
         return self.decoder.region(self.op.regions[number])
 
@@ -214,7 +214,7 @@ class Block:
 
 
 @dataclass(eq=False)
-class Region:
+class DecodedRegion:
     """The blocks of a region in textual order, which is also the order of reconvergence."""
 
     blocks: list[Block]
@@ -232,7 +232,7 @@ class Function:
 
     name: str
     site: Site
-    body: Region
+    body: DecodedRegion
     argument_types: tuple[Any, ...]
     attributions: tuple[MemRefShape, ...]
     workgroup_count: int
@@ -314,7 +314,7 @@ class Decoder:
         function = Function(
             name,
             site,
-            Region([]),
+            DecodedRegion([]),
             types[:count],
             tuple(memref_shape(attribution, op) for attribution in types[count:]),
             integer_attribute(op, "workgroup_attributions") or 0,
@@ -347,14 +347,14 @@ class Decoder:
         self.sites.append(made)
         return made
 
-    def region(self, region: Any) -> Region:
+    def region(self, region: Any) -> DecodedRegion:
         """A region with all its blocks decoded."""
         blocks = list(region.blocks)
         for number, block in enumerate(blocks):
             self._blocks[block] = number
         first = len(self.sites)
         decoded = [self._block(block) for block in blocks]
-        return Region(decoded, any(site.is_strong for site in self.sites[first:]))
+        return DecodedRegion(decoded, any(site.is_strong for site in self.sites[first:]))
 
     def block_number(self, block: Any) -> int:
         """The position of a block in its region."""

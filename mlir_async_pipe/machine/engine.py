@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Block, Function, Region
+from mlir_async_pipe.machine.decode import Block, DecodedRegion, Function
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.lane_values import NONE, merge
 from mlir_async_pipe.session.diagnostics import MachineError
@@ -110,7 +110,7 @@ class Unit:
             self.frame = outer
             self.depth -= 1
 
-    def run_region(self, region: Region, arguments: tuple[Any, ...] = ()) -> list[Any]:
+    def run_region(self, region: DecodedRegion, arguments: tuple[Any, ...] = ()) -> list[Any]:
         """Run a region; returns what its terminator hands out."""
         if len(region.blocks) == 1:
             block = region.blocks[0]
@@ -121,7 +121,7 @@ class Unit:
             return [values[key] for key in block.leave]
         return self._run_blocks(region, arguments)
 
-    def under(self, mask: Any, region: Region, arguments: tuple[Any, ...] = ()) -> list[Any]:
+    def under(self, mask: Any, region: DecodedRegion, arguments: tuple[Any, ...] = ()) -> list[Any]:
         """Run a region with other lanes active."""
         outer, self.mask = self.mask, mask
         try:
@@ -145,7 +145,7 @@ class Unit:
             if trace is not None:
                 trace.executed(instruction.site)
 
-    def _run_blocks(self, region: Region, arguments: tuple[Any, ...]) -> list[Any]:
+    def _run_blocks(self, region: DecodedRegion, arguments: tuple[Any, ...]) -> list[Any]:
         entry_mask = self.mask
         waiting: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (entry_mask, arguments)}
         left: list[Any] | None = None

@@ -36,7 +36,7 @@ from mlir_async_pipe.machine.memory import (
     memref_shape,
 )
 from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
-from mlir_async_pipe.machine.trace import Trace, WaitRecord
+from mlir_async_pipe.machine.trace import Trace, WaitRun
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.session.called_from import called_by_users
@@ -61,7 +61,7 @@ class RunResult:
     results: tuple[Any, ...]
     arrays: tuple[Array | None, ...]
     races: tuple[Race, ...]
-    waits: tuple[WaitRecord, ...]
+    waits: tuple[WaitRun, ...]
     trace: Trace
     remarks: tuple[Diagnostic, ...]
 

@@ -69,7 +69,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class WaitRecord:
+class WaitRun:
     """One wait op over a run: `count` is the largest N that it ran with, `exact` the smallest
     number of groups younger than the one that its token names, `times` how often it ran."""
 
@@ -85,7 +85,7 @@ class WaitLog:
     """Gathers wait records by op."""
 
     def __init__(self) -> None:
-        self._records: dict[int, WaitRecord] = {}
+        self._records: dict[int, WaitRun] = {}
 
     def add(self, site: Any, queue: str, count: int, younger: np.ndarray | None) -> None:
         """One execution; `younger` has an entry for each active lane, None without token."""
@@ -96,8 +96,8 @@ class WaitLog:
             seen = [value for value in (exact, known.exact) if value is not None]
             exact = min(seen) if seen else None
         times = 1 if known is None else known.times + 1
-        self._records[site.number] = WaitRecord(site.name, site.place, queue, count, exact, times)
+        self._records[site.number] = WaitRun(site.name, site.place, queue, count, exact, times)
 
-    def all(self) -> tuple[WaitRecord, ...]:
+    def all(self) -> tuple[WaitRun, ...]:
         """All records, in order of the first execution."""
         return tuple(self._records.values())

@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk, walk_named
 from mlir_async_pipe.checker.check_pass import check
-from mlir_async_pipe.checker.kernel import Outcome
+from mlir_async_pipe.checker.kernel import KernelVerdict
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.facts.loops.annotations import (
     BARRIERS,
@@ -151,7 +151,7 @@ def _is_by_hand(op: Operation) -> bool:
 
 
 def run_check(
-    module: Any, options: Any, session: Session, known: Mapping[Any, Outcome] | None = None
+    module: Any, options: Any, session: Session, known: Mapping[Any, KernelVerdict] | None = None
 ) -> None:
     """Run the checker, but for kernels of which the outcome is `known`; with
     `session.hazards = "warning"` its errors become warnings."""

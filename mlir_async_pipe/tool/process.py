@@ -51,7 +51,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Processed:
     """What became of one source: the output, None if there is none, what was recorded, and the error
     that refused a loop, if one did."""
 
@@ -61,7 +61,7 @@ class Outcome:
     refusal: Diagnostic | None = None
 
 
-def process(source: Source, work: Work) -> Outcome:
+def process(source: Source, work: Work) -> Processed:
     """Parse, run and print `source`; every diagnostic goes to the sink.
 
     With --verify-diagnostics only differences from the expectations go there.
@@ -115,7 +115,7 @@ def process(source: Source, work: Work) -> Outcome:
             source, gather.taken, only_expected=only_expected
         ):
             work.sink.take(problem)
-    return Outcome(content, session, functions, refusal)
+    return Processed(content, session, functions, refusal)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output
 from mlir_async_pipe.tool.flags import Options
 from mlir_async_pipe.tool.output import Sink
-from mlir_async_pipe.tool.process import Outcome
+from mlir_async_pipe.tool.process import Processed
 from mlir_async_pipe.waits.witness_paths import REASONS
 
 _CATEGORIES = {"error": "Failure", "warning": "Missed", "remark": "Analysis", "note": "Analysis"}
@@ -101,7 +101,7 @@ class Functions:
         return begins[before - 1][2] if before else _NO_FUNCTION
 
 
-def write(outcomes: Sequence[Outcome], options: Options, sink: Sink) -> None:
+def write(outcomes: Sequence[Processed], options: Options, sink: Sink) -> None:
     """Write the remarks of a run to the file of them or stderr: on each part of the input what was
     recorded, then what was said of all of it."""
     filters = Filters.of(options)

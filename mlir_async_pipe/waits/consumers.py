@@ -25,7 +25,7 @@ from functools import partial
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.items import Frame, Item, Node
-from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
@@ -236,7 +236,7 @@ TAKES = Worth({(ENDLESS, 0): 0}, {})
 
 
 @dataclass(frozen=True)
-class YoungerGroups(Domain[Worth]):
+class YoungerGroups(Semiring[Worth]):
     """The domain: `own` groups and takes of one queue, `others` on its FIFO; `most` own groups are
     held at once."""
 
@@ -325,7 +325,7 @@ def is_reached(found: Balance, item: Item) -> bool:
 
 
 @dataclass(frozen=True)
-class LeastSum(Domain[int]):
+class LeastSum(Semiring[int]):
     """The domain: sums, of which paths that meet give the least."""
 
     over: Weight

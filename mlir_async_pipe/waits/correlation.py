@@ -30,7 +30,7 @@ MOST_TOGETHER = 4
 
 
 @dataclass(eq=False, slots=True)
-class Site:
+class DecisionSite:
     """One place where a condition decides. `repeats`: it decides there more than once for
     one truth value, since a loop or graph turns around it."""
 
@@ -46,10 +46,10 @@ class Correlations:
         self.events = events
         self.values = events.values
         self.conditions = conditions
-        self._sites_found: list[tuple[Site, Node, int]] = []
+        self._sites_found: list[tuple[DecisionSite, Node, int]] = []
         self._weights: dict[int, int] = {}
         self._endless: set[int] = set()
-        self._at: dict[Node, list[tuple[int, Site]]] | None = None
+        self._at: dict[Node, list[tuple[int, DecisionSite]]] | None = None
         for select in events.selects:
             literal = conditions.literal(select.condition, select, select.node)
             self._add(literal, select.node, select.position)
@@ -90,12 +90,14 @@ class Correlations:
             return
         number = literal.number
         repeats = _repeats(node, self.conditions.all[number].home)
-        self._sites_found.append((Site(number, len(self._sites_found), repeats), node, position))
+        self._sites_found.append(
+            (DecisionSite(number, len(self._sites_found), repeats), node, position)
+        )
         self._weights[number] = self._weights.get(number, 0) + (2 if repeats else 1)
 
-    def _sites_at(self) -> dict[Node, list[tuple[int, Site]]]:
+    def _sites_at(self) -> dict[Node, list[tuple[int, DecisionSite]]]:
         """The sites of each block, in order: those in it and those in the ops in it."""
-        at: dict[Node, list[tuple[int, Site]]] = {}
+        at: dict[Node, list[tuple[int, DecisionSite]]] = {}
         for site, node, position in self._sites_found:
             here: Node | None = node
             while here is not None:
@@ -147,9 +149,9 @@ class Correlations:
                 spans.setdefault(item.node, set()).add((item.position, item.position))
             guard = item.node
 
-    def _sites(self, spans: Spans) -> set[Site]:
+    def _sites(self, spans: Spans) -> set[DecisionSite]:
         """The sites inside the spans; spans that overlap are looked at once."""
-        found: set[Site] = set()
+        found: set[DecisionSite] = set()
         if self._at is None:
             self._at = self._sites_at()
         for node, pieces in spans.items():
@@ -168,7 +170,7 @@ Spans = dict[Node, set[tuple[int, int]]]
 """Pieces of blocks: (first position, last position)."""
 
 
-def _position(entry: tuple[int, Site]) -> int:
+def _position(entry: tuple[int, DecisionSite]) -> int:
     return entry[0]
 
 

@@ -46,7 +46,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
-from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.facts.flow.ways import origins
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -439,7 +439,7 @@ class Ageing(NamedTuple):
         return {value: self.groups} if found is None else found
 
 
-class PossibleAges(Domain[Ageing]):
+class PossibleAges(Semiring[Ageing]):
     """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
 
     `called` says how many groups a call commits at least (no more are counted at run time),

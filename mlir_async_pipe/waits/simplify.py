@@ -41,7 +41,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.items import Item, Node
-from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.facts.flow.ways import successors
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.session import passes
@@ -505,7 +505,7 @@ class Kept(NamedTuple):
     all: dict[int, int]
 
 
-class KeptGroups(Domain[Kept]):
+class KeptGroups(Semiring[Kept]):
     """The domain, for windows of 0 to `most` groups; `change` says what items do."""
 
     def __init__(self, most: int, change: Callable[[Item], Change]) -> None:
@@ -598,7 +598,7 @@ FOREIGN = known(INFINITE)
 
 
 @dataclass(frozen=True)
-class InFlight(Domain[Transfer]):
+class InFlight(Semiring[Transfer]):
     """The domain: what paths do to the groups in flight, where `over` says what items do.
 
     What comes to a point is `known`, and its `cap` the bound: 0 at the start of a kernel,

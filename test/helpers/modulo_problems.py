@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
-    Edge,
+    DependenceEdge,
     Node,
     Problem,
     Schedule,
@@ -28,7 +28,7 @@ def work(number: int, held: float) -> Node:
 
 def problem(
     nodes: list[Node],
-    edges: list[Edge],
+    edges: list[DependenceEdge],
     buffers: list[Buffer] | None = None,
     *,
     barrier: float = 0,
@@ -56,19 +56,19 @@ def problems(draw: st.DrawFn, largest: int = 4, stages: int = 3) -> Problem:
         for n in range(copies)
     ]
     nodes += [work(n, draw(st.sampled_from([10, 60, 150]))) for n in range(copies, count)]
-    edges: dict[tuple[int, int], Edge] = {}
+    edges: dict[tuple[int, int], DependenceEdge] = {}
     buffers = []
     workers = list(range(copies, count))
     for number in range(copies):
         readers = draw(st.lists(st.sampled_from(workers), min_size=1, max_size=2, unique=True))
         buffers.append(copied(number, readers, draw(st.sampled_from([64, 128]))))
-        edges.update({(number, reader): Edge(number, reader, 0) for reader in readers})
+        edges.update({(number, reader): DependenceEdge(number, reader, 0) for reader in readers})
     for a, b in itertools.combinations(workers, 2):
         if draw(st.booleans()):
-            edges[(a, b)] = Edge(a, b, 0)
+            edges[(a, b)] = DependenceEdge(a, b, 0)
     if draw(st.sampled_from([False, False, True])):
         late, early = draw(st.sampled_from(workers)), draw(st.integers(0, count - 1))
-        edges[(late, early)] = Edge(late, early, draw(st.integers(1, 2)))
+        edges[(late, early)] = DependenceEdge(late, early, draw(st.integers(1, 2)))
     modes = draw(st.sampled_from([(False,), (True, False)]))
     return problem(nodes, list(edges.values()), buffers, modes=modes, stages=stages)
 

@@ -28,8 +28,8 @@ from helpers.integer_programs import Writer
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic, forms
-from mlir_async_pipe.checker.choices import UndecidedError, of_constant, values_of
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.choices import OpenConditionError, of_constant, values_of
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.facts.values.alignment import divisor
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -133,7 +133,7 @@ class _Checker:
 
     def __init__(self, known: dict[Any, Form]) -> None:
         self.known = known
-        self.facts = {X: Known(0, 15), Y: Known(0, 3)}
+        self.facts = {X: AtomRange(0, 15), Y: AtomRange(0, 3)}
         grid = np.array(POINTS, dtype=np.int64)
         self.values = {X: grid[:, 0], Y: grid[:, 1]}
 
@@ -167,7 +167,7 @@ class _Checker:
             return None
         try:
             return rule([self.known[operand] for operand in op.operands], self.facts)
-        except UndecidedError:
+        except OpenConditionError:
             return None
 
 

@@ -27,8 +27,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import FORMS
-from mlir_async_pipe.checker.choices import UndecidedError
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.choices import OpenConditionError
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.facts.values.divisors import DIVISORS, Multiple
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
@@ -418,10 +418,10 @@ def _forms_are_exact(t: Tried, rng: random.Random) -> bool:
         forms.add(Form(s.constant), forms.scale(forms.of_atom(atom), s.factor))
         for atom, s in zip(atoms, found, strict=True)
     ]
-    facts = {atom: Known(s.low, s.high) for atom, s in zip(atoms, found, strict=True)}
+    facts = {atom: AtomRange(s.low, s.high) for atom, s in zip(atoms, found, strict=True)}
     try:
         form = FORMS.result(t.value, t.op, operands, facts)
-    except UndecidedError:
+    except OpenConditionError:
         return True
     if form is None:
         return False

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     RATIO,
     Knowledge,
-    UndecidedError,
+    OpenFormError,
     exact_quotient,
     product,
 )
@@ -381,8 +381,8 @@ def _equal(difference: Form, known: Knowledge) -> bool:
         if known.residue(difference, modulus):
             return False
     if high is None or high > 0:
-        raise UndecidedError(difference)
-    raise UndecidedError(forms.scale(difference, -1))
+        raise OpenFormError(difference)
+    raise OpenFormError(forms.scale(difference, -1))
 
 
 # Addresses of workgroup memory as numbers, and descriptors of products that are made of them.

@@ -15,29 +15,29 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import Region
+from mlir_async_pipe.checker.phases.byte_places import ByteRange
 
 Key = tuple[int, int]
 
 
-class Copy(NamedTuple):
+class CopyInFlight(NamedTuple):
     """A copy in flight: where it writes, its bytes, the op that issued it, and what it reads of global
     memory that something writes."""
 
-    region: Region
+    region: ByteRange
     size: int | None
     op: int
-    source: Region | None = None
+    source: ByteRange | None = None
 
 
-class Phase(NamedTuple):
+class RunningPhase(NamedTuple):
     """A phase that nobody knows to be over: arrivals so far, the bytes that they announced (None:
     not known), the copies on it, the last op that arrived, the products of tensor memory that a
     commit among its arrivals covers, and the threads `by` which arrived since they waited last."""
 
     arrived: int = 0
     expected: int | None = 0
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[CopyInFlight, ...] = ()
     op: int = -1
     products: tuple[Any, ...] = ()
     by: int = 0
@@ -57,7 +57,7 @@ class Phase(NamedTuple):
 
     def with_arrivals(
         self, needs: int, init: int, op: int, mask: int, arrivals: int, size: int | None
-    ) -> Phase:
+    ) -> RunningPhase:
         """The phase of an mbarrier initialised to `needs` by the op `init`, after each thread of a mask
         arrived `arrivals` times and announced bytes."""
         if self.arrived >= needs:
@@ -99,7 +99,7 @@ class Mbarrier(NamedTuple):
     visible: bool = False
     shown: bool = False
     parity: int = 0
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[RunningPhase, ...] = ()
     waited: tuple[int, int] | None = None
     last: tuple[int, int] | None = None
     some: int | None = None
@@ -171,7 +171,7 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     """Each thread of a mask arrives `arrivals` times, and announces bytes."""
     check_usable(barrier, op, mask)
     phases = list(barrier.phases)
-    running = phases[-1] if phases else Phase()
+    running = phases[-1] if phases else RunningPhase()
     running = running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
     ends = running.arrived == barrier.needs
     # Where every thread of the wait has to arrive, the phase cannot end before they all passed.
@@ -186,12 +186,12 @@ def arrive(barrier: Mbarrier, op: int, mask: int, arrivals: int, size: int | Non
     return barrier._replace(phases=(*phases[:-1], running) if phases else (running,))
 
 
-def copy(barrier: Mbarrier, mask: int, issued: Copy) -> Mbarrier:
+def copy(barrier: Mbarrier, mask: int, issued: CopyInFlight) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, op, mask)
     check_issuer(barrier.is_fenced_for(mask), barrier.init, op, mask)
-    running = barrier.phases[-1] if barrier.phases else Phase()
+    running = barrier.phases[-1] if barrier.phases else RunningPhase()
     running = running._replace(copies=(*running.copies, issued))
     if running.arrived >= barrier.needs and running.lacks_bytes() < 0:
         note = f"{running.expected} bytes are announced, and with this copy {running.copied} come"
@@ -203,12 +203,12 @@ def copy(barrier: Mbarrier, mask: int, issued: Copy) -> Mbarrier:
 
 def wait(
     barrier: Mbarrier, op: int, mask: int, parity: int, everybody: int
-) -> tuple[Mbarrier, tuple[Copy, ...]]:
+) -> tuple[Mbarrier, tuple[CopyInFlight, ...]]:
     """Threads wait for a parity; gives the copies that are over then."""
     check_usable(barrier, op, mask)
     if barrier.some is not None and mask & ~barrier.some:
         raise NotFollowedError("specialised")
-    running = barrier.phases[0] if barrier.phases else Phase()
+    running = barrier.phases[0] if barrier.phases else RunningPhase()
     if parity != barrier.parity:
         _check_idle(barrier, running, op, parity)
         phases = tuple(phase._replace(by=phase.by & ~mask) for phase in barrier.phases)
@@ -239,7 +239,7 @@ def wait(
     return done, running.copies
 
 
-def _check_idle(barrier: Mbarrier, running: Phase, op: int, parity: int) -> None:
+def _check_idle(barrier: Mbarrier, running: RunningPhase, op: int, parity: int) -> None:
     """A wait for the phase before the running one passes at once, as long as that does not end."""
     if not running.arrived and not running.copies:
         return

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import arrivals
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key, Mbarrier
+from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, Key, Mbarrier
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorState, without
 from mlir_async_pipe.checker.phases.touches import (
@@ -109,12 +109,12 @@ class AsyncMemory:
             self.landed |= {Touch(copy.region, copy.op, mask) for copy in copies}
             self.fetched |= {Touch(c.source, c.op, mask) for c in copies if c.source is not None}
 
-    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy into workgroup memory."""
         self._check_issue(copy, mask)
         self.barriers[key] = arrivals.copy(self.barrier(key, copy.op), mask, copy)
 
-    def _check_issue(self, copy: Copy, mask: int) -> None:
+    def _check_issue(self, copy: CopyInFlight, mask: int) -> None:
         self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
         if copy.source is not None:
             self.check_read(Touch(copy.source, copy.op, mask), proxy=True)
@@ -172,7 +172,7 @@ class AsyncMemory:
             )
             self.barriers[key] = barrier._replace(phases=phases)
 
-    def copies(self) -> Iterator[Copy]:
+    def copies(self) -> Iterator[CopyInFlight]:
         for barrier in self.barriers.values():
             for phase in barrier.phases:
                 yield from phase.copies
@@ -293,7 +293,9 @@ class AsyncMemory:
         if proxy:
             self._check_written(touch)
 
-    def _refuse(self, code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+    def _refuse(
+        self, code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str
+    ) -> None:
         """Raises PhaseFault if the bytes of two accesses may be the same."""
         refuse(code, touch, earlier, why)
 

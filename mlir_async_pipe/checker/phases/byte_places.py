@@ -46,7 +46,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
 _OFFSET = 2
 
 
-class Place(NamedTuple):
+class BytePlace(NamedTuple):
     """A view's first element: from byte `low` to byte `high` of `root` (None: anywhere in it).
     `base` is the byte of its aligned pointer, from which a reinterpret_cast counts."""
 
@@ -56,7 +56,7 @@ class Place(NamedTuple):
     base: int | None = 0
 
 
-class Region(NamedTuple):
+class ByteRange(NamedTuple):
     """The bytes from `low` up to `high` of `root`, all of it if these are None. `exact`: each of
     them is certainly touched."""
 
@@ -72,13 +72,13 @@ class Region(NamedTuple):
 class Described:
     """A descriptor of products: the bytes that it names."""
 
-    region: Region
+    region: ByteRange
 
 
-Value = Amount | Place | Described
+Value = Amount | BytePlace | Described
 
 
-def meet(one: Region, other: Region) -> bool:
+def meet(one: ByteRange, other: ByteRange) -> bool:
     """Whether two regions may share a byte: of one root, or of two that may be one memory."""
     vouched = one.asserted is not None and one.asserted == other.asserted
     if one.root != other.root:
@@ -89,7 +89,7 @@ def meet(one: Region, other: Region) -> bool:
     return close and (not vouched or surely_meet(one, other))
 
 
-def surely_meet(one: Region, other: Region) -> bool:
+def surely_meet(one: ByteRange, other: ByteRange) -> bool:
     """Whether regions that may meet certainly do."""
     return one.root == other.root and (
         (one.exact and (other.exact or _within(other, one)))
@@ -106,33 +106,33 @@ def far_root(family: int, number: int) -> int:
     return -1 - (family * _FAMILY + number)
 
 
-def _family(region: Region) -> int:
+def _family(region: ByteRange) -> int:
     return (-1 - region.root) // _FAMILY
 
 
-def _within(part: Region, whole: Region) -> bool:
+def _within(part: ByteRange, whole: ByteRange) -> bool:
     """Whether all that a region may be lies in another one."""
     if part.low is None or part.high is None or whole.low is None or whole.high is None:
         return False
     return whole.low <= part.low and part.high <= whole.high
 
 
-def root_place(root: int, kind: Any) -> Place:
+def root_place(root: int, kind: Any) -> BytePlace:
     """The place of a root by its own type."""
     try:
         _, offset = strides_and_offset(ir.MemRefType(kind))
         start = None if offset is None else offset * element_bytes(kind)
     except (ValueError, UnknownLayoutError):
         start = 0 if str(kind).startswith("!llvm.ptr") else None
-    return Place(root, start, start)
+    return BytePlace(root, start, start)
 
 
 def value_of(op: Any, operands: Sequence[Value]) -> Value:
     """What an op that names memory gives: a place, or an address as a number."""
     source = operands[0]
     if op.name == POINTER_OF_ADDRESS:
-        return source if isinstance(source, Place) else _from_address(source)
-    if not isinstance(source, Place):
+        return source if isinstance(source, BytePlace) else _from_address(source)
+    if not isinstance(source, BytePlace):
         return None
     if op.name in ADDRESS_OPS:
         start = source.base if op.name == ADDRESS_OF_MEMREF else source.low
@@ -143,10 +143,10 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
             return _of_descriptor(op, source)
         return _begun(op, source, operands)
     except UnknownLayoutError:
-        return Place(source.root, None, None, None)
+        return BytePlace(source.root, None, None, None)
 
 
-def _of_descriptor(op: Any, source: Place) -> Value:
+def _of_descriptor(op: Any, source: BytePlace) -> Value:
     """A member of a memref's descriptor: its pointers lead to where the allocation begins, and what
     comes then is the number of elements from there to the first one."""
     (position, *inner) = ir.DenseI64ArrayAttr(op.attributes["position"])
@@ -154,7 +154,7 @@ def _of_descriptor(op: Any, source: Place) -> Value:
     if made is None or made.name not in CAST_OPS or inner:
         return None
     if position < _OFFSET:
-        return Place(source.root, source.base, source.base, source.base)
+        return BytePlace(source.root, source.base, source.base, source.base)
     known = source.low is not None and source.low == source.high and source.base is not None
     if position > _OFFSET or not known:
         return None
@@ -162,15 +162,15 @@ def _of_descriptor(op: Any, source: Place) -> Value:
     return (source.low - source.base) // element_bytes(made.operands[0].type)
 
 
-def _begun(op: Any, source: Place, operands: Sequence[Value]) -> Place:
+def _begun(op: Any, source: BytePlace, operands: Sequence[Value]) -> BytePlace:
     """The place of a view or pointer, whose numbers are known or lie in sums."""
     begin = beginning(op)
 
     first = (source.base, source.base) if begin.of_aligned else (source.low, source.high)
     low, high = _after(first, begin.steps, operands)
     if VIEW_OPS.get(op.name, "bytes") != "bytes":
-        return Place(source.root, low, high, source.base)
-    return Place(source.root, low, high, low if low == high else None)
+        return BytePlace(source.root, low, high, source.base)
+    return BytePlace(source.root, low, high, low if low == high else None)
 
 
 Interval = tuple[int, int]
@@ -213,26 +213,26 @@ def _along(amount: Interval | None, step: Step) -> Interval | None:
     return _known(sums.scaled(amount, step.stride * step.size))
 
 
-def _from_address(number: Value) -> Place | None:
+def _from_address(number: Value) -> BytePlace | None:
     if not isinstance(number, Form) or not is_address(number):
         return None
     atom, offsets = address_parts(number)
     if atom.kind != "address":
         return None
     low, high = offsets[0], offsets[-1]
-    return Place(int(str(atom.key)), low, high, low if low == high else None)
+    return BytePlace(int(str(atom.key)), low, high, low if low == high else None)
 
 
-def region_of_view(place: Place, kind: Any) -> Region:
+def region_of_view(place: BytePlace, kind: Any) -> ByteRange:
     """All elements of a memref that begins at a place."""
     try:
         memref = ir.MemRefType(kind)
         strides, _ = strides_and_offset(memref)
         size = element_bytes(memref)
     except (ValueError, UnknownLayoutError):
-        return Region(place.root)
+        return ByteRange(place.root)
     if place.low is None or place.high is None or None in strides or not memref.has_static_shape:
-        return Region(place.root)
+        return ByteRange(place.root)
     shape = [int(length) for length in memref.shape]
     span = 1 + sum(
         (length - 1) * stride
@@ -240,21 +240,21 @@ def region_of_view(place: Place, kind: Any) -> Region:
         if stride is not None
     )
     dense = int(np.prod(shape)) == span
-    return Region(
+    return ByteRange(
         place.root, place.low, place.high + span * size, dense and place.low == place.high
     )
 
 
 def region_of_access(
-    place: Place,
+    place: BytePlace,
     kind: Any,
     indices: Sequence[Value],
     extent: tuple[int, ...] | None,
     contiguous: bool = False,
-) -> Region:
+) -> ByteRange:
     """The elements from some subscripts on, of all threads that access them."""
     if extent is None:
-        return Region(place.root) if contiguous else region_of_view(place, kind)
+        return ByteRange(place.root) if contiguous else region_of_view(place, kind)
     try:
         memref = ir.MemRefType(kind)
         strides, _ = strides_and_offset(memref)
@@ -262,21 +262,21 @@ def region_of_access(
     except ValueError:
         return _extent_from(place, extent)
     except UnknownLayoutError:
-        return Region(place.root)
+        return ByteRange(place.root)
     if len(indices) != len(strides) or len(extent) > len(strides):
-        return Region(place.root)
+        return ByteRange(place.root)
     steps = [
         Step(Operand(number), stride, size, None if length < 0 else int(length) - 1)
         for number, (stride, length) in enumerate(zip(strides, memref.shape, strict=True))
     ]
     low, high = _after((place.low, place.high), steps, indices)
     if low is None or high is None:
-        return Region(place.root)
+        return ByteRange(place.root)
     span = 1
     apart_by = [*strides[:-1], 1] if contiguous else strides
     for length, stride in zip(reversed(extent), reversed(apart_by), strict=False):
         if stride is None:
-            return Region(place.root)
+            return ByteRange(place.root)
         span += (length - 1) * stride
     # Threads with neighbouring subscripts touch all that lies between, one row of elements wide.
     apart = [value for value in indices if not isinstance(value, int)]
@@ -284,7 +284,7 @@ def region_of_access(
         bool(apart) and strides[-1] == 1 and apart == [indices[-1]] and _is_dense(indices[-1], span)
     )
     exact = place.low == place.high and (not apart or row)
-    return Region(place.root, low, high + span * size, exact)
+    return ByteRange(place.root, low, high + span * size, exact)
 
 
 def _is_dense(value: Value, span: int) -> bool:
@@ -294,23 +294,23 @@ def _is_dense(value: Value, span: int) -> bool:
     return bool((np.diff(np.unique(value.numbers)) <= span).all())
 
 
-def described_region(root: int, spans: Sequence[tuple[int, int]] | None) -> list[Region]:
+def described_region(root: int, spans: Sequence[tuple[int, int]] | None) -> list[ByteRange]:
     """What a descriptor names of a root, by its `spans`. Raises NotFollowedError where it is not
     aligned to its swizzle: which lines it names then is not known."""
     if spans is None:
         raise NotFollowedError("unknown-place")
-    return [Region(root, low, high, True) for low, high in spans]
+    return [ByteRange(root, low, high, True) for low, high in spans]
 
 
-def bytes_from(place: Place, size: int | None) -> Region:
+def bytes_from(place: BytePlace, size: int | None) -> ByteRange:
     """The bytes from a pointer on that a copy moves."""
     if place.low is None or place.low != place.high or size is None:
-        return Region(place.root)
-    return Region(place.root, place.low, place.low + size, True)
+        return ByteRange(place.root)
+    return ByteRange(place.root, place.low, place.low + size, True)
 
 
-def _extent_from(place: Place, extent: tuple[int, ...]) -> Region:
+def _extent_from(place: BytePlace, extent: tuple[int, ...]) -> ByteRange:
     """Bytes after a pointer that threads access."""
     if place.low is None or place.high is None or len(extent) != 1:
-        return Region(place.root)
-    return Region(place.root, place.low, place.high + extent[0], place.low == place.high)
+        return ByteRange(place.root)
+    return ByteRange(place.root, place.low, place.high + extent[0], place.low == place.high)

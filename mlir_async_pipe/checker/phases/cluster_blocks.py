@@ -13,7 +13,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import defining_op, remembered
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import Place, Region, Value
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, Value
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, meets_cluster
@@ -61,13 +61,13 @@ class Blocks:
         """A piece of workgroup memory in the block `rank`, whichever block's it was named as."""
         return root if not self.threads else root % _ROOTS + (rank + 1) * _ROOTS
 
-    def anywhere(self, roots: Iterable[int], mask: int | None) -> list[Region]:
+    def anywhere(self, roots: Iterable[int], mask: int | None) -> list[ByteRange]:
         """All of some workgroup memory in the block of some threads."""
-        return [Region(self.own(root, self.rank_of(mask))) for root in sorted(roots)]
+        return [ByteRange(self.own(root, self.rank_of(mask))) for root in sorted(roots)]
 
     def named(self, place: Value, rank: Value, op: int) -> Value:
         """What an address is in another block, which the op with this number names."""
-        if not isinstance(place, Place) or not isinstance(rank, int):
+        if not isinstance(place, BytePlace) or not isinstance(rank, int):
             return None
         self._check(rank, op)
         return place._replace(root=self.own(place.root, rank))
@@ -95,8 +95,8 @@ def block_of(root: int) -> int:
 
 
 def landings(
-    blocks: Blocks, mask: int | None, key: tuple[int, int], region: Region, op: int
-) -> Iterator[tuple[tuple[int, int], Region]]:
+    blocks: Blocks, mask: int | None, key: tuple[int, int], region: ByteRange, op: int
+) -> Iterator[tuple[tuple[int, int], ByteRange]]:
     """Where a copy lands, with the mbarrier that it completes on: at the same offsets in each block
     of its mask, or where they say."""
     if mask is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key
+from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, Key
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
 from mlir_async_pipe.checker.phases.role_phases import MEETING, Blocked, BlockedError
@@ -70,7 +70,7 @@ class ClusterMemory(RoleMemory):
         self._check_own(key[0], mask)
         super().wait(key, op, mask, parity)
 
-    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy that lands in its block or another one, whose mbarrier says when."""
         self._check_alive(block_of(key[0]), copy.op)
         super().issue_copy(key, mask, copy)

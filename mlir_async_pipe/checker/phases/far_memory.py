@@ -18,8 +18,8 @@ from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.checker.phases.byte_places import (
-    Place,
-    Region,
+    BytePlace,
+    ByteRange,
     Value,
     bytes_from,
     far_root,
@@ -59,14 +59,14 @@ class FarMemory:
         """The roots of such memory that an op touches."""
         return frozenset(root for root, _ in uses(self.sites, run) if root in self.roots)
 
-    def seen(self, region: Region, op: Any) -> Region | None:
+    def seen(self, region: ByteRange, op: Any) -> ByteRange | None:
         """A region of a root of the kernel as one that is looked at, None if it is not."""
         root = self.roots.get(region.root)
         if root is None:
             return None
         return region._replace(root=root, asserted=self.sites.independent(op))
 
-    def box(self, spot: Spot, run: Run) -> Region | None:
+    def box(self, spot: Spot, run: Run) -> ByteRange | None:
         """What a copy touches of global memory, None where nothing else does."""
         op = run.op
         ((root, use),) = _copied(self.sites, run)
@@ -78,8 +78,8 @@ class FarMemory:
             return self.seen(_boxed(root, op, op.operands[at["tensor_map"][0]], coordinates), op)
         place = spot.get(run.operands[at["source" if use == "copy" else "destination"][0]])
         size = spot.get(run.operands[at["bytes"][0]])
-        if not isinstance(place, Place) or not isinstance(size, int):
-            return self.seen(Region(root), op)
+        if not isinstance(place, BytePlace) or not isinstance(size, int):
+            return self.seen(ByteRange(root), op)
         return self.seen(bytes_from(place, size), op)
 
     def reason(self, one: Run, other: Run) -> str:
@@ -174,20 +174,20 @@ def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     yield sites.roots.number(root, run.frame), use
 
 
-def _boxed(root: int, op: Any, tensor_map: Any, coordinates: list[Value]) -> Region:
+def _boxed(root: int, op: Any, tensor_map: Any, coordinates: list[Value]) -> ByteRange:
     """The bytes of a box of a tensor, from its first element to its last one."""
     box, kind = box_of(op), described_memref(tensor_map)
     if box is None or len(box[0]) != len(coordinates):
-        return Region(root)
+        return ByteRange(root)
     shape, size = box
     if kind is not None and len(kind.shape) != len(shape):
-        return Region(root)
+        return ByteRange(root)
     if kind is None:
         # Of a tensor of one dimension that is not known the strides are.
         at = coordinates[0]
         if len(shape) > 1 or not isinstance(at, int):
-            return Region(root)
-        return Region(root, at * size, (at + shape[0]) * size, True)
+            return ByteRange(root)
+        return ByteRange(root, at * size, (at + shape[0]) * size, True)
     region = region_of_access(root_place(root, kind), kind, coordinates, shape)
     low, high = region.low, region.high
     dense = low is not None and high is not None and high - low == prod(shape) * size

@@ -19,8 +19,8 @@ from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import threads_of
 from mlir_async_pipe.checker.phases.byte_places import (
-    Place,
-    Region,
+    BytePlace,
+    ByteRange,
     region_of_access,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, named_root
@@ -74,17 +74,17 @@ class GenericEffects:
         def execute(spot: Spot) -> None:
             for access in near:
                 value = spot.get(run.operands[access.memory_operand])
-                if isinstance(value, Place) and access.shares is not None:
+                if isinstance(value, BytePlace) and access.shares is not None:
                     region = _region_of_shares(
                         value, access.memory.type, access.shares, spot.threads(), self.width
                     )
-                elif isinstance(value, Place):
+                elif isinstance(value, BytePlace):
                     indices = [spot.mine(run.operands[n]) for n in access.index_operands]
                     region = region_of_access(
                         value, access.memory.type, indices, access.extent, access.contiguous
                     )
                 else:
-                    region = Region(self.root(access.memory, run.frame))
+                    region = ByteRange(self.root(access.memory, run.frame))
                 if not access.certain:
                     region = region._replace(exact=False)
                 self.bounds.check(region, number)
@@ -96,7 +96,7 @@ class GenericEffects:
 
         return execute
 
-    def _as_far(self, region: Region, run: Run) -> Region | None:
+    def _as_far(self, region: ByteRange, run: Run) -> ByteRange | None:
         """A region as one of global memory that copies touch."""
         if self.far is None:
             return None
@@ -146,21 +146,21 @@ def _places_of_shares(
 
 
 def _region_of_shares(
-    place: Place, kind: Any, shares: tuple[Share, ...], mask: int, width: int
-) -> Region:
+    place: BytePlace, kind: Any, shares: tuple[Share, ...], mask: int, width: int
+) -> ByteRange:
     """What threads have of a memref that they share out, in blocks of `width` threads along x."""
     memref = ir.MemRefType(kind)
     try:
         strides, _ = strides_and_offset(memref)
         size = element_bytes(memref)
     except UnknownLayoutError:
-        return Region(place.root)
+        return ByteRange(place.root)
     known = tuple(stride for stride in strides if stride is not None)
     if place.low is None or place.high is None or len(known) < len(strides):
-        return Region(place.root)
+        return ByteRange(place.root)
     low, high, dense = _places_of_shares(shares, known, mask, width)
     exact = dense and place.low == place.high
-    return Region(place.root, place.low + low * size, place.high + high * size, exact)
+    return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
 
 
 def not_followed(spot: Spot) -> None:
@@ -222,7 +222,7 @@ class Bounds:
         """The root and byte of the mbarrier that the op names."""
         place = spot.get(at["barrier"])
         index = spot.exact(at["index"]) if "index" in at else 0
-        if not isinstance(place, Place) or place.low is None or place.low != place.high:
+        if not isinstance(place, BytePlace) or place.low is None or place.low != place.high:
             raise NotFollowedError("unknown-mbarrier")
         first = place.low + MBARRIER_BYTES * index
         piece = self._piece(place.root)
@@ -231,7 +231,7 @@ class Bounds:
             raise _beyond(op, piece, f"it names mbarrier {number} of {count}, counted from 0")
         return place.root, first
 
-    def check(self, region: Region, op: int) -> Region:
+    def check(self, region: ByteRange, op: int) -> ByteRange:
         """Some bytes that the op touches, which are not surely beyond their buffer."""
         root, low, high, exact, _ = region
         size = None if low is None else self._piece(root).size

@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.path_state import PathState, Strand, Threads
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
     ModulusError,
-    UndecidedError,
+    OpenFormError,
     atoms_within,
     mentions,
     moved,
@@ -156,7 +156,7 @@ class LoopTurns:
         """The bounds of a loop that runs, None if it is open again whether there are iterations."""
         try:
             return self._bounds(state, number, get)
-        except UndecidedError:
+        except OpenFormError:
             return None
 
     def variable(self, state: PathState, number: int) -> Value:

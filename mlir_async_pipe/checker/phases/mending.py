@@ -87,7 +87,7 @@ def _without(queue: Issued, op: int) -> Issued:
 
 
 def _mended(barrier: Mbarrier, found: FoundFault, everybody: int) -> Mbarrier:
-    first = barrier.phases[0] if barrier.phases else arrivals.Phase()
+    first = barrier.phases[0] if barrier.phases else arrivals.RunningPhase()
     match found.code:
         case "missing-fence" if barrier.init == found.earlier:
             return barrier._replace(fenced=True, shown=True)

@@ -19,10 +19,10 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import address_parts, is_address
-from mlir_async_pipe.checker.phases.arrivals import Copy
+from mlir_async_pipe.checker.phases.arrivals import CopyInFlight
 from mlir_async_pipe.checker.phases.byte_places import (
+    ByteRange,
     Described,
-    Region,
     Value,
     bytes_from,
     described_region,
@@ -210,7 +210,7 @@ class OpEffects:
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
                     self.bounds.check(lands, number)
-                    memory.issue_copy(there, mask, Copy(lands, size, number, source))
+                    memory.issue_copy(there, mask, CopyInFlight(lands, size, number, source))
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -242,7 +242,7 @@ class OpEffects:
 
     def _box(
         self, spot: Spot, run: Run, at: dict[str, int], box: int | None
-    ) -> tuple[Region, int | None]:
+    ) -> tuple[ByteRange, int | None]:
         """Where a copy writes, and how many bytes."""
         place = spot.place(at["destination"])
         size = spot.exact(at["bytes"]) if "bytes" in at else box
@@ -284,7 +284,7 @@ class OpEffects:
         number = self.number(run)
         groups = groups_of(run.op)
         operands = [run.operands[groups[name][0]] for name in row.descriptors]
-        found: dict[tuple[int, Value, int | None], list[Region]] = {}
+        found: dict[tuple[int, Value, int | None], list[ByteRange]] = {}
 
         def execute(spot: Spot) -> None:
             for side, operand in enumerate(operands):
@@ -299,7 +299,7 @@ class OpEffects:
         return execute
 
     @staticmethod
-    def _described(run: Run, side: int, value: Value, mask: int | None) -> list[Region]:
+    def _described(run: Run, side: int, value: Value, mask: int | None) -> list[ByteRange]:
         """What an operand of a product names, [] if that is not known."""
         if isinstance(value, Described):
             return [value.region]

@@ -15,8 +15,8 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, of_array
 from mlir_async_pipe.checker.phases.byte_places import (
+    BytePlace,
     Described,
-    Place,
     Value,
     region_of_view,
     root_place,
@@ -221,21 +221,23 @@ class PathNumbers:
         if not run.operands:
             group = self.groups.setdefault((run.op, run.frame), FIRST_GROUP + len(self.groups))
             self.effects.bounds.add_group(group, run)
-            return lambda spot: Place(self.blocks.own(group, self.blocks.rank_of(spot.mask)), 0, 0)
+            return lambda spot: BytePlace(
+                self.blocks.own(group, self.blocks.rank_of(spot.mask)), 0, 0
+            )
 
         def one(spot: Spot) -> Value:
             group, index = spot.get(run.operands[0]), spot.get(run.operands[1])
-            if not isinstance(group, Place) or not isinstance(index, int) or group.low is None:
+            if not isinstance(group, BytePlace) or not isinstance(index, int) or group.low is None:
                 return None
             at = group.low + 8 * index
-            return Place(group.root, at, at, at)
+            return BytePlace(group.root, at, at, at)
 
         return one
 
     def _size(self, run: Run, spot: Spot) -> Value:
         """A size of a memref, which all threads see alike, and all ops that ask for it."""
         index = spot.get(run.operands[1])
-        if not isinstance(spot.get(run.operands[0]), Place) or not isinstance(index, int):
+        if not isinstance(spot.get(run.operands[0]), BytePlace) or not isinstance(index, int):
             return None
         size = forms.of_atom(Atom("size", ("dim", run.operands[0], index)))
         if not is_block_argument(run.op.operands[0]):
@@ -291,7 +293,7 @@ def _is_of_kernel(value: Any) -> bool:
 
 def _described(place: Value, kind: Any) -> Described | None:
     """What `warpgroup.generate.descriptor` makes of a view."""
-    return Described(region_of_view(place, kind)) if isinstance(place, Place) else None
+    return Described(region_of_view(place, kind)) if isinstance(place, BytePlace) else None
 
 
 def _amount(value: Value) -> Amount:

@@ -11,13 +11,13 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.amounts import EachThread, among
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import Place, Value
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, Value
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.role_shapes import Heard, shape_and_heard
-from mlir_async_pipe.checker.step_graph import Edge, Run
+from mlir_async_pipe.checker.step_graph import ControlEdge, Run
 
 # Places where paths meet that a state may pass, for each of its roles.
 UNASKED = 16
@@ -41,7 +41,7 @@ class Parted(NamedTuple):
 
     join: int | None
     whole: int | None
-    rest: tuple[Edge, int | None] | None
+    rest: tuple[ControlEdge, int | None] | None
     handed: tuple[tuple[int, Value], ...] = ()
     condition: Value = None
     roles: bool = False
@@ -68,7 +68,7 @@ class Strand:
     acted: int = 0
     blocked: tuple[Blocked, int] | None = None
     handed: tuple[tuple[int, Value], ...] | None = None
-    edge: Edge | None = None
+    edge: ControlEdge | None = None
 
     def copy(self) -> Strand:
         """A strand that can be changed on its own."""
@@ -306,9 +306,9 @@ class Spot:
                 return int(self.known.at_least_one(value))
         raise self._unknown(value)
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> BytePlace:
         """Where a view or pointer leads."""
         place = self.get(number)
-        if not isinstance(place, Place):
+        if not isinstance(place, BytePlace):
             raise NotFollowedError("unknown-place")
         return place

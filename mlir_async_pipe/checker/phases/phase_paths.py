@@ -26,7 +26,7 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import Place, Value
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
@@ -41,8 +41,8 @@ from mlir_async_pipe.checker.phases.path_state import (
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
+    OpenFormError,
     ResiduesError,
-    UndecidedError,
     atoms_within,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
@@ -62,11 +62,11 @@ from mlir_async_pipe.checker.phases.role_strands import (
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
+    Assign,
     Block,
     Bracket,
     Branch,
-    Copy,
-    Edge,
+    ControlEdge,
     Flow,
     Goto,
     LoopTest,
@@ -169,7 +169,7 @@ class PhasePaths:
         self.plans = [self._plans(block) for block in flow.blocks]
         self.made = [
             {n for step in block.steps if isinstance(step, Run) for n in step.results}
-            | {t for step in block.steps if isinstance(step, Copy) for t, _ in step.assigns}
+            | {t for step in block.steps if isinstance(step, Assign) for t, _ in step.assigns}
             for block in flow.blocks
         ]
         self.outlived = Outlived(flow, self.numbers, self.live)
@@ -241,7 +241,7 @@ class PhasePaths:
             position = len(plans)
             state.meeting = None
             self._exit(block, state)
-        except UndecidedError as open_condition:
+        except OpenFormError as open_condition:
             self.loops.check_open(state, open_condition.form)
             state.doubtful |= self.witness and not is_asked(open_condition.form)
             for half in state.known.halves(open_condition.form):
@@ -319,7 +319,7 @@ class PhasePaths:
         match step:
             case Run():
                 return self._plan_run(step)
-            case Copy(assigns):
+            case Assign(assigns):
                 return lambda state, spot: self._assign(state, assigns)
             case AnyIteration(_, variable):
                 return lambda state, spot: state.env.update({variable: None})
@@ -388,7 +388,7 @@ class PhasePaths:
                     raise NextRoleError
                 forgiving(_end, -1, self.effects.forgiven)(state.spot())
 
-    def _test(self, number: int, body: Edge, out: Edge, state: PathState) -> None:
+    def _test(self, number: int, body: ControlEdge, out: ControlEdge, state: PathState) -> None:
         (value, rest), variable = self.loops.rest(state, number), self.flow.loops[number].variable
         if value is None and self.sides.acts(body.target, out.target):
             raise NotFollowedError("unknown-loop")
@@ -404,7 +404,7 @@ class PhasePaths:
             state.env[variable] = self.loops.variable(state, number)
         self._take(body, state)
 
-    def _take(self, edge: Edge, state: PathState) -> None:
+    def _take(self, edge: ControlEdge, state: PathState) -> None:
         for kind, number in edge.loops:
             if kind == "enter":
                 self.loops.check_bounds(state, number)
@@ -475,7 +475,7 @@ class Outlived:
         values |= {turn.value for turn in state.turns.values()}
         terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
         atoms = {inner for atom in terms for inner in atoms_within(atom)}
-        roots = {value.root for value in values if isinstance(value, Place)}
+        roots = {value.root for value in values if isinstance(value, BytePlace)}
         roots |= {int(str(atom.key)) for atom in atoms if atom.kind in ("address", "units")}
         state.memory.forget(self.once - roots)
         state.known.keep(atoms)

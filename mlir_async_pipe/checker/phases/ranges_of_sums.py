@@ -110,7 +110,7 @@ class Knowledge:
                 return True
             if high is not None and high <= 0:
                 return False
-        raise UndecidedError(same)
+        raise OpenFormError(same)
 
     def coarse(self, form: Form) -> Form:
         """A form that is 1 or more exactly where this one is, without what is too small to matter:
@@ -327,7 +327,7 @@ class Knowledge:
 # n mod 6 ?            six
 
 
-class UndecidedError(Exception):
+class OpenFormError(Exception):
     """Whether `form` is 1 or more decides what comes next, and a path does not know it."""
 
     def __init__(self, form: Form) -> None:

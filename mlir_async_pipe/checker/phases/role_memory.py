@@ -20,9 +20,15 @@ from mlir_async_pipe.checker.phase_faults import (
     PhaseFault,
 )
 from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import Copy, Key, check_fenced, check_init, single
+from mlir_async_pipe.checker.phases.arrivals import (
+    CopyInFlight,
+    Key,
+    check_fenced,
+    check_init,
+    single,
+)
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import Region, meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet
 from mlir_async_pipe.checker.phases.role_phases import (
     NAMED,
     Blocked,
@@ -41,7 +47,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 Noted = tuple[int, int, int, int]
 
 # All memory of which only the order of accesses is asked: no region of others is of its root.
-IN_TURN = Region(-3)
+IN_TURN = ByteRange(-3)
 
 
 @dataclass
@@ -54,7 +60,7 @@ class RoleMemory(AsyncMemory):
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     shared: dict[Key, Shared] = field(default_factory=dict)
     over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
-    brought: dict[tuple[Region, int, Region | None], Landed] = field(default_factory=dict)
+    brought: dict[tuple[ByteRange, int, ByteRange | None], Landed] = field(default_factory=dict)
     put: dict[Touch, Event] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
@@ -117,7 +123,7 @@ class RoleMemory(AsyncMemory):
         self.shared[key] = wait(barrier, self.clocks, op, mask, parity)
         self._note("waits", op, mask, key, parity)
 
-    def issue_copy(self, key: Key, mask: int, copy: Copy) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy into workgroup memory."""
         self._check_issue(copy, mask)
         before = self._at(key, copy.op)
@@ -164,7 +170,7 @@ class RoleMemory(AsyncMemory):
         """Not followed: an arrival may have ended its phase."""
         return None
 
-    def copies(self) -> Iterator[Copy]:
+    def copies(self) -> Iterator[CopyInFlight]:
         for barrier in self.shared.values():
             yield from barrier.running.copies
 
@@ -291,7 +297,9 @@ class RoleMemory(AsyncMemory):
 
     # Conflicts ----------------------------------------------------------------------------
 
-    def _refuse(self, code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+    def _refuse(
+        self, code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str
+    ) -> None:
         try:
             refuse(code, touch, earlier, why)
         except PhaseFault as fault:
@@ -367,7 +375,7 @@ class RoleMemory(AsyncMemory):
 class Landed(NamedTuple):
     """A copy that is over for who knows that this phase of the mbarrier `column` is."""
 
-    copy: Copy
+    copy: CopyInFlight
     column: int
     phase: int
 

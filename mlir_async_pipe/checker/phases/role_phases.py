@@ -21,7 +21,13 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import Copy, Phase, check_issuer, check_visible, single
+from mlir_async_pipe.checker.phases.arrivals import (
+    CopyInFlight,
+    RunningPhase,
+    check_issuer,
+    check_visible,
+    single,
+)
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told, WarpClocks
 
 # What a role may do to others that has come a phase too far.
@@ -88,7 +94,7 @@ class Shared(NamedTuple):
     fenced: bool = False
     fence: Event = ()
     over: int = 0
-    running: Phase = Phase()
+    running: RunningPhase = RunningPhase()
     arrivals: Event = ()
     arrived_by: int = 0
     gathered: Told = Told()
@@ -163,7 +169,7 @@ def arrive(
     )
 
 
-def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: Copy) -> Shared:
+def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: CopyInFlight) -> Shared:
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
@@ -215,7 +221,7 @@ def ended(barrier: Shared) -> Shared | None:
     end = End(barrier.arrivals, barrier.arrived_by, later, running.op)
     return barrier._replace(
         over=barrier.over + 1,
-        running=Phase(),
+        running=RunningPhase(),
         arrivals=(),
         arrived_by=0,
         gathered=Told(),

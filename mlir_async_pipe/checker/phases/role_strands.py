@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.phases.role_phases import lacks
 from mlir_async_pipe.checker.phases.warp_clocks import warps_of
-from mlir_async_pipe.checker.step_graph import Edge, Flow
+from mlir_async_pipe.checker.step_graph import ControlEdge, Flow
 from mlir_async_pipe.facts.flow.algorithms import reached
 
 # More roles of one kind than any kernel has.
@@ -77,7 +77,7 @@ def resume(state: PathState) -> Strand | None:
     if role.handed is not None:
         state.env.update(role.handed)
         state.sides = state.sides[:-1]
-        role.edge = Edge(role.block, tuple((target, target) for target, _ in role.handed))
+        role.edge = ControlEdge(role.block, tuple((target, target) for target, _ in role.handed))
     return role
 
 
@@ -115,7 +115,7 @@ def begin_blocks(state: PathState, numbers: PathNumbers) -> None:
 
 
 def part_roles(
-    state: PathState, block: int, join: int | None, other: int, edge: Edge, mask: int
+    state: PathState, block: int, join: int | None, other: int, edge: ControlEdge, mask: int
 ) -> None:
     """The threads `other` take `edge` as a role of their own; the state goes on with `mask`."""
     _begin_anew(state)
@@ -229,8 +229,8 @@ class PartedSides:
     _joins: dict[int, int | None] = field(default_factory=dict)
 
     def part(
-        self, number: int, state: PathState, value: Value, then: Edge, otherwise: Edge
-    ) -> Edge:
+        self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
+    ) -> ControlEdge:
         """Threads go two ways at the end of a block; gives the way to follow first."""
         if number not in self._joins:
             self._joins[number] = join_of(self.flow, number)
@@ -254,7 +254,7 @@ class PartedSides:
         return first
 
     def _are_roles(
-        self, join: int | None, state: PathState, ways: list[tuple[Edge, int | None]]
+        self, join: int | None, state: PathState, ways: list[tuple[ControlEdge, int | None]]
     ) -> bool:
         """Whether the sides run beside each other: both do something, or one may have to wait."""
         if join is None or all(self.acts(edge.target, join) for edge, _ in ways):
@@ -278,7 +278,7 @@ class PartedSides:
         ways = reached([first], lambda n: self.flow.after(n) if n != join else ())
         return not blocks.isdisjoint(ways - {join})
 
-    def joined(self, edge: Edge, state: PathState) -> Edge:
+    def joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
         """Take an edge: where it ends a side, the other side comes next, or all go on. Gives the
         edge to follow. Raises NextRoleError."""
         while state.sides and edge.target == state.sides[-1].join:
@@ -299,7 +299,7 @@ class PartedSides:
                 state.mask = mask
                 continue
             # Assigned already: to what is around, the values are those of the targets.
-            edge = Edge(edge.target, tuple((target, target) for target, _ in handed))
+            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in handed))
         return edge
 
     def _join(

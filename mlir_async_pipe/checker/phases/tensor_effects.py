@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is_address
-from mlir_async_pipe.checker.phases.byte_places import Place, Region, described_region
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, described_region
 from mlir_async_pipe.checker.phases.generic_effects import Bounds
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
@@ -125,7 +125,7 @@ def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect
         reads: list[Touch] = []
         for operand, rows, by_k in sides:
             value = spot.get(run.operands[operand])
-            regions: list[Region] = []
+            regions: list[ByteRange] = []
             if isinstance(value, Form) and is_address(value) and rows:
                 atom, numbers = address_parts(value, spot.mask)
                 root = int(str(atom.key))
@@ -133,7 +133,7 @@ def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect
                 regions = [region for some in spans for region in described_region(root, some)]
                 for region in regions:
                     bounds.check(region, number)
-            everything = [Region(root) for root in sorted(touched)]
+            everything = [ByteRange(root) for root in sorted(touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
         spot.memory.issue_product(Product(number, mask, tuple(reads), sums(spot)))
 
@@ -162,12 +162,12 @@ def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
         warps = _warps(spot)
         spot.memory.tensor = spot.memory.tensor.took(number, count, len(warps))
         place = spot.get(run.operands[0])
-        if not isinstance(place, Place):
+        if not isinstance(place, BytePlace):
             raise NotFollowedError("unknown-place")
         lowest = sum(lanes & -lanes for _, lanes in warps)
-        region = Region(place.root)
+        region = ByteRange(place.root)
         if place.low is not None and place.low == place.high:
-            region = Region(place.root, place.low, place.low + 4, True)
+            region = ByteRange(place.root, place.low, place.low + 4, True)
         spot.memory.allocate(Touch(bounds.check(region, number), number, lowest))
 
     return execute

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import Copy, single
-from mlir_async_pipe.checker.phases.byte_places import Region, meet, surely_meet
+from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, single
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
 
 # More groups than any wait of products leaves in flight; older ones are one.
 REMEMBERED_GROUPS = 16
@@ -20,7 +20,7 @@ REMEMBERED_GROUPS = 16
 class Touch(NamedTuple):
     """Bytes, touched by threads `by` (None: some of them) in the op `op`."""
 
-    region: Region
+    region: ByteRange
     op: int
     by: int | None
 
@@ -64,14 +64,14 @@ def same_thread(one: Touch, other: Touch) -> bool:
     return one.by is not None and one.by == other.by and single(one.by)
 
 
-def refuse(code: FaultCode, touch: Touch, earlier: Touch | Copy, why: str) -> None:
+def refuse(code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str) -> None:
     """Raises PhaseFault if the bytes of two accesses may be the same."""
     if meet(earlier.region, touch.region):
         surely = surely_meet(earlier.region, touch.region)
         raise PhaseFault(code, touch.op, earlier.op, why, surely)
 
 
-def unwaited(copy: Copy) -> PhaseFault:
+def unwaited(copy: CopyInFlight) -> PhaseFault:
     """A copy may land when its block has ended."""
     note = "no thread waits for the phase of this copy"
     return PhaseFault("unwaited-copy", copy.op, copy.op, note)
@@ -90,7 +90,7 @@ FAR_STORES = "bulk-store, written"
 _READS = "it reads global memory until a wait for the phase of this copy has passed"
 
 
-def is_far(region: Region) -> bool:
+def is_far(region: ByteRange) -> bool:
     """Whether bytes are of global memory that a tensor copy may touch."""
     return region.root < 0
 
@@ -103,7 +103,7 @@ def is_fenced(touch: Touch, mask: int, shown: frozenset[str]) -> bool:
 
 def check_in_flight(
     touch: Touch,
-    copies: Iterable[Copy],
+    copies: Iterable[CopyInFlight],
     queues: Mapping[tuple[str, int], Issued],
     *,
     writes: bool,
@@ -139,5 +139,5 @@ def check_over(touch: Touch, fetched: Iterable[Touch], stored: Iterable[Touch]) 
             refuse("not-visible", touch, store, why)
 
 
-def _is_sure(one: Region, other: Region) -> bool:
+def _is_sure(one: ByteRange, other: ByteRange) -> bool:
     return meet(one, other) and surely_meet(one, other)

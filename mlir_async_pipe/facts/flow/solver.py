@@ -7,7 +7,7 @@
     if, switch, once          the join of the regions that may run
     parallel, unknown         apart: in another thread, or any number of times
 
-A `Domain` says what a path is worth. Regions are summarised first, inner before outer; then their
+A `Semiring` says what a path is worth. Regions are summarised first, inner before outer; then their
 worth comes in from outside, so that each point knows that of all paths from the start of its
 function. A domain that knows about values is told what is handed on to which value: on an edge, and
 by numbered slots into an op with regions, from the ends of its regions and out of it.
@@ -29,7 +29,7 @@ from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
 T = TypeVar("T")
 
 
-class Domain(ABC, Generic[T]):
+class Semiring(ABC, Generic[T]):
     """A semiring with a star. `unit` is the worth of an empty path, `never` that of no path at
     all (`join` leaves it out, and what follows it is never either), `outside` what comes to a
     region that other threads may run, `over` gives the worth of an op without regions.
@@ -110,7 +110,7 @@ class Solver(Generic[T]):
         self,
         conditions: Conditions,
         items: Iterable[Any],
-        domain: Domain[T],
+        domain: Semiring[T],
         start: Callable[[Item], T],
     ) -> None:
         layout = Layout(items)

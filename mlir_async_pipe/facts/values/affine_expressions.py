@@ -23,17 +23,17 @@ from mlir_async_pipe.vocabulary.operator_table import (
     MODULUS,
     PRODUCT,
     SUM,
-    Row,
+    Operator,
 )
 
 
-class Place(NamedTuple):
+class OperandPlace(NamedTuple):
     """The number of an operand: dimensions first, symbols after them."""
 
     operand: int
 
 
-Expression: TypeAlias = "int | Place | tuple[Row, Expression, Expression]"
+Expression: TypeAlias = "int | OperandPlace | tuple[Operator, Expression, Expression]"
 
 
 def results_of(op: Any, name: str = "map") -> tuple[Expression, ...]:
@@ -46,15 +46,15 @@ def _read(expression: Any, dimensions: int) -> Expression:
     if isinstance(expression, ir.AffineConstantExpr):
         return int(ir.AffineConstantExpr(expression).value)
     if isinstance(expression, ir.AffineDimExpr):
-        return Place(int(ir.AffineDimExpr(expression).position))
+        return OperandPlace(int(ir.AffineDimExpr(expression).position))
     if isinstance(expression, ir.AffineSymbolExpr):
-        return Place(dimensions + int(ir.AffineSymbolExpr(expression).position))
+        return OperandPlace(dimensions + int(ir.AffineSymbolExpr(expression).position))
     kind, row = next((k(), row) for k, row in _BINARY if isinstance(expression, k()))
     binary = kind(expression)
     return row, _read(binary.lhs, dimensions), _read(binary.rhs, dimensions)
 
 
-_BINARY: tuple[tuple[Callable[[], Any], Row], ...] = (
+_BINARY: tuple[tuple[Callable[[], Any], Operator], ...] = (
     (lambda: ir.AffineAddExpr, SUM),
     (lambda: ir.AffineMulExpr, PRODUCT),
     (lambda: ir.AffineModExpr, MODULUS),

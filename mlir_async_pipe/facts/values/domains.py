@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, printed, type_text
 from mlir_async_pipe.facts.values import affine_expressions
-from mlir_async_pipe.facts.values.affine_expressions import Expression, Part, Place
+from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, Part
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
 from mlir_async_pipe.vocabulary.operator_table import (
     FLAGS_AS_PROPERTY,
@@ -31,7 +31,7 @@ from mlir_async_pipe.vocabulary.operator_table import (
     OPERATORS,
     PRODUCT,
     SUM,
-    Row,
+    Operator,
 )
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Typed(NamedTuple):
     the weights of a join (None where one is no constant)."""
 
     op: Any
-    row: Row
+    row: Operator
     bits: int = INDEX_BITS
     given: int = INDEX_BITS
     nsw: bool = False
@@ -74,7 +74,7 @@ def typed(op: Any) -> Typed:
     )
 
 
-def _promised(op: Any) -> tuple[Row, bool, bool]:
+def _promised(op: Any) -> tuple[Operator, bool, bool]:
     """The row of an op with what its flags promise; and its `nsw` and `nuw`.
 
     `or disjoint` is a sum that carries nothing; an operand that is not negative is read either way.
@@ -182,17 +182,17 @@ class Domain(ABC, Generic[T, K]):
     def _expression(self, op: Typed, tree: Expression, v: list[T], known: K) -> T | None:
         if isinstance(tree, int):
             return self.constant(tree)
-        if isinstance(tree, Place):
+        if isinstance(tree, OperandPlace):
             return v[tree.operand]
         row, left, right = tree
         a, b = (self._expression(op, side, v, known) for side in (left, right))
         return self._binary(op, row, a, b, known)
 
-    def _extreme(self, op: Typed, row: Row, v: list[T], known: K) -> T | None:
+    def _extreme(self, op: Typed, row: Operator, v: list[T], known: K) -> T | None:
         results = [self._expression(op, tree, v, known) for tree in op.detail]
         return reduce(lambda a, b: self._binary(op, row, a, b, known), results)
 
-    def _binary(self, op: Typed, row: Row, a: T | None, b: T | None, known: K) -> T | None:
+    def _binary(self, op: Typed, row: Operator, a: T | None, b: T | None, known: K) -> T | None:
         if a is None or b is None:
             return None
         return self.evaluate(op._replace(row=row, detail=None), [a, b], known)

@@ -13,7 +13,7 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, integer_constant, memoised
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Row, Sign
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator, Sign
 
 Array = np.ndarray
 
@@ -125,7 +125,7 @@ class Numbers(Domain[Array, None]):
         if op.detail is None:
             return None
         sign: Sign = "u" if op.detail[0] == "u" else "s"
-        a, b = (_read(op._replace(row=Row("cmp", sign)), number) for number in v)
+        a, b = (_read(op._replace(row=Operator("cmp", sign)), number) for number in v)
         return np.asarray(_COMPARED[op.detail[-2:]](a, b))
 
     def cast(self, op: Typed, v: list[Array], known: None) -> Array:

@@ -40,10 +40,10 @@ from mlir_async_pipe.bindings.structured_ops import (
 )
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
-from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import Plan, space_name
+from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import CopyPlan, space_name
 
 
-def rewrite_copy(plan: Plan, wave: Wave | None) -> None:
+def rewrite_copy(plan: CopyPlan, wave: Wave | None) -> None:
     """Issue the planned copies before the old one, which stays (its token has users)."""
     build = IntegerWriter(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
     for number in range(plan.pieces):
@@ -68,7 +68,7 @@ class _Part:
     kept: Value | None
 
 
-def _own_part(plan: Plan, number: int, build: IntegerWriter) -> _Part:
+def _own_part(plan: CopyPlan, number: int, build: IntegerWriter) -> _Part:
     """Piece `number` of the running thread's own copy."""
     copy = plan.copy
     offset = number * plan.piece
@@ -79,7 +79,7 @@ def _own_part(plan: Plan, number: int, build: IntegerWriter) -> _Part:
     )
 
 
-def _wave_base(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> list[Value]:
+def _wave_base(plan: CopyPlan, number: int, wave: Wave, build: IntegerWriter) -> list[Value]:
     """The subscripts of the lowest address that the wave fills in piece `number`."""
     assert plan.layout is not None
     # Piece k begins at place k * lanes / pieces; the order of places is its own inverse.
@@ -89,7 +89,7 @@ def _wave_base(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> lis
     return [wave.in_thread(i, thread, build, known) for i in plan.copy.destination_indices]
 
 
-def _moved_part(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> _Part:
+def _moved_part(plan: CopyPlan, number: int, wave: Wave, build: IntegerWriter) -> _Part:
     """What the running lane does in piece `number`: the part that belongs to its place."""
     copy, pieces = plan.copy, plan.pieces
     place = build.add(build.divide(wave.lane(), pieces), number * (wave.block.lanes // pieces))
@@ -107,7 +107,7 @@ def _moved_part(plan: Plan, number: int, wave: Wave, build: IntegerWriter) -> _P
     return _Part(there(copy.source_indices), there(copy.destination_indices), kept)
 
 
-def _lane_at(plan: Plan, place: Value, wave: Wave, build: IntegerWriter) -> Value:
+def _lane_at(plan: CopyPlan, place: Value, wave: Wave, build: IntegerWriter) -> Value:
     """The thread that writes at `place`: the order is its own inverse, so it is the place at
     which thread `place` of the wave writes, read off that thread's destination."""
     assert plan.layout is not None
@@ -126,7 +126,7 @@ def _lane_at(plan: Plan, place: Value, wave: Wave, build: IntegerWriter) -> Valu
     return build.add(wave.first(), build.divide(distance, copy.elements))
 
 
-def _issue(plan: Plan, part: _Part, target: list[Value], build: IntegerWriter) -> None:
+def _issue(plan: CopyPlan, part: _Part, target: list[Value], build: IntegerWriter) -> None:
     """One copy op; where lanes may keep nothing they read zeros, or leave the copy and fill."""
     copy = plan.copy
     if part.kept is None or copy.kept is None:
@@ -153,7 +153,7 @@ def _issue(plan: Plan, part: _Part, target: list[Value], build: IntegerWriter) -
             _copy_op(plan, copy.source, part.source_indices, target, inner)
 
 
-def _in_space(plan: Plan, source: Value, build: IntegerWriter) -> Value:
+def _in_space(plan: CopyPlan, source: Value, build: IntegerWriter) -> Value:
     """The source memref; without a memory space it is cast to global where the op wants it."""
     if space_name(source) in plan.form.source_spaces:
         return source
@@ -166,7 +166,7 @@ def _in_space(plan: Plan, source: Value, build: IntegerWriter) -> Value:
 
 
 def _copy_op(
-    plan: Plan, source: Value, indices: list[Value], target: list[Value], build: IntegerWriter
+    plan: CopyPlan, source: Value, indices: list[Value], target: list[Value], build: IntegerWriter
 ) -> None:
     copy = plan.copy
     context = build.location.context

@@ -36,7 +36,7 @@ COPY = "nvgpu.device_async_copy"
 
 
 @dataclass(frozen=True)
-class Copy:
+class ThreadCopy:
     """What a per-thread copy says: memrefs, subscripts, and elements a thread."""
 
     op: Operation
@@ -57,11 +57,11 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CopyPlan:
     """How one copy is issued: `pieces` copies a lane of `piece` elements each; `layout` is
     where the lanes write, None on chips on which each lane names its own address."""
 
-    copy: Copy
+    copy: ThreadCopy
     form: CopyForm
     pieces: int
     piece: int
@@ -73,14 +73,14 @@ class Plan:
         return self.layout is not None and (self.pieces > 1 or self.layout.swapped)
 
 
-def read_copy(op: Operation) -> Copy:
+def read_copy(op: Operation) -> ThreadCopy:
     """The parts of an nvgpu.device_async_copy."""
     groups = groups_of(op)
     operands = list(op.operands)
     kept = [operands[i] for i in groups["source_elements"]]
     elements = integer_attribute(op, "dstElements")
     assert elements is not None
-    return Copy(
+    return ThreadCopy(
         op,
         operands[groups["source"][0]],
         [operands[i] for i in groups["source_indices"]],
@@ -91,7 +91,9 @@ def read_copy(op: Operation) -> Copy:
     )
 
 
-def plan_copy(copy: Copy, chip: Chip, block: Block | None, uniformity: Uniformity) -> Plan:
+def plan_copy(
+    copy: ThreadCopy, chip: Chip, block: Block | None, uniformity: Uniformity
+) -> CopyPlan:
     """Decide how `chip` issues a copy.
 
     Raises LoweringError at the copy: copy-width, copy-space, unknown-block-size, wave-layout,
@@ -104,7 +106,7 @@ def plan_copy(copy: Copy, chip: Chip, block: Block | None, uniformity: Uniformit
     piece = _piece_elements(copy, chip)
     pieces = copy.elements // piece
     if not form.wave_base:
-        return Plan(copy, form, pieces, piece, None)
+        return CopyPlan(copy, form, pieces, piece, None)
     if block is None:
         raise LoweringError(
             f"{chip.name} copies to one LDS address a wave, and the number of threads in a "
@@ -114,14 +116,14 @@ def plan_copy(copy: Copy, chip: Chip, block: Block | None, uniformity: Uniformit
             advice="give the kernel the attribute known_block_size = array<i32: x, y, z>",
         )
     layout = prove(op, copy.destination, copy.destination_indices, copy.elements, block, uniformity)
-    plan = Plan(copy, form, pieces, piece, layout)
+    plan = CopyPlan(copy, form, pieces, piece, layout)
     check_follows(op, copy.destination_indices, uniformity)
     if plan.moves_lanes:
         _check_can_move(plan, block, uniformity)
     return plan
 
 
-def _check_source(copy: Copy, form: CopyForm, chip: Chip) -> None:
+def _check_source(copy: ThreadCopy, form: CopyForm, chip: Chip) -> None:
     space = space_name(copy.source)
     if space not in form.source_spaces and not _casts_to_global(space, form):
         raise LoweringError(
@@ -151,7 +153,7 @@ def _casts_to_global(space: str, form: CopyForm) -> bool:
     return space == "" and "global" in form.source_spaces
 
 
-def _piece_elements(copy: Copy, chip: Chip) -> int:
+def _piece_elements(copy: ThreadCopy, chip: Chip) -> int:
     """Elements of the widest copy of the chip that divides this one."""
     size = copy.elements * copy.element_bytes
     for width in sorted(chip.copy_bytes, reverse=True):
@@ -167,7 +169,7 @@ def _piece_elements(copy: Copy, chip: Chip) -> int:
     )
 
 
-def _check_can_move(plan: Plan, block: Block, uniformity: Uniformity) -> None:
+def _check_can_move(plan: CopyPlan, block: Block, uniformity: Uniformity) -> None:
     copy = plan.copy
     kept = [] if copy.kept is None else [copy.kept]
     check_follows(copy.op, [*copy.source_indices, *kept], uniformity)

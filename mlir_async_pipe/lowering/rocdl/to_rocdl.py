@@ -53,8 +53,8 @@ from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
 from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
     COPY,
-    Copy,
-    Plan,
+    CopyPlan,
+    ThreadCopy,
     plan_copy,
     read_copy,
 )
@@ -190,7 +190,7 @@ def _block(function: Operation, launches: Launches, chip: Chip) -> Block | None:
 
 
 def _rewrite_copies(
-    plans: list[Plan], blocks: dict[Operation, Block | None], uniformity: Uniformity
+    plans: list[CopyPlan], blocks: dict[Operation, Block | None], uniformity: Uniformity
 ) -> None:
     waves = {
         function: Wave(function, block, uniformity)
@@ -256,7 +256,7 @@ class WaveCopies:
         if self._chip.copy_form is None:
             return None
         (source,), (target,) = accesses(pair.load), accesses(pair.store)
-        copy = Copy(
+        copy = ThreadCopy(
             pair.store,
             source.memory,
             list(source.indices),

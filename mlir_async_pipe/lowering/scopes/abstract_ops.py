@@ -76,7 +76,7 @@ def lower_abstract_ops(
         _check_what_is_left(root, chip, session)
 
 
-def _report(plan: Plan, chip: Chip, session: Session, strict: bool) -> None:
+def _report(plan: AbstractOpsPlan, chip: Chip, session: Session, strict: bool) -> None:
     told: set[tuple[Place, str]] = set()
 
     def is_new(at: Operation, what: str) -> bool:
@@ -154,7 +154,7 @@ def _report_narrow(pair: CopyPair, narrow: Access, session: Session) -> None:
     )
 
 
-def _remove_waits(plan: Plan, gone: list[Operation]) -> None:
+def _remove_waits(plan: AbstractOpsPlan, gone: list[Operation]) -> None:
     """Erase the waits and markers of queues on which nothing is asynchronous.
 
     A count without tokens cannot be made again: where it may include a commit that goes, all
@@ -168,7 +168,7 @@ def _remove_waits(plan: Plan, gone: list[Operation]) -> None:
             set_integer(wait, "count", 0, 64)
 
 
-def _lower_the_rest(plan: Plan) -> None:
+def _lower_the_rest(plan: AbstractOpsPlan) -> None:
     for marker in plan.markers:
         marker.erase()
     for wait in plan.kept_waits:
@@ -286,7 +286,7 @@ Kinds = dict[Operation, Copies | NotCopies]
 
 
 @dataclass
-class Plan:
+class AbstractOpsPlan:
     """What becomes of every abstract op of one function."""
 
     function: Operation
@@ -304,13 +304,13 @@ class Plan:
         return {queue_number(s) for s, found in self.scopes if isinstance(found, Copies)}
 
 
-def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[Plan]:
+def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[AbstractOpsPlan]:
     """Decide about the abstract ops of every function below `root` that has any.
 
     Queues belong to a thread, not to a function: a commit also covers copies that callees
     issued, so what is on a queue is asked of all functions that calls connect.
     """
-    plans = [Plan(function) for function in functions(root)]
+    plans = [AbstractOpsPlan(function) for function in functions(root)]
     for plan in plans:
         ops = [op for op in walk(plan.function) if op.name == SCOPE]
         plan.scopes = [(op, classify(op, chip, refuse)) for op in ops]
@@ -322,7 +322,7 @@ def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[
     return [plan for plan in plans if _has_any(plan)]
 
 
-def _connected(plans: list[Plan]) -> list[list[Plan]]:
+def _connected(plans: list[AbstractOpsPlan]) -> list[list[AbstractOpsPlan]]:
     """The functions in groups: one calls another, or both call or are called by a third."""
     group_of = {symbol_name(plan.function): {symbol_name(plan.function)} for plan in plans}
     for plan in plans:
@@ -333,13 +333,13 @@ def _connected(plans: list[Plan]) -> list[list[Plan]]:
             if callee in group_of:
                 merged = group_of[symbol_name(plan.function)] | group_of[callee]
                 group_of.update(dict.fromkeys(merged, merged))
-    found: dict[int, list[Plan]] = {}
+    found: dict[int, list[AbstractOpsPlan]] = {}
     for plan in plans:
         found.setdefault(id(group_of[symbol_name(plan.function)]), []).append(plan)
     return list(found.values())
 
 
-def _decide(plan: Plan, kinds: Kinds, leaking: set[int | None]) -> None:
+def _decide(plan: AbstractOpsPlan, kinds: Kinds, leaking: set[int | None]) -> None:
     for op in walk(plan.function):
         if op.name == COMMIT:
             gone = _is_gone(op, kinds) or (
@@ -352,7 +352,7 @@ def _decide(plan: Plan, kinds: Kinds, leaking: set[int | None]) -> None:
             (plan.gone_markers if _is_gone(op, kinds) else plan.markers).append(op)
 
 
-def _has_any(plan: Plan) -> bool:
+def _has_any(plan: AbstractOpsPlan) -> bool:
     return any(
         (
             plan.scopes,

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import Span
-from mlir_async_pipe.machine.decode import Region, Site
+from mlir_async_pipe.machine.decode import DecodedRegion, Site
 from mlir_async_pipe.machine.dialects.async_ops import log_wait, own_queue, start, wait_groups
 from mlir_async_pipe.machine.engine import Frame, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
@@ -70,7 +70,11 @@ def scope(site: Site) -> Execute:
 
 
 def _run(
-    unit: Unit, region: Region, values: dict[int, Any], mask: Array | None, deferred: Deferred
+    unit: Unit,
+    region: DecodedRegion,
+    values: dict[int, Any],
+    mask: Array | None,
+    deferred: Deferred,
 ) -> None:
     """Run the region in a frame of its own that holds the values captured at issue."""
     outer = (unit.frame, unit.mask, unit.deferred)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
-from mlir_async_pipe.machine.decode import Region, Site
+from mlir_async_pipe.machine.decode import DecodedRegion, Site
 from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.lane_values import NONE, merge, split
@@ -37,7 +37,7 @@ def for_loop(site: Site) -> Execute:
 
 
 def turn(
-    unit: Unit, site: Site, body: Region, pack: Any, read: Any, operands: tuple[Any, ...]
+    unit: Unit, site: Site, body: DecodedRegion, pack: Any, read: Any, operands: tuple[Any, ...]
 ) -> Any:
     """Run a counted loop from (lower, upper, step, carried…)."""
     lower, upper, step, *carried = operands
@@ -132,7 +132,7 @@ def while_loop(site: Site) -> Execute:
     return execute
 
 
-def choose(unit: Unit, cases: list[tuple[Any, Region | None]]) -> list[Any]:
+def choose(unit: Unit, cases: list[tuple[Any, DecodedRegion | None]]) -> list[Any]:
     """Run each region under its lanes and join what they give."""
     joined: list[Any] | None = None
     for mask, region in cases:
@@ -176,7 +176,7 @@ def index_switch(site: Site) -> Execute:
     pack = packer(site)
 
     def execute(unit: Unit, value: Array) -> Any:
-        ways: list[tuple[Any, Region | None]] = []
+        ways: list[tuple[Any, DecodedRegion | None]] = []
         rest = unit.mask
         for case, region in zip(cases, regions, strict=True):
             if rest is NONE:
@@ -216,7 +216,11 @@ def parallel(site: Site) -> Execute:
 
 
 def _turn_dimensions(
-    unit: Unit, site: Site, body: Region, ranges: list[tuple[Any, Any, Any]], outer: tuple[Any, ...]
+    unit: Unit,
+    site: Site,
+    body: DecodedRegion,
+    ranges: list[tuple[Any, Any, Any]],
+    outer: tuple[Any, ...],
 ) -> None:
     """Run the loop nest; `outer` are the induction variables of the dimensions around."""
     (lower, upper, step), *inner = ranges

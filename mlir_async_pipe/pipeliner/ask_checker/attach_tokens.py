@@ -35,7 +35,7 @@ from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
 from mlir_async_pipe.facts.flow.items import Item
-from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -310,7 +310,7 @@ NOTHING = Known(ENDLESS, 0)
 
 
 @dataclass(frozen=True)
-class History(Domain[Known]):
+class History(Semiring[Known]):
     """The domain: `most` of what comes to a point is the number of groups that are known there.
 
     With `latest`, a loop with a constant trip count is in its last iteration, which knows the

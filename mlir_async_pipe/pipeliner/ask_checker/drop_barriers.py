@@ -37,7 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker.check_pass import CheckOptions
-from mlir_async_pipe.checker.kernel import Outcome, Surroundings, check_kernel, surroundings
+from mlir_async_pipe.checker.kernel import KernelVerdict, Surroundings, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import Callees, callee_of, kernels, with_callees
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
@@ -83,13 +83,15 @@ class Proven:
     """What the checker said of `kernels` as they are now, asked with these options."""
 
     options: DropBarrierOptions
-    kernels: Mapping[Operation, Outcome]
+    kernels: Mapping[Operation, KernelVerdict]
 
-    def joined(self, options: DropBarrierOptions, more: Mapping[Operation, Outcome]) -> Proven:
+    def joined(
+        self, options: DropBarrierOptions, more: Mapping[Operation, KernelVerdict]
+    ) -> Proven:
         """The same and what it says of more kernels, asked with other options than nothing was."""
         return Proven(options, {**self.kernels, **more})
 
-    def of(self, options: CheckOptions) -> Mapping[Operation, Outcome]:
+    def of(self, options: CheckOptions) -> Mapping[Operation, KernelVerdict]:
         """The outcomes, if a check with these options would ask the same."""
         ours = CheckOptions(self.options.chip, self.options.assume_noalias_arguments)
         return self.kernels if options == ours else {}
@@ -103,7 +105,9 @@ def run(module: Any, options: DropBarrierOptions, session: Session) -> None:
     drop(module, options, session)
 
 
-def drop(module: Any, options: DropBarrierOptions, session: Session) -> dict[Operation, Outcome]:
+def drop(
+    module: Any, options: DropBarrierOptions, session: Session
+) -> dict[Operation, KernelVerdict]:
     """The same. Returns what the checker has said of kernels as they are now."""
     pipelined = {record.function for record in session.records.get("loops", ())}
     target = target_for(options, session)
@@ -125,7 +129,7 @@ def _drop_in(
     target: Target | None,
     options: DropBarrierOptions,
     session: Session,
-) -> Outcome | None:
+) -> KernelVerdict | None:
     """Drop barriers of one kernel. Returns what the checker says of it; None where it was not asked
     about the kernel as it is now."""
     barriers = [
@@ -161,11 +165,11 @@ def _orders_memory(op: Operation) -> bool:
     return row.barrier is not None and bool(row.barrier(op)) and not op.results
 
 
-def _is_proven(outcome: Outcome) -> bool:
+def _is_proven(outcome: KernelVerdict) -> bool:
     return not (outcome.findings or outcome.in_scope)
 
 
-def _is_compared(kernel: Operation, around: Surroundings, outcome: Outcome) -> bool:
+def _is_compared(kernel: Operation, around: Surroundings, outcome: KernelVerdict) -> bool:
     """Whether all that threads do to each other are accesses of which one has to be first."""
     return not any(site.atomic for site in outcome.sites) and all(
         _is_known(op, around.callees) for op in with_callees(kernel, around.callees)

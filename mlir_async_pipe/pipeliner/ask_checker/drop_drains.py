@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker.kernel import (
-    Outcome,
+    KernelVerdict,
     Surroundings,
     check_kernel,
     surroundings,
@@ -115,7 +115,7 @@ def _stands_before(first: Operation, later: Operation) -> bool:
 
 
 def _dropped(
-    drain: Operation, kernel: Operation, around: Surroundings, target: Any, known: Outcome
+    drain: Operation, kernel: Operation, around: Surroundings, target: Any, known: KernelVerdict
 ) -> bool:
     """Erase the wait if nothing new is found without it, else leave it as it was."""
     siblings = operations(drain.block)
@@ -130,6 +130,6 @@ def _dropped(
     return False
 
 
-def _hazards(outcome: Outcome) -> set[tuple[Any, ...]]:
+def _hazards(outcome: KernelVerdict) -> set[tuple[Any, ...]]:
     found: set[tuple[Any, ...]] = {(f.later, f.earlier, f.cause) for f in outcome.findings}
     return found | {(site,) for site in outcome.unfinished}

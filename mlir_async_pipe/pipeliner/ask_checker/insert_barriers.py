@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.checker.kernel import Outcome, check_kernel, surroundings
+from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import BARRIERS
@@ -101,7 +101,7 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
         del op.attributes[BARRIERS]
 
 
-def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Operation] | None:
+def _first_missing(outcome: KernelVerdict, kernel: Operation) -> tuple[Operation, Operation] | None:
     """The textually first access that needs a barrier before it, and the other end."""
     found = [
         (outcome.sites[finding.later].op, outcome.sites[finding.earlier].op)
@@ -114,7 +114,7 @@ def _first_missing(outcome: Outcome, kernel: Operation) -> tuple[Operation, Oper
     return min(found, key=lambda pair: order.get(pair[0], len(order)))
 
 
-def _tell_unfollowed(outcome: Outcome, session: Session) -> None:
+def _tell_unfollowed(outcome: KernelVerdict, session: Session) -> None:
     """Where control is not followed nobody knows which barriers are missing."""
     for finding in outcome.findings:
         if finding.cause == "unfollowed":
@@ -163,7 +163,7 @@ def _synchronises(op: Operation) -> bool:
     return row.wait is not None or row.barrier is not None
 
 
-def _insert(place: Operation, outcome: Outcome) -> None:
+def _insert(place: Operation, outcome: KernelVerdict) -> None:
     """Write the barrier, fencing the spaces of the accesses that it orders."""
     spaces = {
         site.space

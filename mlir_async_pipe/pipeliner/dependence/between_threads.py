@@ -39,7 +39,7 @@ from mlir_async_pipe.pipeliner.dependence.footprint import (
     elements_by_thread,
     static_shape,
 )
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
     LARGEST_BLOCK,
@@ -52,7 +52,9 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 NOBODY = -1
 
 
-def meeting_threads(a: Region, b: Region, induction: Value, block: Size) -> tuple[int, int] | None:
+def meeting_threads(
+    a: CoveredRegion, b: CoveredRegion, induction: Value, block: Size
+) -> tuple[int, int] | None:
     """Linear numbers of a thread of `a` and another of `b` that touch a common element in the
     same iteration; None if there are none, or where it cannot be enumerated.
 
@@ -80,7 +82,7 @@ def meeting_threads(a: Region, b: Region, induction: Value, block: Size) -> tupl
     return None
 
 
-def belongs_to_single_threads(regions: list[Region], induction: Value, block: Size) -> bool:
+def belongs_to_single_threads(regions: list[CoveredRegion], induction: Value, block: Size) -> bool:
     """Whether each element that these accesses of one buffer touch is touched by one thread only,
     over all iterations together; False where that cannot be enumerated."""
     first = regions[0]
@@ -113,7 +115,9 @@ def belongs_to_single_threads(regions: list[Region], induction: Value, block: Si
     return bool(np.array_equal(lowest, highest))
 
 
-def _in_one_iteration(a: Region, b: Region, induction: Value) -> tuple[Region, Region] | None:
+def _in_one_iteration(
+    a: CoveredRegion, b: CoveredRegion, induction: Value
+) -> tuple[CoveredRegion, CoveredRegion] | None:
     """Both accesses without the induction variable, which is the same at both ends."""
     assert a.subscripts is not None
     if b.subscripts is None:
@@ -139,7 +143,7 @@ def _owners(threads: np.ndarray, elements: np.ndarray, size: int) -> tuple[np.nd
 
 
 def holds_in_any_block(
-    regions: Iterable[Region], block: Size | None, law: Callable[[Size], bool]
+    regions: Iterable[CoveredRegion], block: Size | None, law: Callable[[Size], bool]
 ) -> bool:
     """Whether `law`, which asks for what all threads touch by `regions`, holds in the known block,
     else in every block whose threads stay in bounds. It must hold in one at least."""
@@ -165,7 +169,7 @@ def holds_in_any_block(
     return decided
 
 
-def _possible_sizes(regions: list[Region], ids: set[LaunchId]) -> list[Size]:
+def _possible_sizes(regions: list[CoveredRegion], ids: set[LaunchId]) -> list[Size]:
     """One block for each way in which accesses of all its threads may differ; none where those
     are too many to be tried."""
     axes = {known.axis for known in ids if known.kind in ("thread", "block_size")}
@@ -187,7 +191,7 @@ def _along(axis: int, threads: int) -> Size:
     return x, y, z
 
 
-def _depends_on_lanes(regions: list[Region], ids: set[LaunchId]) -> bool:
+def _depends_on_lanes(regions: list[CoveredRegion], ids: set[LaunchId]) -> bool:
     return any(known.kind in ("lane", "subgroup") for known in ids) or any(
         region.access is not None
         and (region.access.over_lanes or region.access.active_lanes is not None)
@@ -195,7 +199,7 @@ def _depends_on_lanes(regions: list[Region], ids: set[LaunchId]) -> bool:
     )
 
 
-def ids_of(regions: Iterable[Region]) -> set[LaunchId]:
+def ids_of(regions: Iterable[CoveredRegion]) -> set[LaunchId]:
     """What the subscripts of accesses are computed of, as far as the launch says it."""
 
     def made_of(value: Value) -> Iterable[Value]:

@@ -36,7 +36,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias
 from mlir_async_pipe.facts.values.sums import scaled, subtract, without
 from mlir_async_pipe.pipeliner.dependence.footprint import OutOfBounds, footprint, static_shape
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
@@ -80,7 +80,12 @@ class LoopIndex:
         self._distances: dict[tuple[int, int, bool, bool], Distances | None] = {}
 
     def distances(
-        self, a: Region, b: Region, *, same_thread: bool, assume_noalias_arguments: bool = False
+        self,
+        a: CoveredRegion,
+        b: CoveredRegion,
+        *,
+        same_thread: bool,
+        assume_noalias_arguments: bool = False,
     ) -> Distances | None:
         """The distances at which `b`, d iterations after `a`, may meet it; None for never.
 
@@ -91,7 +96,7 @@ class LoopIndex:
         return self._distances[key]
 
     def _find_distances(
-        self, a: Region, b: Region, same_thread: bool, assume_noalias_arguments: bool
+        self, a: CoveredRegion, b: CoveredRegion, same_thread: bool, assume_noalias_arguments: bool
     ) -> Distances | None:
         if a.root is None or b.root is None:
             return EVERY
@@ -137,19 +142,19 @@ class LoopIndex:
         """Whether a value is the same at both ends."""
         return not self.varies(value) or (same_thread and self.is_outside(value))
 
-    def _apart(self, a: Region, b: Region) -> bool:
+    def _apart(self, a: CoveredRegion, b: CoveredRegion) -> bool:
         """Whether the elements that all threads touch by the one access are none of the other's:
         wave w copies 512 elements to 2048 w, and 512 to 2048 w + 512."""
         first, second = self._footprint(a), self._footprint(b)
         return first is not None and second is not None and not (first & second).any()
 
-    def _footprint(self, region: Region) -> np.ndarray | None:
+    def _footprint(self, region: CoveredRegion) -> np.ndarray | None:
         """The elements of an access that are the same in every iteration, None if not known."""
         if region.position not in self._footprints:
             self._footprints[region.position] = self._enumerated(region)
         return self._footprints[region.position]
 
-    def _enumerated(self, region: Region) -> np.ndarray | None:
+    def _enumerated(self, region: CoveredRegion) -> np.ndarray | None:
         size = self.arithmetic.block_size
         if size is None or region.root is None or region.root.space != "workgroup":
             return None
@@ -297,7 +302,7 @@ class LoopIndex:
         return not (around and is_index)
 
 
-def subscripts_equal(a: Region, b: Region) -> bool:
+def subscripts_equal(a: CoveredRegion, b: CoveredRegion) -> bool:
     """Whether both accesses of one thread and one iteration cover the same elements."""
     if a.subscripts is None or b.subscripts is None or a.base != b.base:
         return False

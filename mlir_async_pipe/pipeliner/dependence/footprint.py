@@ -25,7 +25,7 @@ from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
@@ -38,7 +38,7 @@ class OutOfBounds(Exception):
     """With this block size a thread would leave the buffer."""
 
 
-def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray | None:
+def footprint(region: CoveredRegion, shape: tuple[int, ...], block: Size) -> np.ndarray | None:
     """The elements that all threads of a block cover together.
 
     `shape` is the static shape of the region's base; the result is a boolean array of that
@@ -49,7 +49,7 @@ def footprint(region: Region, shape: tuple[int, ...], block: Size) -> np.ndarray
 
 # Each write is compared with every read that may see it.
 @remembered
-def _footprint(asked: tuple[Region, tuple[int, ...], Size]) -> np.ndarray | None:
+def _footprint(asked: tuple[CoveredRegion, tuple[int, ...], Size]) -> np.ndarray | None:
     region, shape, block = asked
     found = elements_by_thread(region, shape, block)
     if found is None or product(shape) > LARGEST_BUFFER:
@@ -63,7 +63,7 @@ def _footprint(asked: tuple[Region, tuple[int, ...], Size]) -> np.ndarray | None
 
 
 def elements_by_thread(
-    region: Region, shape: tuple[int, ...], block: Size
+    region: CoveredRegion, shape: tuple[int, ...], block: Size
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Every touch of an element: the linear numbers of the threads and the row-major numbers
     of the elements, both of shape (touches,).
@@ -79,7 +79,7 @@ def elements_by_thread(
     return touching.ravel(), (starts[:, None] + offsets).ravel()
 
 
-def _lanes_behind(region: Region, elements: int) -> np.ndarray:
+def _lanes_behind(region: CoveredRegion, elements: int) -> np.ndarray:
     """Which lane touches each element, counted from the thread that names the address: of a
     copy over the lanes of a wave lane l touches the l-th piece."""
     behind = np.zeros(elements, dtype=np.int64)
@@ -90,7 +90,7 @@ def _lanes_behind(region: Region, elements: int) -> np.ndarray:
 
 
 def _starts(
-    region: Region, shape: tuple[int, ...], block: Size
+    region: CoveredRegion, shape: tuple[int, ...], block: Size
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """For each point of the enumeration its linear thread, and the row-major number of the
     first element; None where the subscripts cannot be evaluated. Raises OutOfBounds."""
@@ -127,7 +127,7 @@ def _numbered_by_threads(asked: tuple[Size, int]) -> dict[Value, np.ndarray | No
     return {}
 
 
-def _offsets(region: Region, shape: tuple[int, ...]) -> np.ndarray:
+def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
     """The row-major distances of an access's elements from its first one."""
     assert region.extent is not None
     offsets = np.zeros(1, dtype=np.int64)
@@ -138,7 +138,7 @@ def _offsets(region: Region, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _points(
-    region: Region, block: Size
+    region: CoveredRegion, block: Size
 ) -> tuple[dict[Value, np.ndarray | None], dict[int, np.ndarray]] | None:
     """Numbers for inner induction variables and thread ids, one axis each, broadcastable."""
     loops = _static_loops(region.op, region.top)
@@ -208,7 +208,7 @@ def linear_thread(threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
     return threads[0] + block[0] * (threads[1] + block[1] * threads[2])
 
 
-def _active(region: Region, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
+def _active(region: CoveredRegion, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
     """The threads whose addresses count; of a copy over the lanes of a wave only its first."""
     linear = linear_thread(threads, block)
     assert region.access is not None
@@ -218,7 +218,7 @@ def _active(region: Region, threads: dict[int, np.ndarray], block: Size) -> np.n
     return np.ones_like(linear, dtype=bool) if lanes is None else linear % 32 < lanes
 
 
-def written_together(writes: list[Region], block: Size) -> np.ndarray | None:
+def written_together(writes: list[CoveredRegion], block: Size) -> np.ndarray | None:
     """The elements that all threads of a block write by any of `writes`, which share a base; None if that
     cannot be enumerated. Raises OutOfBounds."""
     found: list[np.ndarray] = []
@@ -231,7 +231,7 @@ def written_together(writes: list[Region], block: Size) -> np.ndarray | None:
     return np.logical_or.reduce(found)
 
 
-def static_shape(region: Region) -> tuple[int, ...] | None:
+def static_shape(region: CoveredRegion) -> tuple[int, ...] | None:
     """The static shape of the memref that a region's subscripts index; None if it has none."""
     if region.subscripts is None:
         return None

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.facts.values.memory_roots import may_alias
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.rows import UNORDERED, keeps_order
 
 Kind = Literal["flow", "anti", "output", "order"]
@@ -33,8 +33,8 @@ class Dependence(NamedTuple):
     assumed.
     """
 
-    source: Region
-    target: Region
+    source: CoveredRegion
+    target: CoveredRegion
     distance: int
     kind: Kind
     proven: bool
@@ -49,7 +49,7 @@ class Assertions:
 
 
 def memory_dependences(
-    regions: list[Region], private: frozenset[Any], index: LoopIndex, assertions: Assertions
+    regions: list[CoveredRegion], private: frozenset[Any], index: LoopIndex, assertions: Assertions
 ) -> list[Dependence]:
     """All dependences between accesses of the body.
 
@@ -67,7 +67,7 @@ def memory_dependences(
     return found + _order_dependences(regions)
 
 
-def _order_dependences(regions: list[Region]) -> list[Dependence]:
+def _order_dependences(regions: list[CoveredRegion]) -> list[Dependence]:
     """Nothing moves above an acquire or below a release, and strong accesses stay in order."""
     ordering = [r for r in regions if r.order != UNORDERED]
     pairs = [(a, b) for a in ordering for b in regions]
@@ -79,26 +79,28 @@ def _order_dependences(regions: list[Region]) -> list[Dependence]:
     ]
 
 
-def are_ordered(a: Region, b: Region) -> bool:
+def are_ordered(a: CoveredRegion, b: CoveredRegion) -> bool:
     """Whether `b`, which comes after `a`, must do so for other threads whatever memory both touch."""
     return not (_is_own(a) or _is_own(b)) and keeps_order(a.order, b.order)
 
 
-def _is_own(region: Region) -> bool:
+def _is_own(region: CoveredRegion) -> bool:
     """Whether no other thread writes that memory while the kernel runs, or the author says so."""
     root = region.root
     own = root is not None and (root.space == "private" or root.unordered)
     return own and region.order == UNORDERED
 
 
-def first_distance(a: Region, b: Region) -> int:
+def first_distance(a: CoveredRegion, b: CoveredRegion) -> int:
     """The iterations between an access and the next one that comes later."""
     return 0 if a.position < b.position and a.top != b.top else 1
 
 
-def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list[Region]]:
+def _aliasing_groups(
+    regions: list[CoveredRegion], assertions: Assertions
+) -> list[list[CoveredRegion]]:
     """Accesses sorted into groups that may touch common memory; most loops have one a root."""
-    by_root: dict[Any, list[Region]] = defaultdict(list)
+    by_root: dict[Any, list[CoveredRegion]] = defaultdict(list)
     for region in (r for r in regions if not r.is_fence):
         by_root[None if region.root is None else region.root.identity].append(region)
     keys = list(by_root)
@@ -118,7 +120,7 @@ def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list
                 or may_alias(a, b, assume_noalias_arguments=assertions.noalias_arguments)
             ):
                 leader[find(second)] = find(first)
-    groups: dict[Any, list[Region]] = defaultdict(list)
+    groups: dict[Any, list[CoveredRegion]] = defaultdict(list)
     for key in keys:
         groups[find(key)].extend(by_root[key])
     return [
@@ -129,7 +131,11 @@ def _aliasing_groups(regions: list[Region], assertions: Assertions) -> list[list
 
 
 def _between(
-    a: Region, b: Region, private: frozenset[Any], index: LoopIndex, assertions: Assertions
+    a: CoveredRegion,
+    b: CoveredRegion,
+    private: frozenset[Any],
+    index: LoopIndex,
+    assertions: Assertions,
 ) -> Dependence | None:
     least = first_distance(a, b)
     if a.root is not None and a.root.identity in private:
@@ -155,11 +161,11 @@ def _between(
     return Dependence(a, b, smallest, _kind(a, b), distances.proven)
 
 
-def _per_thread(a: Region, b: Region) -> bool:
+def _per_thread(a: CoveredRegion, b: CoveredRegion) -> bool:
     return all(r.root is not None and r.root.space == "private" for r in (a, b))
 
 
-def _kind(a: Region, b: Region) -> Kind:
+def _kind(a: CoveredRegion, b: CoveredRegion) -> Kind:
     if a.writes and b.writes:
         return "output"
     return "flow" if a.writes else "anti"

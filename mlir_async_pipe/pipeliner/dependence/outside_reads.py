@@ -35,7 +35,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
     uncovered_read,
     unproven_read,
 )
-from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import Size
@@ -143,7 +143,7 @@ def user_elsewhere(loop: Operation, root: Root) -> Operation | None:
     )
 
 
-def writes_the_same(regions: list[Region], block: Size | None) -> bool:
+def writes_the_same(regions: list[CoveredRegion], block: Size | None) -> bool:
     """Whether each iteration of a loop surely writes every element of a buffer that any
     iteration writes. `regions` are the accesses of the body to it."""
     writes = [region for region in regions if region.writes]

@@ -42,7 +42,7 @@ from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape, written_together
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
@@ -57,12 +57,12 @@ class Unproven:
     """The read for which no proof was found; `open_block`: the size of the block, which is not
     known, decides what its threads read and write together."""
 
-    read: Region
+    read: CoveredRegion
     open_block: bool = False
 
 
 def unproven_read(
-    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+    root: Root, regions: list[CoveredRegion], block: Size | None, *, written_elsewhere: bool
 ) -> Unproven | None:
     """None if the buffer is privatisable, else the first read that is not shown covered.
 
@@ -75,7 +75,7 @@ def unproven_read(
 
 
 def uncovered_read(
-    root: Root, regions: list[Region], block: Size | None, *, written_elsewhere: bool
+    root: Root, regions: list[CoveredRegion], block: Size | None, *, written_elsewhere: bool
 ) -> Unproven | None:
     """The same of any ops that run in textual order, whatever the allocation declares."""
     # A flag, or a counter: other threads read and write it when they like.
@@ -95,18 +95,18 @@ def uncovered_read(
     return None
 
 
-def covered_by(read: Region, writes: list[Region], block: Size | None) -> bool:
+def covered_by(read: CoveredRegion, writes: list[CoveredRegion], block: Size | None) -> bool:
     """Whether `writes`, which stand before `read` in one iteration, surely fill all that
     it reads. `block` is the number of threads in x, y, z, if that is known."""
     certain = [write for write in writes if _is_over(write, read)]
     return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)
 
 
-def _written_by_its_reader(read: Region, writes: list[Region]) -> bool:
+def _written_by_its_reader(read: CoveredRegion, writes: list[CoveredRegion]) -> bool:
     return any(subscripts_equal(w, read) and _happens_with(w, read) for w in writes)
 
 
-def _happens_with(write: Region, read: Region) -> bool:
+def _happens_with(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether the write happens in every iteration in which the read does: each `scf.if`
     around it, with the same condition, stands around the read too."""
     if not write.conditional:
@@ -117,7 +117,7 @@ def _happens_with(write: Region, read: Region) -> bool:
     return guards <= (_guards(read) or set())
 
 
-def _is_over(write: Region, read: Region) -> bool:
+def _is_over(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether all that a write touches is written when a read that follows it happens: what a loop around
     both writes of it in later iterations is not."""
     if not _happens_for_all(write, read):
@@ -133,7 +133,7 @@ def _is_over(write: Region, read: Region) -> bool:
 
 # Each write is compared with every read that may see it.
 @remembered
-def _same_each_time(asked: tuple[Region, Operation]) -> bool:
+def _same_each_time(asked: tuple[CoveredRegion, Operation]) -> bool:
     write, loop = asked
     if write.access is None:
         return False
@@ -141,7 +141,7 @@ def _same_each_time(asked: tuple[Region, Operation]) -> bool:
     return SameEachTime(loop).what_changes(where) is None
 
 
-def _happens_for_all(write: Region, read: Region) -> bool:
+def _happens_for_all(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether every thread writes in each iteration in which one reads: no condition, or those of
     the read, on which all threads agree."""
     if not write.conditional:
@@ -153,7 +153,7 @@ def _happens_for_all(write: Region, read: Region) -> bool:
     return all(uniformity.difference(condition) is None for condition, _ in guards)
 
 
-def _guards(region: Region) -> set[tuple[Value, int]] | None:
+def _guards(region: CoveredRegion) -> set[tuple[Value, int]] | None:
     """The conditions of the `scf.if` between an access and the loop body, each with the
     number of the branch; None if something else may skip the access."""
     found: set[tuple[Value, int]] = set()
@@ -171,9 +171,9 @@ def _guards(region: Region) -> set[tuple[Value, int]] | None:
 
 
 def _covered(
-    read: Region,
-    writes: list[Region],
-    every_write: list[Region],
+    read: CoveredRegion,
+    writes: list[CoveredRegion],
+    every_write: list[CoveredRegion],
     block: Size | None,
     written_elsewhere: bool,
 ) -> bool:
@@ -196,7 +196,7 @@ def _covered(
 
 
 def _missing(
-    read: Region, writes: list[Region], shape: tuple[int, ...], block: Size
+    read: CoveredRegion, writes: list[CoveredRegion], shape: tuple[int, ...], block: Size
 ) -> np.ndarray | None:
     """The elements that are read but not covered by `writes`, None if not computable."""
     needed = footprint(read, shape, block)

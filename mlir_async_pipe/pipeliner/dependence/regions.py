@@ -71,7 +71,7 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED, MemoryOrder, both
 
 
 @dataclass(frozen=True)
-class Region:
+class CoveredRegion:
     """What one access of a loop body covers.
 
     `subscripts` and `extent` have one entry a dimension of `base`; None where the access
@@ -114,10 +114,12 @@ class Region:
         return extent[-1] if extent else 1
 
 
-def regions_of(tops: list[Operation], arithmetic: Arithmetic, lanes: int = 32) -> list[Region]:
+def regions_of(
+    tops: list[Operation], arithmetic: Arithmetic, lanes: int = 32
+) -> list[CoveredRegion]:
     """All accesses of top-level ops, in textual order, nested ones included; `lanes` is the
     number of lanes of a wave."""
-    found: list[Region] = []
+    found: list[CoveredRegion] = []
     for top in tops:
         for op in walk(top) if len(top.regions) else (top,):
             _regions_of_op(op, top, arithmetic, lanes, found)
@@ -125,7 +127,7 @@ def regions_of(tops: list[Operation], arithmetic: Arithmetic, lanes: int = 32) -
 
 
 def _regions_of_op(
-    op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[Region]
+    op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[CoveredRegion]
 ) -> None:
     own, order = accesses(op), order_of(op)
     row = row_of(op)
@@ -137,7 +139,7 @@ def _regions_of_op(
         root = root_of(access.memory)
         base, subscripts, extent = _coordinates(access, arithmetic, lanes)
         found.append(
-            Region(
+            CoveredRegion(
                 access,
                 op,
                 top,
@@ -162,7 +164,7 @@ def _regions_of_op(
         base = None if known is None else known.key
         maybe = conditional or called is not None
         found.append(
-            Region(
+            CoveredRegion(
                 *(None, op, top, len(found), known, base, None, None, writes, False, maybe),
                 order=order,
             )

@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES
-from mlir_async_pipe.facts.values.affine_expressions import Place, results_of
+from mlir_async_pipe.facts.values.affine_expressions import OperandPlace, results_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure
@@ -187,7 +187,7 @@ def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
     for number, result in enumerate(results_of(op, name)):
         if isinstance(result, int):
             made.append(_index(op, result))
-        elif isinstance(result, Place):
+        elif isinstance(result, OperandPlace):
             made.append(operands[result.operand])
         else:
             one = {"map": ir.AffineMapAttr.get(affine_map.get_submap([number]))}

@@ -42,7 +42,7 @@ from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, SELECT_OPS
 
 
 @dataclass(frozen=True)
-class Edge:
+class BlockEdge:
     """A way to a block, and what it hands on."""
 
     target: Block
@@ -58,7 +58,7 @@ class Straight:
 
 
 @dataclass(frozen=True)
-class Way:
+class BlockPath:
     """What runs from one block to another, and what that one is handed at the end."""
 
     items: tuple[Straight | If | Loop, ...]
@@ -70,7 +70,7 @@ class If:
     """The last op of `block` picks a way; both lead to `join`."""
 
     block: Block
-    ways: tuple[Way, Way]
+    ways: tuple[BlockPath, BlockPath]
     join: Block
 
 
@@ -81,9 +81,9 @@ class Loop:
     header: Block
     entry: tuple[Value, ...]
     on: int
-    body: Way
-    leave: Edge
-    backs: tuple[Edge, ...]
+    body: BlockPath
+    leave: BlockEdge
+    backs: tuple[BlockEdge, ...]
     members: frozenset[Block]
 
     @property
@@ -114,13 +114,13 @@ class BlockGraph:
         }
 
 
-def _edges(last: Operation, own: dict[Block, Block]) -> list[Edge]:
+def _edges(last: Operation, own: dict[Block, Block]) -> list[BlockEdge]:
     row = BRANCH_ROWS.get(last.name)
     if row is None:
-        return [Edge(own[target], ()) for target in last.successors]
+        return [BlockEdge(own[target], ()) for target in last.successors]
     operands = list(last.operands)
     return [
-        Edge(own[target], tuple(operands[given.start : given.stop]))
+        BlockEdge(own[target], tuple(operands[given.start : given.stop]))
         for target, given in zip(last.successors, row.operands(last), strict=True)
     ]
 
@@ -157,7 +157,7 @@ def read_loop(graph: BlockGraph, header: Block, entry: tuple[Value, ...]) -> Loo
     return Loop(header, entry, inside[0], body, leave, backs, frozenset(members))
 
 
-def _read(graph: BlockGraph, start: Edge, stop: Block, seen: set[Block]) -> Way:
+def _read(graph: BlockGraph, start: BlockEdge, stop: Block, seen: set[Block]) -> BlockPath:
     """What runs from an edge until control comes to `stop`."""
     items: list[Straight | If | Loop] = []
     block, handed = start.target, start.operands
@@ -182,7 +182,7 @@ def _read(graph: BlockGraph, start: Edge, stop: Block, seen: set[Block]) -> Way:
             block, handed = join, tuple(join.arguments)
         else:
             raise refusal(f"where '{last.name}' leads is open", last, code="loop-not-structured")
-    return Way(tuple(items), handed)
+    return BlockPath(tuple(items), handed)
 
 
 def refusal(why: str, at: Operation, *, code: str) -> PipelineError:

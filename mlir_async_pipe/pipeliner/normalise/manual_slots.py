@@ -52,7 +52,7 @@ from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, unproven_read
-from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
@@ -147,7 +147,7 @@ def _recognise(body: Body, around: Surroundings) -> list[ManualSlots]:
     regions = regions_of(tops, arithmetic, around.lanes(loop))
     if any(region.opaque for region in regions):
         return []
-    by_root: dict[Any, list[Region]] = {}
+    by_root: dict[Any, list[CoveredRegion]] = {}
     for region in regions:
         if region.root is not None and _is_ours(region.root):
             by_root.setdefault(region.root.identity, []).append(region)
@@ -171,7 +171,7 @@ def _shape_has_slots(root: Root) -> bool:
     return bool(kind.has_static_shape and kind.rank >= 2 and 2 <= kind.shape[0] <= MOST_SLOTS)
 
 
-def _rotate_together(own: list[Region], index: LoopIndex) -> bool:
+def _rotate_together(own: list[CoveredRegion], index: LoopIndex) -> bool:
     """Whether all have one leading subscript, which moves with the iteration only."""
     if not any(region.writes for region in own):
         return False
@@ -191,7 +191,7 @@ def _rotate_together(own: list[Region], index: LoopIndex) -> bool:
     return rotates and all(uniformity.difference(symbol) is None for symbol in first.symbols)
 
 
-def _overwrites(own: list[Region], root: Root, arithmetic: Arithmetic) -> bool:
+def _overwrites(own: list[CoveredRegion], root: Root, arithmetic: Arithmetic) -> bool:
     """Whether an iteration writes what it reads; inside of its slot, wherever that is."""
     inside = []
     for region in own:

@@ -46,12 +46,12 @@ from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import (
     BlockGraph,
+    BlockPath,
     CountDown,
     Counted,
     If,
     Loop,
     Straight,
-    Way,
     count,
     read_loop,
 )
@@ -130,7 +130,7 @@ def _loops(loop: Loop) -> list[Loop]:
     return [loop, *_loops_of(loop.body)]
 
 
-def _loops_of(way: Way) -> list[Loop]:
+def _loops_of(way: BlockPath) -> list[Loop]:
     found: list[Loop] = []
     for item in way.items:
         if isinstance(item, Loop):
@@ -172,7 +172,7 @@ def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
     return for_op
 
 
-def _write_way(way: Way, counts: dict[Block, Counted], made: Values, ip: Any) -> list[Value]:
+def _write_way(way: BlockPath, counts: dict[Block, Counted], made: Values, ip: Any) -> list[Value]:
     """Write what runs on a way at `ip`; the values that its end is handed."""
     for item in way.items:
         if isinstance(item, Straight):

@@ -57,7 +57,7 @@ TICKS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Use:
+class MbarrierUse:
     """An mbarrier op on a pointer, and the number of the mbarrier. `asks`: the loop around a test."""
 
     op: Operation
@@ -119,9 +119,9 @@ def _pointer_of(op: Operation) -> Iterator[Value]:
 # Who uses the memory -----------------------------------------------------------------------
 
 
-def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[Use]]]:
+def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[MbarrierUse]]]:
     """All uses of those of the memories `named` in which there are mbarriers and nothing else."""
-    arithmetic, found = Arithmetic(), dict[Any, tuple[Root, list[Use]]]()
+    arithmetic, found = Arithmetic(), dict[Any, tuple[Root, list[MbarrierUse]]]()
     refused = {
         root_of(op.results[0]).identity
         for op in walk(outermost(function))
@@ -149,7 +149,7 @@ def _leads_on(op: Operation) -> bool:
     return bool(len(op.results)) and is_pure(op) and not len(op.regions)
 
 
-def _use(op: Operation, number: int, pointer: Value, arithmetic: Arithmetic) -> Use | None:
+def _use(op: Operation, number: int, pointer: Value, arithmetic: Arithmetic) -> MbarrierUse | None:
     use = use_of(op)
     if use not in ("init", "expect", "wait", "test", "copy"):
         return None
@@ -161,7 +161,7 @@ def _use(op: Operation, number: int, pointer: Value, arithmetic: Arithmetic) -> 
     asks = _asking_loop(op) if use == "test" else None
     if at is None or at % MBARRIER_BYTES or at < 0 or (use == "test" and asks is None):
         return None
-    return Use(op, at // MBARRIER_BYTES, asks)
+    return MbarrierUse(op, at // MBARRIER_BYTES, asks)
 
 
 def _asking_loop(test: Operation) -> Operation | None:
@@ -191,7 +191,7 @@ def _inside(value: Value, loop: Operation) -> bool:
 # The other form ----------------------------------------------------------------------------
 
 
-def _rewrite(function: Operation, root: Root, uses: list[Use]) -> None:
+def _rewrite(function: Operation, root: Root, uses: list[MbarrierUse]) -> None:
     count = max(static_bytes(root) // MBARRIER_BYTES, *(use.number + 1 for use in uses))
     made = defining_op(root.value)
     block = function.regions[0].blocks[0]
@@ -208,7 +208,7 @@ def _rewrite(function: Operation, root: Root, uses: list[Use]) -> None:
         _write_use(use, group)
 
 
-def _write_use(use: Use, group: Value) -> None:
+def _write_use(use: MbarrierUse, group: Value) -> None:
     op, replaced = use.op, use.asks or use.op
     write = IntegerWriter(before(replaced), op.location)
     number = write.constant(use.number)

@@ -29,7 +29,7 @@ from mlir_async_pipe.pipeliner.dependence.outside_reads import (
     writes_the_same,
 )
 from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
-from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 
 
@@ -42,7 +42,7 @@ class Analysis:
     """
 
     body: Body
-    regions: list[Region]
+    regions: list[CoveredRegion]
     index: LoopIndex
     privatisation: Privatisation
     dependences: list[Dependence]
@@ -88,10 +88,10 @@ class Privatisation:
 
 
 def private_buffers(
-    loop: Operation, regions: list[Region], around: Surroundings, arithmetic: Arithmetic
+    loop: Operation, regions: list[CoveredRegion], around: Surroundings, arithmetic: Arithmetic
 ) -> Privatisation:
     """Decide for each buffer that the loop writes."""
-    by_root: dict[Any, list[Region]] = defaultdict(list)
+    by_root: dict[Any, list[CoveredRegion]] = defaultdict(list)
     roots: dict[Any, Root] = {}
     opaque = any(region.opaque for region in regions)
     for region in regions:

@@ -44,12 +44,12 @@ from mlir_async_pipe.pipeliner.dependence.between_threads import (
 )
 from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered, first_distance
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
-from mlir_async_pipe.pipeliner.plan.version_rules import Use, turns
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, turns
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
@@ -113,7 +113,7 @@ def barrier_pairs(
     return tuple(pairs), boundary
 
 
-def _threads_may_meet(a: Region, b: Region) -> bool:
+def _threads_may_meet(a: CoveredRegion, b: CoveredRegion) -> bool:
     return a.root is None or b.root is None or threads_may_meet(a.root, b.root)
 
 
@@ -124,12 +124,12 @@ def threads_share_tiles(analysis: Analysis) -> bool:
     return any(r.opaque or (r.root and r.root.space == "workgroup") for r in shared)
 
 
-def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
+def _without_owned(regions: list[CoveredRegion], analysis: Analysis) -> list[CoveredRegion]:
     """Those regions of which different threads may touch one element."""
     block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private
     if block is None or any(region.opaque for region in regions):
         return regions
-    of_root: dict[Any, list[Region]] = {}
+    of_root: dict[Any, list[CoveredRegion]] = {}
     for region in regions:
         if region.root is not None and region.root.identity in private:
             of_root.setdefault(region.root.identity, []).append(region)
@@ -142,8 +142,8 @@ def _without_owned(regions: list[Region], analysis: Analysis) -> list[Region]:
 
 
 def _conflicts(
-    a: Region,
-    b: Region,
+    a: CoveredRegion,
+    b: CoveredRegion,
     units: Units,
     index: LoopIndex,
     private: frozenset[Any],
@@ -174,8 +174,8 @@ def _following(distances: Distances, first: int) -> list[int]:
     return found
 
 
-def _use(unit: Unit) -> Use:
-    return Use(unit.stage, unit.position, writes=True)
+def _use(unit: Unit) -> BufferUse:
+    return BufferUse(unit.stage, unit.position, writes=True)
 
 
 def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
@@ -191,7 +191,7 @@ def _separated(first: int, second: int, distance: int, barriers: list[int]) -> b
     return True
 
 
-def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | None:
+def _pair(a: CoveredRegion, b: CoveredRegion, distance: int, units: Units) -> BarrierPair | None:
     first, second = units.unit_of(a.top), units.unit_of(b.top)
     lag = second.stage + distance - first.stage
     if lag < 0 or (first == second and distance == 0):
@@ -204,7 +204,7 @@ def _pair(a: Region, b: Region, distance: int, units: Units) -> BarrierPair | No
 
 def _boundary(
     units: Units,
-    shared: list[Region],
+    shared: list[CoveredRegion],
     textual: dict[Operation, int],
     barriers: list[int],
     around: Surroundings,
@@ -248,7 +248,7 @@ def _runs_again(op: Operation) -> bool:
 
 
 def remark_input_races(
-    body: Body, regions: list[Region], index: LoopIndex, diagnostics: Diagnostics
+    body: Body, regions: list[CoveredRegion], index: LoopIndex, diagnostics: Diagnostics
 ) -> None:
     """One remark (input-race) for each statement that meets an earlier one of its barrier
     interval in another thread."""
@@ -265,7 +265,7 @@ def remark_input_races(
                         break
 
 
-def _intervals(body: Body, regions: list[Region]) -> list[list[Region]]:
+def _intervals(body: Body, regions: list[CoveredRegion]) -> list[list[CoveredRegion]]:
     """The accesses of one iteration, cut at its barriers and at statements that hold one."""
     interval_of = {}
     number = 0
@@ -274,13 +274,13 @@ def _intervals(body: Body, regions: list[Region]) -> list[list[Region]]:
         number += bool(held)
         interval_of[op] = number
         number += bool(held)
-    intervals: dict[int, list[Region]] = {}
+    intervals: dict[int, list[CoveredRegion]] = {}
     for region in regions:
         intervals.setdefault(interval_of[region.top], []).append(region)
     return list(intervals.values())
 
 
-def _may_race(earlier: Region, later: Region, index: LoopIndex) -> bool:
+def _may_race(earlier: CoveredRegion, later: CoveredRegion, index: LoopIndex) -> bool:
     if earlier.top == later.top or not (earlier.writes or later.writes):
         return False
     if earlier.root is None or later.root is None:
@@ -294,7 +294,7 @@ def _may_race(earlier: Region, later: Region, index: LoopIndex) -> bool:
 
 
 def _remark(
-    earlier: Region, later: Region, threads: tuple[int, int], diagnostics: Diagnostics
+    earlier: CoveredRegion, later: CoveredRegion, threads: tuple[int, int], diagnostics: Diagnostics
 ) -> None:
     first, second = threads
     did = "writes" if earlier.writes else "reads"
@@ -317,7 +317,7 @@ class KeptBarrier:
     spaces: frozenset[str]
 
 
-def kept_barriers(units: Units, regions: list[Region]) -> tuple[KeptBarrier, ...]:
+def kept_barriers(units: Units, regions: list[CoveredRegion]) -> tuple[KeptBarrier, ...]:
     """The barriers between accesses that cannot be analysed, in textual order.
 
     Raises PipelineError (opaque-barrier).

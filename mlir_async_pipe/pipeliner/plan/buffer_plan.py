@@ -21,7 +21,7 @@ from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.privatise import covered_by, find_global
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.version_rules import Contents
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import VIEW_OPS
@@ -45,7 +45,7 @@ class BufferPlan:
     """
 
     root: Root
-    regions: tuple[Region, ...]
+    regions: tuple[CoveredRegion, ...]
     versions: int
     slot_bytes: int
     extra_wait: bool
@@ -64,18 +64,18 @@ class BufferPlan:
         )
 
 
-def buffer_value(regions: tuple[Region, ...]) -> Any:
+def buffer_value(regions: tuple[CoveredRegion, ...]) -> Any:
     """The memref that the accesses name: the root, or the view of dynamic shared memory."""
     root = regions[0].root
     assert root is not None
     return root.value if root.offset is None else regions[0].base
 
 
-def buffer_type(regions: tuple[Region, ...]) -> Any:
+def buffer_type(regions: tuple[CoveredRegion, ...]) -> Any:
     return ir.MemRefType(buffer_value(regions).type)
 
 
-def slot_bytes(regions: tuple[Region, ...]) -> int:
+def slot_bytes(regions: tuple[CoveredRegion, ...]) -> int:
     """The bytes of one slot, 0 for a buffer of dynamic size, which cannot have several.
 
     Raises PipelineError (element-layout).
@@ -95,7 +95,7 @@ def slot_bytes(regions: tuple[Region, ...]) -> int:
         ) from error
 
 
-def slot_shape(regions: tuple[Region, ...]) -> list[int]:
+def slot_shape(regions: tuple[CoveredRegion, ...]) -> list[int]:
     """The shape of a slot: the buffer's, its outermost dimension grown until the next slot
     begins at a multiple of the widest access, and of the period of the layout.
 
@@ -163,7 +163,7 @@ def _check_pointers(plan: BufferPlan) -> None:
             )
 
 
-def _reaches_directly(region: Region, root: Root, loop: Operation) -> bool:
+def _reaches_directly(region: CoveredRegion, root: Root, loop: Operation) -> bool:
     """Whether the access uses the buffer itself, or views made inside the loop only."""
     assert region.access is not None
     memory = region.access.memory
@@ -201,7 +201,7 @@ Pairs = frozenset[tuple[int, int]]
 """(read, write), numbers of accesses in textual order."""
 
 
-def earlier_writes(regions: tuple[Region, ...], index: LoopIndex) -> Pairs:
+def earlier_writes(regions: tuple[CoveredRegion, ...], index: LoopIndex) -> Pairs:
     """Every write before a read that may touch its elements in the same iteration: no
     read sees more than these."""
     return frozenset(
@@ -221,11 +221,11 @@ def last_writes(earlier: Pairs) -> Pairs:
     return frozenset(last.items())
 
 
-def seen_writes(regions: tuple[Region, ...], earlier: Pairs, index: LoopIndex) -> Pairs:
+def seen_writes(regions: tuple[CoveredRegion, ...], earlier: Pairs, index: LoopIndex) -> Pairs:
     """From the last one backwards, until those that are certain fill all that is read."""
     seen: set[tuple[int, int]] = set()
     for number, read in enumerate(regions):
-        behind: list[Region] = []
+        behind: list[CoveredRegion] = []
         for write in sorted((j for i, j in earlier if i == number), reverse=True):
             seen.add((number, write))
             behind.append(regions[write])
@@ -234,7 +234,7 @@ def seen_writes(regions: tuple[Region, ...], earlier: Pairs, index: LoopIndex) -
     return frozenset(seen)
 
 
-def remaining_writes(regions: tuple[Region, ...]) -> frozenset[int]:
+def remaining_writes(regions: tuple[CoveredRegion, ...]) -> frozenset[int]:
     """The writes whose elements no later write of the iteration surely overwrites."""
     return frozenset(
         i
@@ -247,11 +247,11 @@ def remaining_writes(regions: tuple[Region, ...]) -> frozenset[int]:
     )
 
 
-def _reads(region: Region) -> bool:
+def _reads(region: CoveredRegion) -> bool:
     return region.access is None or region.access.kind != "write"
 
 
-def _meet_in_one_iteration(write: Region, read: Region, index: LoopIndex) -> bool:
+def _meet_in_one_iteration(write: CoveredRegion, read: CoveredRegion, index: LoopIndex) -> bool:
     per_thread = write.root is not None and write.root.space == "private"
     distances = index.distances(write, read, same_thread=per_thread)
     return distances is not None and distances.smallest(0) == 0

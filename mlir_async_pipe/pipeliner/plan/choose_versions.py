@@ -14,7 +14,7 @@ from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.footprint import static_shape
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     BufferPlan,
@@ -28,8 +28,8 @@ from mlir_async_pipe.pipeliner.plan.needs import Need, uses_of
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.plan.version_rules import (
+    BufferUse,
     GroupWait,
-    Use,
     asynchronous_versions,
     synchronous_versions,
 )
@@ -76,7 +76,9 @@ def plan_buffers(
     return tuple(plans)
 
 
-def meeting_pairs(regions: tuple[Region, ...], index: LoopIndex) -> frozenset[tuple[int, int]]:
+def meeting_pairs(
+    regions: tuple[CoveredRegion, ...], index: LoopIndex
+) -> frozenset[tuple[int, int]]:
     """Which accesses may touch a common element in some two iterations, one of them writing.
 
     `fragments[0]` and `fragments[1]` never do, so neither waits for the other's slot."""
@@ -91,7 +93,7 @@ def meeting_pairs(regions: tuple[Region, ...], index: LoopIndex) -> frozenset[tu
 
 
 def _with_fewest_versions(
-    plan: BufferPlan, uses: list[Use], waits: list[GroupWait], index: LoopIndex
+    plan: BufferPlan, uses: list[BufferUse], waits: list[GroupWait], index: LoopIndex
 ) -> BufferPlan:
     """The plan with the fewest versions that keep the loosest waits; where no number does, with
     the fewest that are right and an extra wait."""
@@ -103,7 +105,9 @@ def _with_fewest_versions(
     return _with_versions_for(exact, uses, waits)
 
 
-def _with_versions_for(plan: BufferPlan, uses: list[Use], waits: list[GroupWait]) -> BufferPlan:
+def _with_versions_for(
+    plan: BufferPlan, uses: list[BufferUse], waits: list[GroupWait]
+) -> BufferPlan:
     loosest = asynchronous_versions(uses, waits, plan.contents)
     if loosest is not None:
         return replace(plan, versions=loosest)
@@ -111,7 +115,7 @@ def _with_versions_for(plan: BufferPlan, uses: list[Use], waits: list[GroupWait]
 
 
 def check_free_slots(
-    units: Units, regions: list[Region], buffers: tuple[BufferPlan, ...], index: LoopIndex
+    units: Units, regions: list[CoveredRegion], buffers: tuple[BufferPlan, ...], index: LoopIndex
 ) -> None:
     """Raise PipelineError (predicate-unsupported) for a copy without a free place."""
     versioned = {buffer.root.identity: buffer for buffer in buffers}
@@ -127,7 +131,7 @@ def check_free_slots(
             raise _error(region, "what may lie outside of the buffer")
 
 
-def _error(region: Region, what: str) -> PipelineError:
+def _error(region: CoveredRegion, what: str) -> PipelineError:
     return PipelineError(
         f"cannot pipeline: '{region.op.name}' cannot be predicated, after the last iteration it "
         f"would fill with zeros {what}",
@@ -137,7 +141,7 @@ def _error(region: Region, what: str) -> PipelineError:
     )
 
 
-def _stays_inside(region: Region, index: LoopIndex) -> bool:
+def _stays_inside(region: CoveredRegion, index: LoopIndex) -> bool:
     """Whether the destination is inside of the buffer also for iterations after the last."""
     if region.subscripts is None or region.extent is None:
         return False

@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.analysis import Obstacle
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
@@ -102,7 +102,7 @@ ORDER_ADVICE = (
 )
 
 
-def _order_of(region: Region) -> str:
+def _order_of(region: CoveredRegion) -> str:
     order = region.order
     if region.access is None and order == EVERYTHING:
         return "may order any memory"

@@ -52,7 +52,7 @@ from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into, workgroup_byte
 from mlir_async_pipe.pipeliner.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.statement_places import in_op_form
-from mlir_async_pipe.pipeliner.plan.sync_state import Step, Synchronisation
+from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.synchronise import synchronised
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.plan.version_rules import fits, taken_distances
@@ -229,7 +229,7 @@ def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
     return shared
 
 
-def kernel_counts(step: Step, groups: tuple[Group, ...]) -> dict[str, list[int]]:
+def kernel_counts(step: StepSync, groups: tuple[Group, ...]) -> dict[str, list[int]]:
     """The counts of the waits in one step of the kernel, by queue."""
     positions: dict[str, list[int]] = defaultdict(list)
     for group in groups:

@@ -30,7 +30,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.version_rules import Use, fits, taken_distances
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError, Place
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_layout import REGISTER_BITS, registers_of_type
@@ -48,7 +48,7 @@ def fit_into(
     beside: int,
     loop: Operation,
     plans: tuple[BufferPlan, ...],
-    uses: list[list[Use]],
+    uses: list[list[BufferUse]],
     counts: Callable[[tuple[BufferPlan, ...]], Counts],
     diagnostics: Diagnostics,
 ) -> tuple[BufferPlan, ...]:
@@ -86,7 +86,7 @@ def workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
     return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
 
 
-def _choices(plan: BufferPlan, uses: list[Use]) -> list[BufferPlan]:
+def _choices(plan: BufferPlan, uses: list[BufferUse]) -> list[BufferPlan]:
     """The plan with every number of versions that is right with an extra wait, fewest first."""
     if plan.root.space != "workgroup":
         return [plan]

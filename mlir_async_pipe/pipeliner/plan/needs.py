@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
-from mlir_async_pipe.pipeliner.dependence.regions import Region
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
-from mlir_async_pipe.pipeliner.plan.version_rules import Use, turns
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, turns
 
 
 class Need(NamedTuple):
@@ -64,14 +64,16 @@ def reuse_needs(
     return list(dict.fromkeys(needs))
 
 
-def uses_of(regions: tuple[Region, ...], units: Units, group_of: dict[int, Group]) -> list[Use]:
+def uses_of(
+    regions: tuple[CoveredRegion, ...], units: Units, group_of: dict[int, Group]
+) -> list[BufferUse]:
     """The accesses of one buffer as the rules of `versions` see them."""
     found = []
     for number, region in enumerate(regions):
         unit = units.unit_of(region.top)
         group = group_of.get(unit.position) if unit.asynchronous else None
         found.append(
-            Use(
+            BufferUse(
                 unit.stage,
                 unit.position,
                 region.writes,

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops.statements import Body, BodyTable
-from mlir_async_pipe.pipeliner.plan.statement_places import Place
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 
 
 class PurePlaces:
@@ -30,8 +30,8 @@ class PurePlaces:
     def __init__(
         self,
         table: BodyTable,
-        statement_places: Mapping[int, Place],
-        issue_places: Mapping[int, Place],
+        statement_places: Mapping[int, SchedulePlace],
+        issue_places: Mapping[int, SchedulePlace],
         rematerialised: frozenset[int],
         synchronisation: Collection[int],
     ) -> None:
@@ -42,9 +42,9 @@ class PurePlaces:
         self._rematerialised = rematerialised
         self._synchronisation = synchronisation
 
-    def find(self) -> dict[int, tuple[Place, ...]]:
+    def find(self) -> dict[int, tuple[SchedulePlace, ...]]:
         """Where each pure op runs: one place, or one a stage if it is rematerialised."""
-        places: dict[int, tuple[Place, ...]] = {}
+        places: dict[int, tuple[SchedulePlace, ...]] = {}
         for op in reversed(range(self._end)):
             if op in self._statement_places or op in self._synchronisation:
                 continue
@@ -62,11 +62,13 @@ class PurePlaces:
                 places[op] = (min(wanted),)
         return places
 
-    def _wanted_by(self, op: int, result: int, places: dict[int, tuple[Place, ...]]) -> list[Place]:
+    def _wanted_by(
+        self, op: int, result: int, places: dict[int, tuple[SchedulePlace, ...]]
+    ) -> list[SchedulePlace]:
         users = [user for user in self._table.users[result] if self._runs(user, places)]
         if users == [self._end]:
             return [self._place_of_carried(op, result)]
-        wanted: list[Place] = []
+        wanted: list[SchedulePlace] = []
         for user in users:
             issued = self._issue_places.get(user)
             wanted += places.get(user, ()) if issued is None else (issued,)
@@ -74,21 +76,23 @@ class PurePlaces:
             wanted += self._takers(result)[:1]
         return wanted
 
-    def _runs(self, user: int, places: dict[int, tuple[Place, ...]]) -> bool:
+    def _runs(self, user: int, places: dict[int, tuple[SchedulePlace, ...]]) -> bool:
         """Whether an op is written again: not what synchronises, nor a pure op that nobody uses."""
         return user == self._end or user in self._issue_places or user in places
 
-    def _place_of_carried(self, op: int, result: int) -> Place:
+    def _place_of_carried(self, op: int, result: int) -> SchedulePlace:
         """A value that only the yield uses goes with the earliest user of its iter_arg, or with
         the latest of its operands where that comes later or the iter_arg has no user."""
-        return max([*self._statement_producers(op), *self._takers(result)[:1]], default=Place(0, 0))
+        return max(
+            [*self._statement_producers(op), *self._takers(result)[:1]], default=SchedulePlace(0, 0)
+        )
 
-    def _takers(self, result: int) -> list[Place]:
+    def _takers(self, result: int) -> list[SchedulePlace]:
         """The statements that use what the yield hands on, in their next iteration, the earliest first."""
         arguments = (n for n, value in enumerate(self._table.yielded, 1) if value == result)
         return sorted(place for argument in arguments for place in self._statement_users(argument))
 
-    def _statement_users(self, argument: int) -> list[Place]:
+    def _statement_users(self, argument: int) -> list[SchedulePlace]:
         places, left_out = self._issue_places, {*self._synchronisation, self._end}
 
         def users(op: int) -> list[int]:
@@ -98,7 +102,7 @@ class PurePlaces:
         first = [user for user in self._table.users[argument] if user not in left_out]
         return [places[op] for op in walked(first, users) if op in places]
 
-    def _statement_producers(self, op: int) -> list[Place]:
+    def _statement_producers(self, op: int) -> list[SchedulePlace]:
         places, makers = self._statement_places, self._table.makers
         before = walked(makers(op), lambda other: () if other in places else makers(other))
         return [places[maker] for maker in before if maker in places]

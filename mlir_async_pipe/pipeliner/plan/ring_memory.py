@@ -25,7 +25,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, overlapping_windows, root_of
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import asked_of, tensor_alignments
-from mlir_async_pipe.pipeliner.dependence.regions import Region, is_opaque, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, is_opaque, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     BufferPlan,
     Pairs,
@@ -71,12 +71,12 @@ def ring_buffers(
 
 
 def tile_buffers(
-    regions: list[Region], function: Operation, versions: int
+    regions: list[CoveredRegion], function: Operation, versions: int
 ) -> tuple[BufferPlan, ...]:
     """The buffers that tensor copies fill, or read, with so many versions each.
 
     Raises PipelineError (buffer-not-versionable)."""
-    of_roots: dict[Any, list[Region]] = {}
+    of_roots: dict[Any, list[CoveredRegion]] = {}
     for region in map(_of_window, regions):
         if region.root is not None:
             of_roots.setdefault(region.root.identity, []).append(region)
@@ -93,7 +93,7 @@ def tile_buffers(
     return tuple(buffers)
 
 
-def _of_window(region: Region) -> Region:
+def _of_window(region: CoveredRegion) -> CoveredRegion:
     """A region of dynamic shared memory as one of the window that it lies in."""
     if region.root is None or region.root.kind != "dynamic" or region.access is None:
         return region
@@ -105,7 +105,7 @@ def _of_window(region: Region) -> Region:
     return replace(region, base=region.access.memory)
 
 
-def _check_memory(root: Root, found: tuple[Region, ...]) -> None:
+def _check_memory(root: Root, found: tuple[CoveredRegion, ...]) -> None:
     named = root.kind in _KINDS and not is_pointer(buffer_value(found))
     kind = buffer_type(found) if named else None
     if root.kind == "dynamic" and (root.offset is None or overlapping_windows(found[0].op, root)):

@@ -16,7 +16,7 @@ from mlir_async_pipe.vocabulary import row_of
 SCOPE = "async_pipe.scope"
 
 
-class Place(NamedTuple):
+class SchedulePlace(NamedTuple):
     """Stage and order of an op; smaller runs earlier in the pipeline."""
 
     stage: int
@@ -28,7 +28,7 @@ class StatementPlaces:
     """A schedule: where each statement runs, and which statements complete later than they are
     issued. Ops are keys, so no attribute of them may change while it is in use."""
 
-    places: dict[Operation, Place]
+    places: dict[Operation, SchedulePlace]
     asynchronous: frozenset[Operation]
 
 
@@ -40,12 +40,12 @@ def in_op_form(body: Body) -> StatementPlaces:
     )
 
 
-def statement_place(op: Operation, number: int) -> Place:
+def statement_place(op: Operation, number: int) -> SchedulePlace:
     """Where the annotations put a statement; `number` is its order if it has none."""
     stage = names.stage_of(op)
     assert stage is not None
     order = names.order_of(op)
-    return Place(stage, number if order is None else order)
+    return SchedulePlace(stage, number if order is None else order)
 
 
 def is_async(op: Operation) -> bool:

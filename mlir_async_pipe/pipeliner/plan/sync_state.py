@@ -103,7 +103,7 @@ class State(NamedTuple):
         )
 
 
-class Phase(Protocol):
+class StepPhase(Protocol):
     """Which part of the pipeline a step belongs to."""
 
     def active(self, stage: int) -> bool:
@@ -145,7 +145,7 @@ class Draining:
 
 
 @dataclass
-class Step:
+class StepSync:
     """The synchronisation of one step: what stands before each unit (by position), and the groups
     without copies that it commits at its end."""
 
@@ -156,18 +156,18 @@ class Step:
     def waits(self) -> list[Wait]:
         return [wait for before in self.before.values() for wait in before.waits]
 
-    def joined(self, other: Step) -> Step:
+    def joined(self, other: StepSync) -> StepSync:
         """What stands in either of them."""
         places = dict.fromkeys([*self.before, *other.before])
         nothing = Before()
-        return Step(
+        return StepSync(
             {
                 place: self.before.get(place, nothing).joined(other.before.get(place, nothing))
                 for place in places
             }
         )
 
-    def waits_for_nothing(self, phase: Phase) -> bool:
+    def waits_for_nothing(self, phase: StepPhase) -> bool:
         """Whether it waits for a group that does not exist in this part of the pipeline."""
         return any(not phase.existed(wait.group.stage, wait.lag) for wait in self.waits)
 
@@ -181,9 +181,9 @@ class Synchronisation:
     their queue is committed before the kernel.
     """
 
-    prologue: tuple[Step, ...] = ()
-    kernel: Step = field(default_factory=Step)
-    epilogue: tuple[Step, ...] = ()
+    prologue: tuple[StepSync, ...] = ()
+    kernel: StepSync = field(default_factory=StepSync)
+    epilogue: tuple[StepSync, ...] = ()
     drains: tuple[Wait, ...] = ()
     over: tuple[Group, ...] = ()
 
@@ -222,7 +222,7 @@ def _first(group: Group, groups: tuple[Group, ...]) -> int:
     return min(other.stage for other in groups if other.queue == group.queue)
 
 
-def _empty_behind(wait: Wait, prologue: tuple[Step, ...]) -> int:
+def _empty_behind(wait: Wait, prologue: tuple[StepSync, ...]) -> int:
     """The empty groups that are younger than what the wait's first iteration waits for."""
     commit = max(len(prologue) - wait.lag, wait.group.stage)
     return sum(

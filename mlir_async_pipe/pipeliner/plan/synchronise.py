@@ -32,9 +32,9 @@ from mlir_async_pipe.pipeliner.plan.sync_state import (
     Filled,
     History,
     Moment,
-    Phase,
     State,
-    Step,
+    StepPhase,
+    StepSync,
     Synchronisation,
     Wait,
     empty_groups,
@@ -90,7 +90,7 @@ def _never_begun(found: Synchronisation) -> tuple[Group, ...]:
     return tuple(groups.values())
 
 
-_NOTHING = Step()
+_NOTHING = StepSync()
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Walker:
             (-END, 0),
         )
 
-    def steady(self, entry: State) -> tuple[Step, State]:
+    def steady(self, entry: State) -> tuple[StepSync, State]:
         """The kernel's step: valid on entry from the prologue and from itself."""
         step, end = self.walk(self.unknown(), Draining(0))
         assumed = entry.weaker(end.shifted())
@@ -130,7 +130,9 @@ class _Walker:
             step, end = better, better_end
         return self.without_waits_for_nothing(entry, step) or (step, end)
 
-    def without_waits_for_nothing(self, entry: State, step: Step) -> tuple[Step, State] | None:
+    def without_waits_for_nothing(
+        self, entry: State, step: StepSync
+    ) -> tuple[StepSync, State] | None:
         """Where a wait of `step` looks back, in the first iterations of the kernel, at an iteration
         before a later stage's first: a step without such waits, if there is one.
 
@@ -160,10 +162,12 @@ class _Walker:
             turn += 1
         return None
 
-    def walk(self, state: State, phase: Phase, given: Step = _NOTHING) -> tuple[Step, State]:
+    def walk(
+        self, state: State, phase: StepPhase, given: StepSync = _NOTHING
+    ) -> tuple[StepSync, State]:
         """Go through one step of the prologue, the kernel or the epilogue, in which `given` stands
         already: what it needs besides, and what is known after it."""
-        step, at_top = Step(), self.plan.wait_at == "iteration"
+        step, at_top = StepSync(), self.plan.wait_at == "iteration"
         units = [unit for unit in self.units if phase.active(unit.stage)]
         if -1 in given.before:
             state = self._apply(given.before[-1], state, (0, -1), phase)
@@ -199,7 +203,7 @@ class _Walker:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
 
-    def _apply(self, before: Before, state: State, now: Moment, phase: Phase) -> State:
+    def _apply(self, before: Before, state: State, now: Moment, phase: StepPhase) -> State:
         """The state after given waits; those for what never was retire nothing."""
         real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
         found = tuple((now, w.group.queue, w.commit) for w in real)
@@ -208,7 +212,7 @@ class _Walker:
             retired[queue] = max(retired[queue], commit)
         return State(retired, state.barrier, tuple(h + found for h in state.histories))
 
-    def _needs(self, unit: Unit, phase: Phase) -> list[Need]:
+    def _needs(self, unit: Unit, phase: StepPhase) -> list[Need]:
         """What the unit needs of groups that exist."""
         needs = self.needs.get(unit.position, ())
         return [need for need in needs if phase.existed(need.group.stage, need.lag)]

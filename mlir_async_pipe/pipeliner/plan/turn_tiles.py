@@ -24,7 +24,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
     declared_private,
     unproven_read,
 )
-from mlir_async_pipe.pipeliner.dependence.regions import Region, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
@@ -60,7 +60,7 @@ def turn_tiles(
         return ()
     function = enclosing(around, FUNCTION_OPS)
     assert function is not None
-    of_roots: dict[object, list[Region]] = {}
+    of_roots: dict[object, list[CoveredRegion]] = {}
     for region in regions:
         assert region.root is not None
         of_roots.setdefault(region.root.identity, []).append(region)
@@ -88,7 +88,7 @@ def turn_tiles(
 
 def _check_own(
     buffer: BufferPlan,
-    regions: list[Region],
+    regions: list[CoveredRegion],
     around: Operation,
     block: Size | None,
     loop: Operation,
@@ -106,8 +106,8 @@ def _check_own(
 
 def _check_stores(
     buffer: BufferPlan,
-    stores: list[Region],
-    writes: list[Region],
+    stores: list[CoveredRegion],
+    writes: list[CoveredRegion],
     around: Operation,
     loop: Operation,
 ) -> None:

@@ -22,7 +22,11 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import Body, BodyTable, synchronisation_in
 from mlir_async_pipe.pipeliner.plan.pure_places import PurePlaces, rematerialisable
-from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces, is_physical
+from mlir_async_pipe.pipeliner.plan.statement_places import (
+    SchedulePlace,
+    StatementPlaces,
+    is_physical,
+)
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 
@@ -83,11 +87,11 @@ class Units:
     def unit_of(self, op: Operation) -> Unit:
         return self._of_statement[op]
 
-    def _first(self, scope: tuple[int, ...]) -> Place:
+    def _first(self, scope: tuple[int, ...]) -> SchedulePlace:
         """The place of the statement of a scope that comes first in order."""
         return min((self._places[op] for op in scope if op in self._places), key=lambda p: p.order)
 
-    def _places_of_issue(self) -> dict[int, Place]:
+    def _places_of_issue(self) -> dict[int, SchedulePlace]:
         """Where each statement is issued: a scope is issued as a whole, with its first one."""
         places = dict(self._places)
         for scope in self._scopes:
@@ -99,7 +103,7 @@ class Units:
         # By order, place in the text, pure ops before statements, own place in the text, and stage.
         entries: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
         # Pure ops between the members of a scope run before the scope: (op, place) -> its text place.
-        before: dict[tuple[int, Place], int] = {}
+        before: dict[tuple[int, SchedulePlace], int] = {}
         for scope in self._scopes:
             place, start = self._first(scope), scope[0]
             before.update(((op, place), start) for op in self._needed_by(scope))
@@ -139,7 +143,7 @@ class Units:
 
 
 def form_scopes(
-    body: Body, places: Mapping[int, Place], asynchronous: Collection[int]
+    body: Body, places: Mapping[int, SchedulePlace], asynchronous: Collection[int]
 ) -> tuple[frozenset[int], list[tuple[int, ...]]]:
     """Async statements that are no physical async ops, joined where values flow between
     them: neighbours in kernel order and of one stage that use each other's values.

@@ -36,7 +36,7 @@ from typing import NamedTuple
 UNBOUNDED = None
 
 
-class Use(NamedTuple):
+class BufferUse(NamedTuple):
     """One access of a buffer: its unit's stage and order, whether it writes, and for an
     async one the position of its group and its queue. `access` is its number in the order of
     the input, `updates` that it reads what it overwrites (an atomic)."""
@@ -82,9 +82,9 @@ class Contents:
     same iteration; `remains(w)`: what w wrote in the last iteration may be read after the loop.
     """
 
-    meets: Callable[[Use, Use], bool] = lambda x, y: True
-    sees: Callable[[Use, Use], bool] = lambda r, w: w.access < r.access
-    remains: Callable[[Use], bool] = lambda w: False
+    meets: Callable[[BufferUse, BufferUse], bool] = lambda x, y: True
+    sees: Callable[[BufferUse, BufferUse], bool] = lambda r, w: w.access < r.access
+    remains: Callable[[BufferUse], bool] = lambda w: False
 
 
 def after(a: int, b: int) -> int:
@@ -92,14 +92,14 @@ def after(a: int, b: int) -> int:
     return 1 if a > b else 0
 
 
-def synchronous_versions(uses: Iterable[Use], contents: Contents | None = None) -> int:
+def synchronous_versions(uses: Iterable[BufferUse], contents: Contents | None = None) -> int:
     """The smallest V for which no value is overwritten before it has been read."""
     taken = taken_distances(list(uses), contents or Contents())
     return next(v for v in count(1) if fits(v, taken))
 
 
 def asynchronous_versions(
-    uses: Iterable[Use], waits: Iterable[GroupWait], contents: Contents | None = None
+    uses: Iterable[BufferUse], waits: Iterable[GroupWait], contents: Contents | None = None
 ) -> int | None:
     """The smallest V that needs no extra wait; None if no number of versions is enough."""
     uses, waits, contents = list(uses), list(waits), contents or Contents()
@@ -134,7 +134,7 @@ def fits(versions: int, taken: Taken) -> bool:
     return all(most // versions * versions < least for least, most in taken)
 
 
-def taken_distances(uses: list[Use], contents: Contents) -> Taken:
+def taken_distances(uses: list[BufferUse], contents: Contents) -> Taken:
     """The d != 0 for which iteration k + d may not have the slot of iteration k, since it
     writes while a value of iteration k is still to be read."""
     writes = [use for use in uses if use.writes]
@@ -151,17 +151,17 @@ def taken_distances(uses: list[Use], contents: Contents) -> Taken:
     return frozenset(span for span in taken if span[0] <= span[1])
 
 
-def _first_after(x: Use, w: Use) -> int:
+def _first_after(x: BufferUse, w: BufferUse) -> int:
     """The smallest d for which w of iteration k + d runs after x of k."""
     return x.stage - w.stage + (0 if w.order > x.order else 1)
 
 
-def next_turn(x: Use, w: Use, versions: int) -> int:
+def next_turn(x: BufferUse, w: BufferUse, versions: int) -> int:
     """The smallest d = m V, m != 0, for which w of iteration k + d runs after x of k."""
     return -(-_first_after(x, w) // versions) * versions or versions
 
 
-def turns(x: Use, w: Use, versions: int) -> range:
+def turns(x: BufferUse, w: BufferUse, versions: int) -> range:
     """The distances d at which w of iteration k + d may be the first to run after x of k and in
     its slot: `next_turn`, and where that lies before x's iteration, which after the last
     iteration no x has, all up to the first one that does not."""
@@ -169,7 +169,7 @@ def turns(x: Use, w: Use, versions: int) -> range:
     return range(first, max(first, versions) + 1, versions)
 
 
-def _retires(wait: GroupWait, x: Use, w: Use, distance: int) -> bool:
+def _retires(wait: GroupWait, x: BufferUse, w: BufferUse, distance: int) -> bool:
     """Whether `wait` has retired x of iteration k before w of iteration k + distance."""
     assert x.group is not None
     # The first group that is no older than x's, among those that exist for every k.

@@ -72,7 +72,7 @@ from mlir_async_pipe.pipeliner.plan.analysis import analyse
 from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE, check_memory, check_values
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_schedule
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
-from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     DEFAULT,
@@ -219,7 +219,7 @@ def _can_be_planned(
     if any(statement.part for statement in body.statements):
         return False
     places = {
-        s.op: Place(slot.stage, slot.order)
+        s.op: SchedulePlace(slot.stage, slot.order)
         for s, slot in zip(body.statements, decision.slots, strict=True)
     }
     units = Units(body, StatementPlaces(places, frozenset()))

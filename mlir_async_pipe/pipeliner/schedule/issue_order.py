@@ -57,7 +57,7 @@ from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
-from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.diagnostics import Place as SourcePlace
@@ -155,7 +155,7 @@ def _illegal(body: Body, arranged: Arrangement, first: set[int], copies: set[int
     """Why values would be used before they are made, "" if they are not. What copies need runs
     in the first stages, before all users."""
     places = {
-        s.op: Place(arranged.stage.get(s.number, 0), arranged.order[s.number])
+        s.op: SchedulePlace(arranged.stage.get(s.number, 0), arranged.order[s.number])
         for s in body.statements
         if not s.part
     }

@@ -10,7 +10,7 @@ import pytest
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.arithmetic import compare
-from mlir_async_pipe.checker.forms import Atom, Form, Known
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.paths import at_least, hull, split
 from mlir_async_pipe.checker.thread_grid import Threads
@@ -31,7 +31,7 @@ def at(start: Form, length: int = 1, *, certain: bool = True) -> Region:
 
 
 def verdict(
-    a: Form, b: Form, *, same_thread: bool, facts: dict[Atom, Known], length: int = 1
+    a: Form, b: Form, *, same_thread: bool, facts: dict[Atom, AtomRange], length: int = 1
 ) -> str:
     comparer = Comparer(Threads((32, 1, 1)))
     return comparer.overlap(at(a, length), at(b, length), facts, same_thread=same_thread).verdict
@@ -39,17 +39,17 @@ def verdict(
 
 @pytest.mark.parametrize(("low", "residue"), [(0, 0), (1, 1), (5, 2)])
 def test_a_slot_folds_when_the_residue_of_the_iteration_is_known(low: int, residue: int) -> None:
-    facts = {K: Known(low, None, residue, 3)}
+    facts = {K: AtomRange(low, None, residue, 3)}
     assert operators.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
 
 
 def test_a_slot_of_an_unknown_iteration_stays_a_remainder() -> None:
-    slot = operators.modulo(plus(k, 4), 3, {K: Known(0, None)})
+    slot = operators.modulo(plus(k, 4), 3, {K: AtomRange(0, None)})
     assert slot == forms.call("mod", plus(k, 1), Form(3))
 
 
 def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
-    facts = {K: Known(4, None, 4, 6)}
+    facts = {K: AtomRange(4, None, 4, 6)}
     phase = operators.floor_divide(k, 3, facts)
     assert operators.modulo(phase, 2, facts) == Form(1)
 
@@ -59,38 +59,38 @@ def test_equal_symbols_cancel() -> None:
 
 
 def test_a_comparison_is_decided_by_bounds() -> None:
-    facts = {N: Known(4, None)}
+    facts = {N: AtomRange(4, None)}
     assert compare("slt", n, Form(4), facts) == Form(0)
     assert compare("uge", n, Form(4), facts) == Form(1)
     assert compare("slt", n, Form(5), facts).terms
 
 
 def test_a_split_narrows_what_is_known_on_each_side() -> None:
-    facts = {N: Known(0, None)}
+    facts = {N: AtomRange(0, None)}
     sides = {side.truth: side for side in split(compare("slt", n, Form(3), facts), facts)}
-    assert sides[1].facts[N] == Known(0, 2)
-    assert sides[0].facts[N] == Known(3, None)
+    assert sides[1].facts[N] == AtomRange(0, 2)
+    assert sides[0].facts[N] == AtomRange(3, None)
     assert sides[0].exact and sides[1].exact
 
 
 def test_a_fact_about_a_sum_bounds_that_sum() -> None:
-    held, exactly = at_least(forms.subtract(n, k), 1, {K: Known(0, None)})
+    held, exactly = at_least(forms.subtract(n, k), 1, {K: AtomRange(0, None)})
     assert held is not None and exactly
     assert forms.bounds(forms.subtract(n, k), held) == (1, None)
     assert forms.bounds(forms.subtract(k, n), held) == (None, -1)
 
 
 def test_a_contradiction_has_no_facts() -> None:
-    assert at_least(n, 5, {N: Known(0, 4)}) == (None, True)
+    assert at_least(n, 5, {N: AtomRange(0, 4)}) == (None, True)
 
 
 def test_widening_keeps_the_distance_of_repeated_states_as_a_residue() -> None:
-    assert hull(Known(1, 1), Known(4, 4)) == Known(1, None, 1, 3)
-    assert hull(hull(Known(1, 1), Known(4, 4)), Known(6, 6)) == Known(1, None)
+    assert hull(AtomRange(1, 1), AtomRange(4, 4)) == AtomRange(1, None, 1, 3)
+    assert hull(hull(AtomRange(1, 1), AtomRange(4, 4)), AtomRange(6, 6)) == AtomRange(1, None)
 
 
 def test_other_slots_of_one_iteration_are_apart() -> None:
-    facts = {K: Known(0, None)}
+    facts = {K: AtomRange(0, None)}
     now, before = operators.modulo(k, 3, facts), operators.modulo(plus(k, 2), 3, facts)
     assert verdict(now, before, same_thread=True, facts=facts) == "no"
     assert verdict(now, now, same_thread=True, facts=facts) == "yes"
@@ -113,9 +113,9 @@ def test_an_opaque_subscript_cannot_be_told() -> None:
 
 
 def test_an_iteration_meets_a_fixed_place_only_if_the_facts_allow_it() -> None:
-    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: Known(0, 9)}) == "yes"
-    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: Known(0, 2)}) == "no"
-    even = {K: Known(0, None, 0, 2)}
+    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: AtomRange(0, 9)}) == "yes"
+    assert verdict(plus(k, 2), Form(5), same_thread=True, facts={K: AtomRange(0, 2)}) == "no"
+    even = {K: AtomRange(0, None, 0, 2)}
     assert verdict(plus(k, 2), Form(5), same_thread=True, facts=even) == "no"
 
 

@@ -11,7 +11,7 @@ import pytest
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.pipeliner.plan.make_plan import MOST_STAGES
-from mlir_async_pipe.pipeliner.plan.version_rules import Use, asynchronous_versions, fits
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, asynchronous_versions, fits
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.passes import find
 from mlir_async_pipe.session.report import Session
@@ -97,8 +97,8 @@ def test_a_block_that_no_gpu_runs_says_nothing(threads):
 def test_versions_of_far_stages_are_found_as_ranges():
     far = 100_000
     uses = [
-        Use(0, 0, True, access=0),
-        Use(far, 1, False, access=1),
+        BufferUse(0, 0, True, access=0),
+        BufferUse(far, 1, False, access=1),
     ]
     assert asynchronous_versions(uses, []) == far + 1
     assert fits(far + 1, frozenset({(1, far), (-far, -1)}))

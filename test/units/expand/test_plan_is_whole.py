@@ -21,7 +21,7 @@ from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.scheduled_loops import scheduled_loops
-from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, Phase
+from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, StepPhase
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics
 from mlir_async_pipe.session.report import Session
@@ -50,7 +50,7 @@ def written(module: ir.Module) -> Counter[str]:
 def planned(plan: Plan) -> Counter[str]:
     """The same, as the plan has them."""
     found, groups = plan.synchronisation, plan.groups
-    phases: list[Phase] = [Filled(t) for t in range(plan.last_stage)]
+    phases: list[StepPhase] = [Filled(t) for t in range(plan.last_stage)]
     phases += [Draining(e) for e in range(plan.peeled_epilogue + 1)]
     steps = [*found.prologue, found.kernel, *found.epilogue]
     full = sum(phase.active(group.stage) for phase in phases for group in groups)

@@ -18,9 +18,9 @@ import pytest
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.pipeliner.plan.version_rules import (
+    BufferUse,
     Contents,
     GroupWait,
-    Use,
     asynchronous_versions,
     synchronous_versions,
 )
@@ -34,12 +34,12 @@ ITERATIONS = 18
 LAST_STAGE = 3
 
 
-def issue(use: Use, iteration: int) -> tuple[float, float]:
+def issue(use: BufferUse, iteration: int) -> tuple[float, float]:
     """T(j, k)."""
     return (iteration + use.stage, use.order)
 
 
-def over(use: Use, iteration: int, waits: list[GroupWait], last: int) -> tuple[float, float]:
+def over(use: BufferUse, iteration: int, waits: list[GroupWait], last: int) -> tuple[float, float]:
     """When the waits guarantee that an async access has completed, in a loop whose last
     iteration is `last`: the first that retires a group committed no earlier on its queue."""
     assert use.group is not None
@@ -53,7 +53,7 @@ def over(use: Use, iteration: int, waits: list[GroupWait], last: int) -> tuple[f
     return min(moments, default=(float("inf"), 0))
 
 
-def maker(read: Use, uses: list[Use]) -> Use | None:
+def maker(read: BufferUse, uses: list[BufferUse]) -> BufferUse | None:
     """The access whose value a read of the same iteration sees: the last write before it."""
     return max(
         (use for use in uses if use.writes and use.access < read.access),
@@ -62,7 +62,7 @@ def maker(read: Use, uses: list[Use]) -> Use | None:
     )
 
 
-def values_survive(versions: int, uses: list[Use]) -> bool:
+def values_survive(versions: int, uses: list[BufferUse]) -> bool:
     """Play all accesses in the order of their times; each read finds its own value."""
     slots: dict[int, tuple[int, int]] = {}
     instances = itertools.product(range(ITERATIONS), uses)
@@ -77,7 +77,7 @@ def values_survive(versions: int, uses: list[Use]) -> bool:
     return True
 
 
-def accesses_are_over(versions: int, uses: list[Use], waits: list[GroupWait]) -> bool:
+def accesses_are_over(versions: int, uses: list[BufferUse], waits: list[GroupWait]) -> bool:
     """Whether every async access is over when another iteration writes its slot."""
     pairs = itertools.product(range(ITERATIONS), repeat=2)
     shared = [(k, m) for k, m in pairs if k != m and (k - m) % versions == 0]
@@ -92,7 +92,7 @@ def accesses_are_over(versions: int, uses: list[Use], waits: list[GroupWait]) ->
     )
 
 
-def smallest(uses: list[Use], waits: list[GroupWait] | None) -> int | None:
+def smallest(uses: list[BufferUse], waits: list[GroupWait] | None) -> int | None:
     """The smallest number of versions that works by playing it."""
     return next(
         (
@@ -104,12 +104,12 @@ def smallest(uses: list[Use], waits: list[GroupWait] | None) -> int | None:
     )
 
 
-def contents(uses: list[Use]) -> Contents:
+def contents(uses: list[BufferUse]) -> Contents:
     """All accesses touch the one element of the buffer."""
     return Contents(sees=lambda read, write: maker(read, uses) == write)
 
 
-def is_legal(uses: list[Use]) -> bool:
+def is_legal(uses: list[BufferUse]) -> bool:
     """Conflicting accesses of one iteration run in the order of the input."""
     return all(
         issue(a, 0) < issue(b, 0)
@@ -118,7 +118,7 @@ def is_legal(uses: list[Use]) -> bool:
     )
 
 
-def random_uses(choice: random.Random, writers: int) -> list[Use]:
+def random_uses(choice: random.Random, writers: int) -> list[BufferUse]:
     """2 to 4 accesses of a legal schedule, the first of them and `writers - 1` more writing."""
     while True:
         count = choice.randint(max(2, writers), 4)
@@ -128,7 +128,7 @@ def random_uses(choice: random.Random, writers: int) -> list[Use]:
             asynchronous = choice.random() < 0.5
             stage = choice.randint(0, LAST_STAGE)
             uses.append(
-                Use(
+                BufferUse(
                     stage,
                     order,
                     number in writing,
@@ -141,7 +141,7 @@ def random_uses(choice: random.Random, writers: int) -> list[Use]:
             return uses
 
 
-def random_waits(choice: random.Random, uses: list[Use]) -> list[GroupWait]:
+def random_waits(choice: random.Random, uses: list[BufferUse]) -> list[GroupWait]:
     """Waits of some statements for groups that have been committed by then."""
     waits = []
     for x, c in itertools.product(uses, uses):
@@ -183,7 +183,7 @@ def test_sync_rule_is_the_smallest_for_every_schedule_of_up_to_four_accesses():
             for stages in itertools.product(range(3), repeat=count):
                 for orders in itertools.permutations(range(count)):
                     uses = [
-                        Use(stage, order, writes, access=number)
+                        BufferUse(stage, order, writes, access=number)
                         for number, (stage, order, writes) in enumerate(
                             zip(stages, orders, (True, *kinds), strict=True)
                         )
@@ -198,7 +198,7 @@ def test_sync_rule_is_the_smallest_for_every_schedule_of_up_to_four_accesses():
 def test_writers_that_take_turns_share_one_version():
     """The first value is dead before the second writer runs, three iterations behind."""
     uses = [
-        Use(stage, order, writes, access=order)
+        BufferUse(stage, order, writes, access=order)
         for order, (stage, writes) in enumerate([(0, True), (0, False), (3, True), (3, False)])
     ]
     assert synchronous_versions(uses, contents(uses)) == 1
@@ -206,32 +206,32 @@ def test_writers_that_take_turns_share_one_version():
 
 def test_what_remains_after_the_loop_is_written_last():
     """Iterations k - 1 and k - 2 run `early` after `late` of k, so they get other slots."""
-    early, late = Use(2, 1, True, access=0), Use(0, 0, True, access=1)
+    early, late = BufferUse(2, 1, True, access=0), BufferUse(0, 0, True, access=1)
     for remaining, versions in ((early, 1), (late, 3)):
         known = Contents(sees=lambda r, w: False, remains=lambda w, last=remaining: w == last)
         assert synchronous_versions([early, late], known) == versions
 
 
 def test_copy_in_stage_0_and_reader_in_stage_2_after_it():
-    copy, reader = Use(0, 0, True, 0, "copies"), Use(2, 1, False, access=1)
+    copy, reader = BufferUse(0, 0, True, 0, "copies"), BufferUse(2, 1, False, access=1)
     assert synchronous_versions([copy, reader]) == 3
     assert asynchronous_versions([copy, reader], [GroupWait(2, 1, 0, 0, "copies", 0)]) == 3
 
 
 def test_reader_before_the_copy_needs_one_version_less():
-    copy, reader = Use(0, 1, True, 1, "copies"), Use(2, 0, False, access=1)
+    copy, reader = BufferUse(0, 1, True, 1, "copies"), BufferUse(2, 0, False, access=1)
     assert synchronous_versions([copy, reader]) == 2
     assert asynchronous_versions([copy, reader], [GroupWait(2, 0, 1, 0, "copies", 0)]) == 2
 
 
 def test_async_reader_that_nobody_waits_for_is_never_enough():
-    writer, reader = Use(0, 0, True), Use(1, 1, False, 1, "queue 1", access=1)
+    writer, reader = BufferUse(0, 0, True), BufferUse(1, 1, False, 1, "queue 1", access=1)
     assert synchronous_versions([writer, reader]) == 2
     assert asynchronous_versions([writer, reader], []) is None
 
 
 def test_wait_for_a_younger_group_of_the_queue_serves():
-    writer, reader = Use(0, 0, True), Use(1, 1, False, 1, "queue 1", access=1)
+    writer, reader = BufferUse(0, 0, True), BufferUse(1, 1, False, 1, "queue 1", access=1)
     younger = GroupWait(2, 3, 2, 1, "queue 1", 0)
     assert asynchronous_versions([writer, reader], [younger]) == 3
 

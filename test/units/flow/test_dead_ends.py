@@ -15,7 +15,7 @@ from mlir_async_pipe.checker.selection import callable_functions
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.solver import Domain, Solver
+from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.facts.flow.ways import OUT, origins, targets
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -27,7 +27,7 @@ REGIONS_WITH_CODE = {"scf.index_switch": 2, "scf.while": 2}
 PLACES = [(name, n) for name in REGIONS for n in range(REGIONS_WITH_CODE.get(name, 1))]
 
 
-class Comes(Domain[bool]):
+class Comes(Semiring[bool]):
     """Whether control comes through at all."""
 
     unit, never, outside = True, False, True

@@ -10,7 +10,7 @@ import pytest
 from helpers.modulo_problems import copied, copy, problem, work
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Arc,
-    Edge,
+    DependenceEdge,
     Schedule,
     all_bounds,
     largest_ratio,
@@ -46,7 +46,7 @@ def test_a_queue_is_held_by_the_turns_of_its_copies():
     [(1, 550), (2, 275), (3, 550 / 3)],
 )
 def test_a_recurrence_is_delays_over_distance(distance, cycles):
-    edges = [Edge(0, 1, 0), Edge(1, 2, 0), Edge(2, 0, distance)]
+    edges = [DependenceEdge(0, 1, 0), DependenceEdge(1, 2, 0), DependenceEdge(2, 0, distance)]
     bound = recurrence_bound(problem([copy(0, 500), work(1, 20), work(2, 30)], edges))
     assert bound is not None
     assert bound.cycles == pytest.approx(cycles)
@@ -55,7 +55,12 @@ def test_a_recurrence_is_delays_over_distance(distance, cycles):
 
 def test_the_recurrence_with_the_largest_ratio_counts():
     # 0 -> 1 -> 0 over one iteration: 70; 2 -> 3 -> 2 over two: (500 + 40) / 2 = 270.
-    edges = [Edge(0, 1, 0), Edge(1, 0, 1), Edge(2, 3, 0), Edge(3, 2, 2)]
+    edges = [
+        DependenceEdge(0, 1, 0),
+        DependenceEdge(1, 0, 1),
+        DependenceEdge(2, 3, 0),
+        DependenceEdge(3, 2, 2),
+    ]
     nodes = [work(0, 30), work(1, 40), copy(2, 500), work(3, 40)]
     given = problem(nodes, edges)
     bound = recurrence_bound(given)
@@ -64,7 +69,7 @@ def test_the_recurrence_with_the_largest_ratio_counts():
 
 
 def test_without_a_cycle_nothing_recurs():
-    assert recurrence_bound(problem([copy(0, 500), work(1, 20)], [Edge(0, 1, 0)])) is None
+    assert recurrence_bound(problem([copy(0, 500), work(1, 20)], [DependenceEdge(0, 1, 0)])) is None
 
 
 def test_the_largest_ratio_of_two_cycles_that_share_a_node():
@@ -82,44 +87,46 @@ def test_the_largest_ratio_of_two_cycles_that_share_a_node():
     [((0, 1), 500, 400), ((0, 2), 300, 300), ((0, 3), 300, 300)],
 )
 def test_a_copy_is_hidden_by_stages(stages, at_top, in_front):
-    given = problem([copy(0, 500), work(1, 300)], [Edge(0, 1, 0)])
+    given = problem([copy(0, 500), work(1, 300)], [DependenceEdge(0, 1, 0)])
     assert interval(given, stages, (0, 1), at_top=True) == at_top
     assert interval(given, stages, (0, 1)) == in_front
 
 
 def test_in_one_stage_latency_and_work_add_up():
-    given = problem([copy(0, 500), work(1, 300)], [Edge(0, 1, 0)])
+    given = problem([copy(0, 500), work(1, 300)], [DependenceEdge(0, 1, 0)])
     assert interval(given, (0, 0), (0, 1)) == 800
 
 
 def test_work_after_the_copy_hides_it_inside_a_step():
     # copy, other work (200), user (100): the user of the step before waits 500 - 200 after the
     # copy, so with one stage the interval is 500 + 100 and with two 300.
-    given = problem([copy(0, 500), work(1, 200), work(2, 100)], [Edge(0, 2, 0)])
+    given = problem([copy(0, 500), work(1, 200), work(2, 100)], [DependenceEdge(0, 2, 0)])
     assert interval(given, (0, 0, 0), (0, 1, 2)) == 600
     assert interval(given, (0, 0, 1), (0, 1, 2)) == 300
 
 
 def test_a_queue_completes_in_order():
     nodes = [copy(0, 900, group=0), copy(1, 100, group=1), work(2, 100)]
-    given = problem(nodes, [Edge(1, 2, 0)])
+    given = problem(nodes, [DependenceEdge(1, 2, 0)])
     # Issued after the long one, the short copy arrives with it; issued before it, with
     # that of the step before, 900 cycles over two steps.
     assert interval(given, (0, 0, 1), (0, 1, 2), at_top=True) == 900
     assert interval(given, (0, 0, 1), (1, 0, 2), at_top=True) == 450
-    assert interval(problem(nodes[1:], [Edge(0, 1, 0)]), (0, 1), (0, 1), at_top=True) == 100
+    assert (
+        interval(problem(nodes[1:], [DependenceEdge(0, 1, 0)]), (0, 1), (0, 1), at_top=True) == 100
+    )
 
 
 def test_what_is_committed_together_is_waited_for_together():
     nodes = [copy(0, 100), copy(1, 900), work(2, 500)]
-    given = problem(nodes, [Edge(0, 2, 0), Edge(1, 2, 1)])
+    given = problem(nodes, [DependenceEdge(0, 2, 0), DependenceEdge(1, 2, 1)])
     assert interval(given, (0, 0, 1), (0, 1, 2), at_top=True) == 900
     # In another stage it is another group: the older ones are two steps old.
     assert interval(given, (1, 0, 2), (0, 1, 2), at_top=True) == 500
 
 
 def test_legality_is_stage_then_place():
-    given = problem([work(0, 10), work(1, 10)], [Edge(0, 1, 0)])
+    given = problem([work(0, 10), work(1, 10)], [DependenceEdge(0, 1, 0)])
     assert is_legal(given, Schedule((0, 0), (0, 1), False))
     assert is_legal(given, Schedule((0, 1), (1, 0), False))
     assert not is_legal(given, Schedule((0, 0), (1, 0), False))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from helpers.modulo_problems import copied, copy, every_schedule, problem, problems, work
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import Edge, Problem
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import DependenceEdge, Problem
 from mlir_async_pipe.pipeliner.schedule.modulo.search import (
     EXACT_NODES,
     Found,
@@ -21,7 +21,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.search import (
     candidate_orders,
     heights,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import Outcome
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import TrialResult
 
 
 def search(what: Problem, limit: int | None = None) -> Found:
@@ -31,7 +31,7 @@ def search(what: Problem, limit: int | None = None) -> Found:
     return found
 
 
-def best_of_all(what: Problem) -> Outcome:
+def best_of_all(what: Problem) -> TrialResult:
     """The best of every schedule there is."""
     judge = AbstractJudge(what, None)
     outcomes = (judge.outcome(schedule) for schedule in every_schedule(what))
@@ -62,8 +62,8 @@ def tile_loop(copies: int, loads: int, latency: float) -> Problem:
     nodes = [copy(n, latency) for n in range(copies)]
     nodes += [work(n, 20) for n in range(copies, count - 1)] + [work(count - 1, 150)]
     readers = {n: [copies + i for i in range(loads) if i % copies == n] for n in range(copies)}
-    edges = [Edge(n, r, 0) for n, found in readers.items() for r in found]
-    edges += [Edge(copies + i, count - 1, 0) for i in range(loads)]
+    edges = [DependenceEdge(n, r, 0) for n, found in readers.items() for r in found]
+    edges += [DependenceEdge(copies + i, count - 1, 0) for i in range(loads)]
     buffers = [copied(n, found, 4096) for n, found in readers.items()]
     return problem(nodes, edges, buffers, barrier=20, modes=(True, False))
 
@@ -94,13 +94,15 @@ def test_list_scheduling_meets_the_bound_of_larger_loops(loads: int) -> None:
 
 def test_fewer_stages_come_before_fewer_bytes() -> None:
     # Two stages hold 500 cycles if the other work stands between the copy and its user.
-    what = problem([copy(0, 500), work(1, 100), work(2, 400)], [Edge(0, 1, 0)], [copied(0, [1])])
+    what = problem(
+        [copy(0, 500), work(1, 100), work(2, 400)], [DependenceEdge(0, 1, 0)], [copied(0, [1])]
+    )
     found = search(what)
     assert (found.best.interval, found.best.schedule.stage_count) == (500, 2)
 
 
 def test_memory_limits_the_versions() -> None:
-    what = problem([copy(0, 500), work(1, 100)], [Edge(0, 1, 0)], [copied(0, [1], 1024)])
+    what = problem([copy(0, 500), work(1, 100)], [DependenceEdge(0, 1, 0)], [copied(0, [1], 1024)])
     assert search(what).best.shared_bytes == 6 * 1024
     limited = search(what, 3 * 1024).best
     assert limited.shared_bytes <= 3 * 1024
@@ -109,13 +111,14 @@ def test_memory_limits_the_versions() -> None:
 
 
 def test_nothing_is_found_where_nothing_fits() -> None:
-    what = problem([copy(0, 500), work(1, 100)], [Edge(0, 1, 0)], [copied(0, [1], 1024)])
+    what = problem([copy(0, 500), work(1, 100)], [DependenceEdge(0, 1, 0)], [copied(0, [1], 1024)])
     assert Search(what, AbstractJudge(what, 512)).run() is None
 
 
 def test_heights_are_longest_paths() -> None:
     what = problem(
-        [copy(0, 500), work(1, 20), work(2, 30)], [Edge(0, 1, 0), Edge(1, 2, 0), Edge(2, 0, 1)]
+        [copy(0, 500), work(1, 20), work(2, 30)],
+        [DependenceEdge(0, 1, 0), DependenceEdge(1, 2, 0), DependenceEdge(2, 0, 1)],
     )
     assert heights(problem(list(what.nodes), list(what.edges[:2])), 100)[0] == 550
     assert heights(what, 1000) == [550, 50, 30]

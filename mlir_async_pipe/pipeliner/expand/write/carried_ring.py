@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 
 
-class Way(NamedTuple):
+class RingPath(NamedTuple):
     """The ops down to a loop of a ring, outermost first, that loop last; `write` writes it from the
     values of the state that are the ring's, by their numbers, and returns those after it."""
 
@@ -48,14 +48,14 @@ def between(outer: Operation, loop: Operation) -> list[Operation]:
     return list(reversed(chain))
 
 
-def carry(ways: list[Way], state: list[Value]) -> list[Value]:
+def carry(ways: list[RingPath], state: list[Value]) -> list[Value]:
     """Write the loops, which stand in this order below one block; returns `state` after them."""
     held = dict(enumerate(state))
     _carry(ways, held)
     return list(held.values())
 
 
-def _carry(ways: list[Way], held: dict[int, Value]) -> None:
+def _carry(ways: list[RingPath], held: dict[int, Value]) -> None:
     """Write the loops; `held` has each value of the state by its number, before and then after."""
     # Grouped before anything is written: what is written again cannot be asked any more.
     for together in [list(group) for _, group in groupby(ways, lambda way: way.ops[0])]:
@@ -71,7 +71,7 @@ def _carry(ways: list[Way], held: dict[int, Value]) -> None:
         held.update(zip(numbers, after, strict=True))
 
 
-def _through(op: Operation, ways: list[Way], held: dict[int, Value]) -> list[Value]:
+def _through(op: Operation, ways: list[RingPath], held: dict[int, Value]) -> list[Value]:
     """The op, through which the values go that loops in it take part in; returns those after it."""
     state = list(held.values())
     made = _with_values(op, state)

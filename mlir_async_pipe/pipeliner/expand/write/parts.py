@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.recurrences import Recurrence
 from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
-from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, Phase, Wait
+from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, StepPhase, Wait
 
 
 class Values:
@@ -54,7 +54,7 @@ class Values:
 class Part:
     """One step of the pipeline. `phase` says which stages are active in it."""
 
-    def __init__(self, number: int, phase: Phase, values: Values) -> None:
+    def __init__(self, number: int, phase: StepPhase, values: Values) -> None:
         self.number = number
         self.phase = phase
         self._values = values

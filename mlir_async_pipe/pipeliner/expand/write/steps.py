@@ -28,7 +28,7 @@ from mlir_async_pipe.pipeliner.expand.write.parts import Kernel, Part, Prologue,
 from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.sync_state import Step, Wait
+from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Wait
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
@@ -45,7 +45,7 @@ class StepWriter:
         self._fenced = plan.fenced
         self._kernel_only = plan.kernel_only
 
-    def write(self, part: Part, step: Step) -> None:
+    def write(self, part: Part, step: StepSync) -> None:
         """Clone the active units with the waits and barriers before them.
 
         Pure ops, commits, waits and barriers are never conditional: so the counts stay those
@@ -110,7 +110,7 @@ class StepWriter:
             return None
         return self.integers.add(a, b)
 
-    def _synchronise(self, part: Part, step: Step, position: int) -> None:
+    def _synchronise(self, part: Part, step: StepSync, position: int) -> None:
         before = step.before.get(position)
         if before is None:
             return

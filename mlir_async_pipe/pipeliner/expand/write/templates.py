@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, walk
 
 
-class Use(NamedTuple):
+class TemplateUse(NamedTuple):
     """Operand `operand` of the op at `place` (pre-order, 0 is the op itself) is `value`, which
     is made outside of the op."""
 
@@ -32,18 +32,20 @@ class Template:
     """An op, what it uses from outside of itself, and its results. The op must not change."""
 
     op: Operation
-    uses: tuple[Use, ...]
+    uses: tuple[TemplateUse, ...]
     results: tuple[Value, ...]
 
     @staticmethod
     def of(op: Operation) -> Template:
         if len(op.regions) == 0:
-            uses = [Use(0, number, value) for number, value in enumerate(op.operands)]
+            uses = [TemplateUse(0, number, value) for number, value in enumerate(op.operands)]
             return Template(op, tuple(uses), tuple(op.results))
         inside: set[Value] = set()
         uses = []
         for place, inner in enumerate(walk(op)):
-            uses += [Use(place, number, value) for number, value in enumerate(inner.operands)]
+            uses += [
+                TemplateUse(place, number, value) for number, value in enumerate(inner.operands)
+            ]
             if place > 0:
                 inside.update(inner.results)
             for region in inner.regions:

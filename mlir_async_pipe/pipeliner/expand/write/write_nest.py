@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath
 from mlir_async_pipe.pipeliner.plan.role_nest import Nest
 
 
@@ -39,7 +39,7 @@ class NestWriter:
         self.outside: dict[Value, Value] = {}
 
     def write_at_end(
-        self, region: Any, moved: tuple[Operation, ...], ways: list[Way], state: list[Value]
+        self, region: Any, moved: tuple[Operation, ...], ways: list[RingPath], state: list[Value]
     ) -> None:
         """Write what is needed of `moved` at the end of a region; a way writes its loop at an insertion
         point, which comes before the values of the state."""
@@ -83,7 +83,7 @@ class NestWriter:
         return list(made.results)[-len(state) :]
 
     def _block(
-        self, ops: Sequence[Operation], ways: list[Way], held: dict[int, Value], ip: Any
+        self, ops: Sequence[Operation], ways: list[RingPath], held: dict[int, Value], ip: Any
     ) -> None:
         """Compute again what is needed of a block; `held` has each value of the state, before and then
         after."""
@@ -94,7 +94,7 @@ class NestWriter:
             elif op in self.nest.ops:
                 clone(op, self.outside, ip)
 
-    def _op(self, op: Operation, ways: list[Way], held: dict[int, Value], ip: Any) -> None:
+    def _op(self, op: Operation, ways: list[RingPath], held: dict[int, Value], ip: Any) -> None:
         numbers = tuple(dict.fromkeys(n for way in ways for n in way.values))
         state = [held[number] for number in numbers]
         if len(ways[0].ops) == 1:
@@ -105,7 +105,9 @@ class NestWriter:
             after = write(op, inner, dict(zip(numbers, state, strict=True)), ip)
         held.update(zip(numbers, after, strict=True))
 
-    def _loop(self, op: Operation, ways: list[Way], held: dict[int, Value], ip: Any) -> list[Value]:
+    def _loop(
+        self, op: Operation, ways: list[RingPath], held: dict[int, Value], ip: Any
+    ) -> list[Value]:
         numbers = self.nest.advanced.get(op, ())
         made, body = self.begin_loop(op, numbers, list(held.values()), ip)
         arguments = list(made.regions[0].blocks[0].arguments)[-len(held) :]
@@ -117,7 +119,7 @@ class NestWriter:
         return self.end_loop(op, made, numbers, following, list(inside.values()), body)
 
     def _branch(
-        self, op: Operation, ways: list[Way], held: dict[int, Value], ip: Any
+        self, op: Operation, ways: list[RingPath], held: dict[int, Value], ip: Any
     ) -> list[Value]:
         kinds = [value.type for value in held.values()]
         condition = [self.here(op.operands[0])]

@@ -41,7 +41,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, operand_number
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     write_empty,
     write_mbarriers,
@@ -143,14 +143,14 @@ def write_product_roles(
     producer = Producer(loop, empty, copies, number)
     region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
     build = IntegerWriter(at_end_of(region), plan.loop.location)
-    ways = [Way(chain, producer.write)]
+    ways = [RingPath(chain, producer.write)]
     copies.write_at_end(region, roles.moved, ways, Ring.start(build, phase=1))
     issued = NestWriter(role.nest)
     issuer = ProductWriter(loop, issued, role, sums)
     # The first slot and its phase; the first version, which is free.
     build = IntegerWriter(at_end_of(others), plan.loop.location)
     state = [*Ring.start(build), *Ring.start(build, phase=1)]
-    ways = [Way(chain, issuer.write, (0, 1, 2, 3))]
+    ways = [RingPath(chain, issuer.write, (0, 1, 2, 3))]
     issued.write_at_end(others, roles.moved, ways, state)
     move_into(branch.regions[0], roles)
     LoadWriter(plan, roles, role, sums, thread).write_here(branch.regions[0])
@@ -239,7 +239,7 @@ class LoadWriter:
         start = before(operations(region.blocks[0])[0])
         build = IntegerWriter(start, self.plan.loop.location)
         self.arrives = first_lane(self.thread, build)
-        way = Way((*self.plan.outer, self.plan.loop), self.write)
+        way = RingPath((*self.plan.outer, self.plan.loop), self.write)
         carry([way], Ring.start(build))
 
     def write(self, version: Value, phase: Value) -> list[Value]:

@@ -69,7 +69,7 @@ from mlir_async_pipe.facts.loops.transactions import (
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, between, carry
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, between, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
@@ -87,8 +87,8 @@ from mlir_async_pipe.pipeliner.plan.barrier_pairs import Boundary
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
-from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
-from mlir_async_pipe.pipeliner.plan.sync_state import Step, Synchronisation
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
@@ -112,7 +112,9 @@ def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]
     full = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
     loops = [RingLoop(plan, own, full, returns) for plan, own in zip(plans, buffers, strict=True)]
     start = Ring.start(IntegerWriter(before([*chains[0], first.loop][0]), loc))
-    carry([Way((*c, one.loop), one.write) for c, one in zip(chains, loops, strict=True)], start)
+    carry(
+        [RingPath((*c, one.loop), one.write) for c, one in zip(chains, loops, strict=True)], start
+    )
     for create_op in old:
         create_op.erase()
     # What a loop hands on to the next one is idle when that one does without.
@@ -360,7 +362,7 @@ class RingLoop:
         *ops, end = operations(block)
         # Of products in flight no value may be read earlier than here: each op keeps its place.
         statements = tuple(Statement(number, op) for number, op in enumerate(ops))
-        places = {op: Place(0 if _is_ahead(op) else ahead, n) for n, op in enumerate(ops)}
+        places = {op: SchedulePlace(0 if _is_ahead(op) else ahead, n) for n, op in enumerate(ops)}
         body = Body(loop, tuple(ops), statements, (), (), end, block)
         self.loop = write_loop(
             Plan(
@@ -371,7 +373,7 @@ class RingLoop:
                 needs=(),
                 barriers=(),
                 kept_barriers=(),
-                synchronisation=Synchronisation(prologue=(Step(),) * ahead),
+                synchronisation=Synchronisation(prologue=(StepSync(),) * ahead),
                 wait_at="consumer",
                 epilogue="predicate",
                 short_trip="predicate",

@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     write_empty,
@@ -69,9 +69,9 @@ class _Loop(NamedTuple):
     empty: Value
     values: tuple[int, int]
 
-    def way(self, write: Callable[..., list[Value]]) -> Way:
+    def way(self, write: Callable[..., list[Value]]) -> RingPath:
         """To the loop, which `write` writes."""
-        return Way((*self.plan.outer, self.plan.loop), write, self.values)
+        return RingPath((*self.plan.outer, self.plan.loop), write, self.values)
 
 
 def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer]]]) -> None:

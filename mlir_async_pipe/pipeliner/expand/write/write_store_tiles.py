@@ -35,7 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops.annotations import DRAIN, STORES_IN_FLIGHT
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms, VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.store_tiles import StorePlan, carries_slots, waits_of_stores
@@ -58,7 +58,7 @@ def write_stores(plans: list[StorePlan], rooms: Rooms) -> None:
     for plan in plans:
         chain = _chain(plan)
         write = partial(_write_holder, plan, rooms.of(plan.wait, plan.buffers))
-        ways.append(Way(tuple(chain), write, (len(slots),)))
+        ways.append(RingPath(tuple(chain), write, (len(slots),)))
         slots.append(IntegerWriter(before(chain[0]), chain[0].location).constant(0))
     for plan, last in zip(plans, carry(ways, slots), strict=True):
         top = source_op(last)

@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import Way, carry
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
@@ -86,7 +86,7 @@ class TurnsWriter:
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
         kind = turns.around.regions[0].blocks[0].arguments[0].type
         state = [*Ring.start(build), self.first, build.constant(0, kind)]
-        way = Way((turns.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
+        way = RingPath((turns.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
         mine = carry([way], state)[2]
         around = source_op(mine)
         ends = write_if(mine, (), None, after(around), self.loc)

@@ -42,7 +42,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
 from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts, read
 from mlir_async_pipe.pipeliner.schedule.modulo.search import Found, Search
 from mlir_async_pipe.pipeliner.schedule.modulo.stages import is_legal, moments
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import Outcome, Trials, statement_orders
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import TrialResult, Trials, statement_orders
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, Place
 from mlir_async_pipe.session.report import Session
 
@@ -330,7 +330,7 @@ class AbstractJudge:
         self._problem = problem
         self._limit = limit
 
-    def outcome(self, schedule: Schedule) -> Outcome | None:
+    def outcome(self, schedule: Schedule) -> TrialResult | None:
         """What a schedule gives, None if it is illegal or does not fit workgroup memory."""
         problem = self._problem
         if not is_legal(problem, schedule):
@@ -342,7 +342,7 @@ class AbstractJudge:
         count, arcs = moments(problem, schedule)
         interval, _ = largest_ratio(count, arcs, thread_bound(problem).cycles)
         order = schedule.order
-        return Outcome(
+        return TrialResult(
             schedule,
             interval,
             shared,

@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Edge:
+class DependenceEdge:
     """`target` of iteration k + distance depends on `source` of iteration k."""
 
     source: int
@@ -90,7 +90,7 @@ class Problem:
     """
 
     nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[DependenceEdge, ...]
     buffers: tuple[Buffer, ...]
     barrier: float
     has_barriers: bool

@@ -44,7 +44,7 @@ from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_b
 from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
 from mlir_async_pipe.pipeliner.plan.statement_places import (
     SCOPE,
-    Place,
+    SchedulePlace,
     StatementPlaces,
     is_async,
     physical_copy,
@@ -52,7 +52,7 @@ from mlir_async_pipe.pipeliner.plan.statement_places import (
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     Buffer,
-    Edge,
+    DependenceEdge,
     Node,
     Problem,
 )
@@ -207,7 +207,7 @@ def read(
         for node, statements in enumerate(members)
         for number in statements
     }
-    places = {s.op: Place(0, s.number) for s in body.statements}
+    places = {s.op: SchedulePlace(0, s.number) for s in body.statements}
     units = Units(body, StatementPlaces(places, asynchronous))
     held = _held(units, asynchronous, costs, node_of)
     group_of = _groups(units, node_of)
@@ -309,7 +309,7 @@ def _node(
 
 def _edges(
     body: Body, analysis: Analysis, node_of: dict[Operation, int], nodes: tuple[Node, ...]
-) -> tuple[Edge, ...]:
+) -> tuple[DependenceEdge, ...]:
     nearest: dict[tuple[int, int], int] = {}
 
     def add(source: int, target: int, distance: int) -> None:
@@ -324,7 +324,7 @@ def _edges(
         add(source, target, distance)
     for dependence in analysis.dependences:
         add(node_of[dependence.source.top], node_of[dependence.target.top], dependence.distance)
-    return tuple(Edge(i, j, distance) for (i, j), distance in sorted(nearest.items()))
+    return tuple(DependenceEdge(i, j, distance) for (i, j), distance in sorted(nearest.items()))
 
 
 def _producers(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:

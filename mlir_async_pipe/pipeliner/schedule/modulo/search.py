@@ -22,7 +22,7 @@ from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     TOLERANCE,
     Buffer,
-    Edge,
+    DependenceEdge,
     Node,
     Problem,
     Schedule,
@@ -37,7 +37,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.stages import (
     moments,
     whole_steps,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import Outcome
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import TrialResult
 
 
 @dataclass
@@ -108,7 +108,9 @@ class PartialOrders:
                 most_bytes,
             )
 
-    def _least_lag(self, edge: Edge, moments: dict[int, float], now: float, slack: float) -> int:
+    def _least_lag(
+        self, edge: DependenceEdge, moments: dict[int, float], now: float, slack: float
+    ) -> int:
         """Steps between the ends of a dependence in every order with this beginning."""
         source, target = self.problem.nodes[edge.source], self.problem.nodes[edge.target]
         begin, wait = moments.get(edge.source), moments.get(edge.target)
@@ -133,7 +135,7 @@ class PartialOrders:
         return whole_steps(source.delay - inside, self.interval)
 
     @staticmethod
-    def _placed_first(edge: Edge, moments: dict[int, float]) -> bool:
+    def _placed_first(edge: DependenceEdge, moments: dict[int, float]) -> bool:
         """Nodes that hold the thread for no time begin together: the dict keeps their order."""
         placed = list(moments)
         return placed.index(edge.source) < placed.index(edge.target)
@@ -242,7 +244,7 @@ LARGEST_TRIALS = 200
 class Judge(Protocol):
     """Tells what a schedule gives; None if it is refused."""
 
-    def outcome(self, schedule: Schedule) -> Outcome | None:
+    def outcome(self, schedule: Schedule) -> TrialResult | None:
         """The outcome of one schedule."""
 
 
@@ -250,7 +252,7 @@ class Judge(Protocol):
 class Found:
     """The best schedule, and whether it is proven to be the best there is."""
 
-    best: Outcome
+    best: TrialResult
     proven: bool
 
 
@@ -271,7 +273,7 @@ class Search:
 
     problem: Problem
     judge: Judge
-    best: Outcome | None = None
+    best: TrialResult | None = None
     budget: _Budget = field(default_factory=_Budget)
 
     def run(self) -> Found | None:

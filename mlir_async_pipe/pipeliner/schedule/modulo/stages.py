@@ -27,7 +27,7 @@ from math import ceil
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     TOLERANCE,
     Arc,
-    Edge,
+    DependenceEdge,
     Problem,
     Schedule,
     bytes_of,
@@ -36,7 +36,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
 )
 
 
-def lag(edge: Edge, stages: Sequence[int]) -> int:
+def lag(edge: DependenceEdge, stages: Sequence[int]) -> int:
     """Kernel steps between the source of a dependence and its target."""
     return stages[edge.target] + edge.distance - stages[edge.source]
 

@@ -12,7 +12,7 @@ from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.pipeliner.plan.legality import check_memory, check_values
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_schedule
-from mlir_async_pipe.pipeliner.plan.statement_places import Place, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.sync_state import Before
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
@@ -23,7 +23,7 @@ Key = tuple[float, int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialResult:
     """What a schedule gives: cycles between iterations in the steady state, bytes of all
     versions in workgroup memory and elsewhere, the number of versions, barriers a step."""
 
@@ -60,11 +60,11 @@ class Trials:
         self._model = model
         self._limits = limits
         self._annotations = names.read_loop(reading.body.loop)
-        self._known: dict[Schedule, Outcome | None] = {}
+        self._known: dict[Schedule, TrialResult | None] = {}
         self.refusal: PipelineError | None = None
         self._refused_stages = 0
 
-    def outcome(self, schedule: Schedule) -> Outcome | None:
+    def outcome(self, schedule: Schedule) -> TrialResult | None:
         """What a schedule gives, None if the expander would refuse it."""
         if schedule not in self._known:
             try:
@@ -75,13 +75,13 @@ class Trials:
                 self._known[schedule] = None
         return self._known[schedule]
 
-    def _try(self, schedule: Schedule) -> Outcome:
+    def _try(self, schedule: Schedule) -> TrialResult:
         plan = self.plan(schedule)
         steady = steady_state(plan, self._costs, self._model)
         shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
         everything = sum(b.versions * b.slot_bytes for b in plan.buffers)
         order = schedule.order
-        return Outcome(
+        return TrialResult(
             schedule,
             steady.interval,
             shared,
@@ -96,7 +96,7 @@ class Trials:
         reading = self._reading
         orders = statement_orders(reading, schedule)
         places = {
-            s.op: Place(schedule.stages[reading.node_of[s.op]], orders[s.number])
+            s.op: SchedulePlace(schedule.stages[reading.node_of[s.op]], orders[s.number])
             for s in reading.body.statements
         }
         units = Units(reading.body, StatementPlaces(places, reading.asynchronous))
