@@ -30,8 +30,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 Kernel = Ring | TwoGroups | ClusterKernel | TensorKernel
-# An argument in the note of an error: "for example with %arg2 = 5, in iteration 3".
-_NUMBER = re.compile(r"%arg(\d+) = (-?\d+)")
+# Arguments in the note of an error: "for example with %arg3 = 5, size 1 of %arg2 = 64, in iteration 3".
+_NUMBER = re.compile(r"(?:size (\d+) of )?%arg(\d+) = (-?\d+)")
 # Of ten seeds this one draws a kernel with products in tensor memory.
 OF_TENSOR_MEMORY = 4
 SCHEDULES = ("lockstep", "forward", "backward", "random")
@@ -165,11 +165,12 @@ def _without_a_line(
 @dataclass(frozen=True)
 class Said:
     """What the checker says of a kernel: "safe", "unknown" or "unsafe", with which codes or reasons, and
-    the arguments, by number, with which an error says that it is met."""
+    the arguments, by number, and their sizes, by number and dimension, with which an error says that it
+    is met."""
 
     verdict: str
     codes: str
-    example: dict[int, int]
+    example: dict[int | tuple[int, int], int]
 
 
 def checked(text: str) -> Said:
@@ -184,22 +185,24 @@ def checked(text: str) -> Said:
         for note in one.notes
         if note.message.startswith("for example")
     ]
-    example = {int(at): int(number) for at, number in _NUMBER.findall(" ".join(notes[:1]))}
+    example = {
+        (int(at), int(size)) if size else int(at): int(number)
+        for size, at, number in _NUMBER.findall(" ".join(notes[:1]))
+    }
     return Said(found, " ".join(sorted(set(why))), example)
 
 
-def with_numbers(ring: Kernel, example: dict[int, int]) -> Kernel:
+def with_numbers(ring: Kernel, example: dict[int | tuple[int, int], int]) -> Kernel:
     """The same kernel run with other arguments; one that has none of these is as it was."""
     if isinstance(ring, ClusterKernel):
         given = [example.get(at, one) for at, one in enumerate(ring.given)]
         return dataclasses.replace(ring, given=given)
     if isinstance(ring, TensorKernel):
-        # The last argument is k.
-        return (
-            dataclasses.replace(ring, depth=-(-max(0, example[3]) // ring.gemm.line))
-            if 3 in example
-            else ring
-        )
+        # The last argument is k, the one before C, whose columns say how many tiles there are.
+        k, columns = example.get(3), example.get((2, 1))
+        depth = ring.depth if k is None else -(-max(0, k) // ring.gemm.line)
+        tiles = ring.tiles if columns is None else max(1, columns // ring.gemm.tile_n)
+        return dataclasses.replace(ring, depth=depth, tiles=tiles)
     if ring.counted or not example:
         return ring
     # The scalars are the last arguments.
