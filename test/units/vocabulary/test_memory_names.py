@@ -16,8 +16,14 @@ from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_STEPS, 
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 
-def op(name: str) -> SimpleNamespace:
-    return SimpleNamespace(name=name, attributes={}, operands=(), results=())
+class Named(SimpleNamespace):
+    """An op of which the name is all that there is; as ops are, each is one of its own."""
+
+    __hash__ = object.__hash__
+
+
+def op(name: str) -> Named:
+    return Named(name=name, attributes={}, operands=(), results=())
 
 
 @pytest.mark.parametrize("name", [*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, *OPERATORS])
