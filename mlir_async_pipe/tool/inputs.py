@@ -1,27 +1,15 @@
-"""Reads the input, cuts it at `// -----` lines, and makes modules of the parts.
+"""Reads the input and cuts it at `// -----` lines.
 
 Each part is padded in front with as many newlines as the file has above it, so that places
 in diagnostics are places in the file.
-
-Every location of a module has the file's name: `Module.parse` takes none and `Operation.parse` accepts
-one top-level op only, so the latter is tried first. A file with several top-level ops is parsed
-without a name (its places are in file "-"), printed with its locations, and parsed again with the name
-put in; that costs a few milliseconds and only such files pay them. In parse errors the sink puts the
-name in.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from dataclasses import dataclass
-from typing import Any
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.run_on_copy import bytes_of
-from mlir_async_pipe.session.diagnostics import InputError, Place, UsageError
-from mlir_async_pipe.tool.mlir_diagnostics import UNNAMED, MlirErrors, errors_of
+from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 # First bytes of MLIR bytecode ("ML" 0xEF "R").
 BYTECODE_MAGIC = b"ML\xefR"
@@ -90,83 +78,3 @@ def split(source: Source, marker: str) -> list[Source]:
 
 def _part(source: Source, first: int, lines: list[str]) -> Source:
     return Source(source.name, ("\n" * (first - 1) + "".join(lines)).encode(), first)
-
-
-_SEVERAL_OPS = "source must contain a single top-level operation"
-
-
-def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
-    """The root op of `source`: a module, or whatever op stands alone without `implicit_module`.
-
-    Returns an object with `.operation` that owns the IR. Raises MlirErrors.
-    """
-    if source.is_bytecode:
-        return _parse_module(source.content, context)
-    text = source.text
-    try:
-        root = ir.Operation.parse(text, source_name=source.name, context=context)
-    except ir.MLIRError as error:
-        if implicit_module and _SEVERAL_OPS in str(error):
-            return _named(_parse_module(text, context), source.name)
-        if _SEVERAL_OPS in str(error):
-            raise InputError(
-                "the input is not exactly one op", code="parse-error", at=Place(source.name, 1, 1)
-            ) from None
-        raise MlirErrors(errors_of(error, code="parse-error")) from None
-    if root.operation.name == "builtin.module":
-        return root
-    return _in_module(root, context) if implicit_module else root
-
-
-def _parse_module(content: Any, context: Any) -> Any:
-    try:
-        return ir.Module.parse(content, context=context)
-    except ir.MLIRError as error:
-        raise MlirErrors(errors_of(error, code="parse-error")) from None
-
-
-def _named(module: Any, name: str) -> Any:
-    """The module with `name` as the file of its locations.
-
-    Quotes inside strings are printed as escapes, so the pattern finds locations only.
-    """
-    text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
-    quoted = json.dumps(name, ensure_ascii=False)
-    named = _UNNAMED_PLACE.sub(lambda place: f"{quoted}{place[1]}", text)
-    return ir.Operation.parse(named, source_name=name, context=module.operation.context)
-
-
-_UNNAMED_PLACE = re.compile(rf'"{re.escape(UNNAMED)}"(:\d+:\d+)')
-
-
-def _in_module(root: Any, context: Any) -> Any:
-    module = ir.Module.create(loc=ir.Location.unknown(context))
-    module.body.append(root.operation)
-    if not module.operation.verify():
-        raise InputError("the input does not verify", code="parse-error", at=root.operation)
-    return module
-
-
-def verify(root: Any, file: str) -> None:
-    """Raises InputError (roundtrip-differs) or MlirErrors (roundtrip-differs)."""
-    text = root.operation.get_asm(enable_debug_info=True)
-    for form, content in (("text", text), ("bytecode", bytes_of(root))):
-        if _generic(_parsed(content, root)) != _generic(root):
-            raise InputError(
-                f"the IR changes when it is printed as {form} and parsed again",
-                code="roundtrip-differs",
-                at=Place(file, 1, 1),
-            )
-
-
-def _parsed(content: str | bytes, root: Any) -> Any:
-    try:
-        if isinstance(content, str):
-            return ir.Operation.parse(content, context=root.operation.context)
-        return ir.Module.parse(content, context=root.operation.context)
-    except ir.MLIRError as error:
-        raise MlirErrors(errors_of(error, code="roundtrip-differs")) from None
-
-
-def _generic(root: Any) -> str:
-    return str(root.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))

@@ -20,8 +20,8 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
     execution,
     explain,
-    inputs,
     mlir_diagnostics,
+    parsing,
     pass_steps,
     pipeline_text,
     printing,
@@ -135,13 +135,13 @@ def _context(options: Options, sink: Sink | Gather) -> Iterator[Any]:
 def _parse(source: Source, context: Any, work: Work) -> Any:
     work.activity.is_now("parsing")
     with work.timing.phase("Parser"):
-        root = inputs.parse(
+        root = parsing.parse(
             reproducer.without(source),
             context,
             implicit_module=not work.options.no_implicit_module,
         )
     if work.options.verify_roundtrip:
-        inputs.verify(root, source.name)
+        parsing.verify(root, source.name)
     return root
 
 

@@ -7,6 +7,8 @@ tool/verify_diagnostics.py, tool/render.py, tool/output.py
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -224,3 +226,14 @@ def test_a_reproducer_of_mlir_opt_is_read():
 def test_input_without_a_reproducer_is_refused():
     with pytest.raises(Exception, match="no-reproducer"):
         reproducer.required(Source("f", b"module {}"))
+
+
+def test_the_tool_loads_no_stack_before_its_words_are_read() -> None:
+    # `--bindings` could not choose any more.
+    loaded = "import sys, mlir_async_pipe.tool.__main__; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=60
+    )
+    roots = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "mlir_async_pipe" in roots
+    assert not roots & {"mlir", "numba_cuda_mlir", "torch_mlir", "flydsl", "iree", "jaxlib"}
