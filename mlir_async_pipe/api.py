@@ -244,6 +244,10 @@ def lower(
         raise UsageError(
             f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
         )
+    if resources not in (None, True, False):
+        raise UsageError(
+            f"resources is {resources!r}, expected None, True or False", code="bad-argument"
+        )
     options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
     key, here = "", ""
     if cache and not kept.is_off():

@@ -85,9 +85,10 @@ def test_of_tensor_memory_kernels_by_hand_and_by_the_expander_are_drawn() -> Non
         for change in CHANGES.values():
             assert change(kernel.text(), random.Random(0))
     one = next(kernel for kernel in drawn if kernel.gemm.persistent)
-    # k is the last argument.
+    # k is the last argument, C the one before, whose columns say how many tiles there are.
     assert with_numbers(one, {3: 2 * one.gemm.line + 1}).depth == 3
-    assert with_numbers(one, {2: 7}) is one
+    assert with_numbers(one, {(2, 1): 2 * one.gemm.tile_n}).tiles == 2
+    assert with_numbers(one, {2: 7}) == one
 
 
 def test_numbers_stand_for_arguments_only() -> None:

@@ -35,6 +35,7 @@ MODULE = ir.Module.parse(ADD_ONE, new_context())
         (lambda: ap.pipeline(MODULE, cache="yes"), "bad-argument", "cache is 'yes', expected True or False"),
         (lambda: ap.lower(MODULE, target=None), "unknown-target", "unknown target 'None'"),
         (lambda: ap.lower(MODULE, target="nvvm:sm_80", strict="no"), "bad-argument", "strict is 'no'"),
+        (lambda: ap.lower(MODULE, target="nvvm:sm_80", resources="no"), "bad-argument", "resources is 'no'"),
         (lambda: machine.run(MODULE, "add_one", completion=3), "bad-argument", "completion is 3"),
     ],
 )  # fmt: skip
