@@ -70,6 +70,8 @@ IN_FLIGHT = "async_pipe.in_flight"
 STORES_IN_FLIGHT = "async_pipe.stores_in_flight"
 # Whether all threads copy and compute, or warps of their own copy.
 ROLES = "async_pipe.roles"
+# On a statement that not all warps run once roles part: which ones do.
+PARTITION = "async_pipe.partition"
 # Cycles of an op: `latency` asks for a schedule by latencies, `cycles` only says what it costs.
 LATENCY = "async_pipe.latency"
 CYCLES = "async_pipe.cycles"

@@ -2,7 +2,7 @@
 whose slot and phase go on from loop to loop in each role, or each on a ring of its own.
 
 Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_parts.py, pipeliner/plan/role_nest.py,
-pipeliner/expand/write/write_nest.py, pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
+pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
 """
 
 from __future__ import annotations

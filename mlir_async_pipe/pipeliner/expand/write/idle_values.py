@@ -1,4 +1,5 @@
-"""Takes values off a loop that it carries for nobody, with the ops that compute them.
+"""Takes out of loops what nobody needs: values that a loop carries for nobody, and in a copy of a nest
+the statements of other partitions with all that only they need.
 
 %r:2 = scf.for … iter_args(%sum = %zero, %phase = %false) {     %r = scf.for … iter_args(%sum …) {
   %flip = arith.xori %phase, %true                        -->
@@ -8,18 +9,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    again,
+    ancestors,
     attributes_of,
     before,
     captured,
     create,
     defining_op,
+    integer_attribute,
+    is_block_argument,
     is_used,
     operations,
+    result_number,
     terminator,
+    walk,
 )
+from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.vocabulary import is_pure
 
 
@@ -27,71 +38,118 @@ def drop_idle_values(loop: Operation) -> Operation:
     """The loop without idle values; itself if it carries none. Its handle is dead otherwise."""
     block = loop.regions[0].blocks[0]
     arguments = list(block.arguments)[1:]
-    needed = _needed(loop, arguments)
-    kept = [number for number, argument in enumerate(arguments) if argument in needed]
-    if len(kept) == len(arguments):
+    ops = operations(block)[:-1]
+    kept = {op for op in ops if not is_pure(op) or len(op.regions)}
+    used = [value for op in kept for value in captured(op)]
+    used += [a for a, r in zip(arguments, loop.results, strict=True) if is_used(r)]
+    needed = needed_values(used, {loop, *ops})
+    if needed.issuperset(arguments):
         return loop
-    for op in reversed(operations(block)[:-1]):
-        if is_pure(op) and not len(op.regions) and not needed.intersection(op.results):
-            for result in op.results:
-                _leave_to_nobody(result, terminator(block), arguments)
-            op.erase()
-    return _with(loop, kept)
+    return _keep_in_loop(loop, kept, set(), needed)
 
 
-def _needed(loop: Operation, arguments: list[Value]) -> set[Value]:
-    """What the ops that do something use, and what they need for it."""
-    *ops, end = operations(loop.regions[0].blocks[0])
-    next_of = dict(zip(arguments, end.operands, strict=True))
-    waiting = [v for op in ops if not is_pure(op) or len(op.regions) for v in captured(op)]
-    waiting += [a for a, r in zip(arguments, loop.results, strict=True) if is_used(r)]
-    needed: set[Value] = set()
+def keep_partition(ops: list[Operation], partition: int) -> None:
+    """Of ops that stand together, keep the statements of a partition, the loops and branches around them,
+    and what all these need."""
+    for op in (op for top in ops for op in walk(top) if op.name == "scf.for"):
+        names.remove(op, names.KNOWN_NAMES)
+    inside = {op for top in ops for op in walk(top)}
+    kept = {op for op in inside if integer_attribute(op, names.PARTITION) == partition}
+    around = {above for op in kept for above in ancestors(op) if above in inside}
+    used = [value for op in kept for value in captured(op)]
+    for op in around:
+        used += list(op.operands)[: 3 if op.name == "scf.for" else 1]
+    _keep(ops, kept, around, needed_values(used, inside))
+    for op in kept:
+        names.remove(op, (names.PARTITION,))
+
+
+def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[Value]:
+    """The values that are used, and all that are made `inside` or carried by loops for them."""
+    waiting, needed = list(used), set[Value]()
     while waiting:
         value = waiting.pop()
         if value in needed:
             continue
         needed.add(value)
-        if value in next_of:
-            waiting.append(next_of[value])
-        op = defining_op(value)
-        if op is not None and op in ops:
-            needed.update(op.results)
+        loop, number = _carried(value)
+        op = defining_op(value) if loop is None else loop
+        if op is None or op not in inside:
+            continue
+        if loop is None:
             waiting += captured(op)
+            continue
+        block = loop.regions[0].blocks[0]
+        following = terminator(block).operands[number]
+        waiting += [block.arguments[number + 1], loop.operands[3 + number], following]
     return needed
 
 
-def _leave_to_nobody(result: Value, end: Operation, arguments: list[Value]) -> None:
-    """Only the end of the body uses what nobody needs: it hands on the old value instead."""
-    for number, value in enumerate(list(end.operands)):
-        if value == result:
-            end.operands[number] = arguments[number]
+def _carried(value: Value) -> tuple[Operation | None, int]:
+    """The loop that carries a value, and its number there."""
+    if is_block_argument(value):
+        argument = ir.BlockArgument(value)
+        loop, number = argument.owner.owner, argument.arg_number - 1
+    else:
+        loop, number = defining_op(value), result_number(value)
+    carries = loop is not None and loop.name == "scf.for" and number >= 0
+    return (loop if carries else None), number
 
 
-def _with(loop: Operation, kept: list[int]) -> Operation:
-    """The loop written again with those of its values."""
-    initial = list(loop.operands)
-    operands = initial[:3] + [initial[3 + number] for number in kept]
-    results = [loop.results[number] for number in kept]
+def _keep(
+    ops: list[Operation], kept: set[Operation], around: set[Operation], needed: set[Value]
+) -> None:
+    """Erase all ops but those that are kept, or stand `around` these, or make what is needed."""
+    for op in reversed(ops):
+        if op in around:
+            write = _keep_in_loop if op.name == "scf.for" else _keep_in_branch
+            write(op, kept, around, needed)
+        elif op not in kept and not needed.intersection(op.results):
+            op.erase()
+
+
+def _keep_in_loop(
+    loop: Operation, kept: set[Operation], around: set[Operation], needed: set[Value]
+) -> Operation:
+    """The loop written again with what is needed of its body, and of its values."""
+    block, initial, results = loop.regions[0].blocks[0], list(loop.operands), list(loop.results)
+    arguments = list(block.arguments)[1:]
+    numbers = [number for number, argument in enumerate(arguments) if argument in needed]
+    _hand_on(block, numbers)
+    _keep(operations(block)[:-1], kept, around, needed)
     made = create(
         loop.name,
-        operands,
-        [result.type for result in results],
+        initial[:3] + [initial[3 + number] for number in numbers],
+        [results[number].type for number in numbers],
         attributes_of(loop),
         regions=1,
         ip=before(loop),
         loc=loop.location,
     )
-    block = loop.regions[0].blocks[0]
     block.append_to(made.regions[0])
     block = made.regions[0].blocks[0]
-    end = terminator(block)
-    handed_on = [end.operands[number] for number in kept]
-    create("scf.yield", handed_on, ip=before(end), loc=end.location)
-    end.erase()
-    for number in reversed(range(len(initial) - 3)):
-        if number not in kept:
+    for number in reversed(range(len(arguments))):
+        if number not in numbers:
             block.erase_argument(number + 1)
-    for old, new in zip(results, made.results, strict=True):
-        old.replace_all_uses_with(new)
+    for number, new in zip(numbers, made.results, strict=True):
+        results[number].replace_all_uses_with(new)
     loop.erase()
     return made
+
+
+def _keep_in_branch(
+    branch: Operation, kept: set[Operation], around: set[Operation], needed: set[Value]
+) -> Operation:
+    """A branch gives nothing that is needed."""
+    for region in branch.regions:
+        for block in region.blocks:
+            _hand_on(block, [])
+            _keep(operations(block)[:-1], kept, around, needed)
+    return again(branch, list(branch.operands), [])
+
+
+def _hand_on(block: ir.Block, numbers: list[int]) -> None:
+    """The end of a block hands on those values alone."""
+    end = terminator(block)
+    create("scf.yield", [end.operands[n] for n in numbers], ip=before(end), loc=end.location)
+    end.erase()

@@ -174,21 +174,30 @@ class SlotRecurrence(Recurrence):
 
 
 class EarlierSlot(Recurrence):
-    """The slot of so many tiles before an iteration's, which takes no iter_arg: those of the ring say it."""
+    """The slot of so many tiles before an iteration's. Where nothing runs ahead, iter_args hold it, which
+    begin with any slot: nobody asks before there are as many tiles. Else those of the ring say it."""
 
     has_results = False
-    width = 0
 
-    def __init__(self, slots: SlotRecurrence, tiles: int) -> None:
+    def __init__(self, slots: SlotRecurrence, tiles: int, *, held: bool) -> None:
         super().__init__(slots.stage)
         self.slots = slots
         self.tiles = tiles
+        self.held = tiles if held else 0
+
+    @property
+    def width(self) -> int:
+        return self.held
+
+    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
+        first = self.slots.at_iteration(0, integers)
+        return [first] * self.held
 
     def in_step(self, stage: int, integers: Integers) -> Value:
-        return self.slots.in_step(stage + self.tiles, integers)
+        return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles, integers)
 
     def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
-        return []
+        return [self.slots.current, *self._held][: self.held]
 
 
 class PhaseRecurrence(Recurrence):

@@ -79,10 +79,10 @@ def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Valu
     return made.results[0]
 
 
-def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> None:
+def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> Operation:
     """Wait until the phase of a parity is over."""
     wait = [group, parity, write.constant(TICKS), number]
-    create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
+    return create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
 
 
 def name_mbarrier(

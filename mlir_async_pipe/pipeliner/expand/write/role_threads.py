@@ -63,7 +63,7 @@ def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
     return made.results[0]
 
 
-def name_barriers(block: RoleBlock, group: Value | None) -> None:
+def name_barriers(block: RoleBlock, group: Value | None = None) -> None:
     """Let those of the block after the roles part be met at by the threads of the input, each
     `group` at one of its own."""
     for barrier in block.barriers:

@@ -140,7 +140,9 @@ class Sources:
             slots = SlotRecurrence.over(counter.versions, stages, False, first_slot)
             self.recurrences[counter.slot] = slots
             self.recurrences[counter.phase] = PhaseRecurrence(self.last_stage, slots, first_phase)
-            self.recurrences[counter.earlier] = EarlierSlot(slots, counter.tiles)
+            if any(value == counter.earlier for value, _ in uses):
+                earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
+                self.recurrences[counter.earlier] = earlier
         arguments = self.arguments
         used = {value for value, _ in uses}
         pending = [

@@ -33,12 +33,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
     operations,
-    terminator,
+    set_integer,
+    source_op,
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, operand_number
+from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
@@ -47,26 +48,27 @@ from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     write_mbarriers,
     write_wait,
 )
-from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
-from mlir_async_pipe.pipeliner.expand.write.role_threads import elect
+from mlir_async_pipe.pipeliner.expand.write.role_threads import elect, name_barriers
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.expand.write.write_nest import NestWriter
-from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
+from mlir_async_pipe.pipeliner.expand.write.write_ring import COPIES, RingLoop
 from mlir_async_pipe.pipeliner.expand.write.write_roles import (
-    Producer,
-    finish,
+    drop_mbarriers,
     move_into,
     part_threads,
     producer_region,
+    write_partition,
 )
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 from mlir_async_pipe.pipeliner.plan.sum_versions import SumVersions
-from mlir_async_pipe.vocabulary import tensor_use, use_of
+from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side
+
+# The partition of the statements that issue products; the input's threads run what is in none.
+PRODUCTS = 1
 
 
 class Sums:
@@ -135,83 +137,53 @@ def write_product_roles(
     sums = Sums(plan, roles, role.sums)
     groups = {s.create.results[0]: write_mbarriers(s, plan.versions) for s in plan.setups}
     branch, thread = part_threads(plan, roles)
-    empty = groups[role.completion.barriers]
-    chain = (*plan.outer, plan.loop)
-    copies = NestWriter(roles.nest)
-    number = role.completion.number
+    loc = plan.loop.location
+    copies, others = producer_region(branch.regions[1], thread, roles, loc)
     loop = RingLoop(plan, buffers, groups)
-    producer = Producer(loop, empty, copies, number)
-    region, others = producer_region(branch.regions[1], thread, roles, plan.loop.location)
-    build = IntegerWriter(at_end_of(region), plan.loop.location)
-    ways = [RingPath(chain, producer.write)]
-    copies.write_at_end(region, roles.moved, ways, Ring.start(build, phase=1))
-    issued = NestWriter(role.nest)
-    issuer = ProductWriter(loop, issued, role, sums)
+    loop.lower_apart(groups[role.completion.barriers], role.completion.number)
+    elected = elect(before(role.branch), loc)
+    names.remove(role.branch, names.OP_NAMES)
+    role.branch.operands[0] = elected
+    for op in (*(t.wait for t in plan.transactions), source_op(elected), role.branch):
+        set_integer(op, names.PARTITION, PRODUCTS, 64)
+    free = Ring.start(IntegerWriter(at_end_of(copies), loc), phase=1)
+    write_partition(copies, roles, COPIES, [(loop, (0, 1))], RingLoop.expand, free)
     # The first slot and its phase; the first version, which is free.
-    build = IntegerWriter(at_end_of(others), plan.loop.location)
+    build = IntegerWriter(at_end_of(others), loc)
     state = [*Ring.start(build), *Ring.start(build, phase=1)]
-    ways = [RingPath(chain, issuer.write, (0, 1, 2, 3))]
-    issued.write_at_end(others, roles.moved, ways, state)
+    write = ProductWriter(role, sums).write
+    write_partition(others, roles, PRODUCTS, [(loop, (0, 1, 2, 3))], write, state)
     move_into(branch.regions[0], roles)
     LoadWriter(plan, roles, role, sums, thread).write_here(branch.regions[0])
-    finish([plan], roles)
+    name_barriers(roles.block)
+    drop_mbarriers([plan])
 
 
 class ProductWriter:
-    """Writes what the warp runs that issues products: the nest around the loop, and the products."""
+    """Writes what the warp runs that issues products: those of a tile of the loop around, into a version that
+    was loaded."""
 
-    def __init__(self, loop: RingLoop, nest: NestWriter, role: ProductRole, sums: Sums) -> None:
-        self.loop, self.nest, self.role, self.sums = loop, nest, role, sums
+    def __init__(self, role: ProductRole, sums: Sums) -> None:
+        self.role, self.sums = role, sums
 
-    def write(self, ip: Any, *state: Value) -> list[Value]:
-        """The products of one tile of the loop around, into a version that was loaded."""
-        slot, phase, version, turn = state
-        ring, loop = self.loop.ring, self.loop.plan.loop
+    def write(
+        self, ring: RingLoop, slot: Value, phase: Value, version: Value, turn: Value
+    ) -> list[Value]:
+        """The lowered loop, between the wait for its version and the commit of this; returns the state after
+        it."""
+        loop = ring.loop
         # Not the constants of the input's loop, which stand with other threads.
-        around = IntegerWriter(ip, loop.location)
-        self.sums.wait(self.sums.drained, version, turn, around)
-        fence("after", ip, loop.location)
-        offset = self.sums.offset(version, around)
-        numbers = self.role.slice.advanced
-        made, body = self.nest.begin_loop(loop, numbers, [slot, phase], ip)
-        inside = list(made.regions[0].blocks[0].arguments)[-2:]
-        advanced = self._products(inside, offset, body)
-        inside = ring.advance(inside[0], inside[1], IntegerWriter(body, loop.location))
-        slot, phase = self.nest.end_loop(loop, made, numbers, advanced, inside, body)
-        after_loop = IntegerWriter(ip, loop.location)
-        self._commit_sums(version, after_loop)
-        return [slot, phase, *self.sums.ring.advance(version, turn, after_loop)]
-
-    def _products(self, state: list[Value], offset: Value | None, ip: Any) -> list[Value]:
-        """Wait for the tiles of an iteration, and multiply them in one thread; returns what the loop
-        carries on."""
-        slot, phase = state
-        copies = {op: clone(op, self.nest.outside, ip) for op in self.role.slice.ops}
-        for transaction in self.loop.plan.transactions:
-            wait = copies[transaction.wait]
-            self.loop.name_mbarrier(wait, transaction, slot)
-            wait.operands[operand_number(wait, "phase")] = phase
-        branch = copies[self.role.branch]
-        names.remove(branch, names.OP_NAMES)
-        branch.operands[0] = elect(before(branch), branch.location)
-        for op in list(walk(branch)):
+        write = IntegerWriter(before(loop), loop.location)
+        self.sums.wait(self.sums.drained, version, turn, write)
+        fence("after", write.ip, write.location)
+        offset = self.sums.offset(version, write)
+        for op in list(walk(loop)):
             if tensor_use(op) == "product":
                 show_version(op, offset)
-            elif use_of(op) == "commit":
-                self._name_commit(op, slot)
-        show_slot(self.loop.buffers, slot, list(copies.values()))
-        yielded = list(terminator(self.loop.plan.loop.regions[0].blocks[0]).operands)
-        return [self.nest.here(yielded[number]) for number in self.role.slice.advanced]
-
-    def _name_commit(self, commit: Operation, slot: Value) -> None:
-        """It gives the slot back."""
-        pointer = defining_op(commit.operands[0])
-        self.loop.name_mbarrier(commit, self.role.completion, slot)
-        if pointer is not None:
-            handle = defining_op(pointer.operands[0])
-            pointer.erase()
-            if handle is not None:
-                handle.erase()
+        following = ring.expand(slot, phase)
+        write = IntegerWriter(after(ring.loop), write.location)
+        self._commit_sums(version, write)
+        return [*following, *self.sums.ring.advance(version, turn, write)]
 
     def _commit_sums(self, version: Value, write: IntegerWriter) -> None:
         """The sums are there when all products of the thread are over."""

@@ -17,7 +17,7 @@ the loops around this one, since the mbarriers do.
 
 Where others fill the slots, each warp arrives for a slot that it has read, instead of the barrier. Others
 are blocks of a cluster, where warp 0 waits for all arrivals before it copies, or warps of their own:
-then the loop has no copies, and stays one loop.
+then copies are a partition of their own, nothing runs ahead, and each role has a loop of one stage.
 
     arrive at empty[slot of k - p]                              d
     warp 0: wait for empty[slot]; copy into the slot            0
@@ -35,6 +35,7 @@ from the start; in later executions of the loop they are for tiles that the one 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -52,6 +53,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     parent,
     set_integer,
+    source_op,
     terminator,
     users,
 )
@@ -92,6 +94,11 @@ from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
+# What stands for slot, phase and slot of tile t - p of an iteration in a loop that is lowered.
+TILE = "async_pipe.tile"
+# The partition of the statements that copy.
+COPIES = 0
+
 
 def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]) -> None:
     """Write the planned loops on the same mbarriers, each with its buffers, which all warps run."""
@@ -126,8 +133,7 @@ def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]
 
 class RingLoop:
     """A loop of tensor copies, its buffers, and for each group of mbarriers of the input that with V for
-    each of them. `returns`: how slots go back to others who fill them; `copies`: these threads fill
-    some, too."""
+    each of them. `returns`: how slots go back to others who fill them."""
 
     def __init__(
         self,
@@ -135,102 +141,116 @@ class RingLoop:
         buffers: list[VersionedBuffer],
         full: dict[Value, Value],
         returns: SlotReturns | None = None,
-        *,
-        copies: bool = True,
     ) -> None:
         self.plan = plan
         self.ring = Ring(plan.versions)
         self.buffers = buffers
         self.full = full
         self.returns = returns
-        self.copies = copies
-        # The loop as it is now, and the slot of tile t - p in it.
+        # The loop as it is now, and what makes the slot, the phase and the slot of tile t - p in it.
         self.loop = plan.loop
-        self.earlier: Value | None = None
+        self.tile: Operation | None = None
+
+    def in_copy(self, tile: Operation) -> RingLoop:
+        """The same of a copy of the loop."""
+        made = copy(self)
+        made.tile, above = tile, parent(tile)
+        assert above is not None
+        made.loop = above
+        return made
+
+    @property
+    def held(self) -> list[Value]:
+        """What stands for slot, phase and slot of tile t - p of an iteration."""
+        assert self.tile is not None
+        return list(self.tile.results)
 
     def write(self, slot: Value, phase: Value) -> list[Value]:
-        """Write the loop; returns slot and phase after it."""
+        """Lower the loop of all warps, and expand it; returns slot and phase after it."""
         plan, initial = self.plan, list(self.loop.operands)[3:]
-        issues, counter = None, None
-        if self.copies:
-            issues = self._issues()
-            counter = self._counter(slot, phase)
-            # What the input carries for its copies, for those that run ahead.
-            carried = [initial[number] for number in plan.issue.advanced]
-        else:
-            carried = [slot, phase, *[slot] * plan.in_flight]
+        issues = self._issues()
+        # What the input carries for its copies, for those that run ahead.
+        carried = [initial[number] for number in plan.issue.advanced]
         kinds = [value.type for value in [*self.loop.results, *carried]]
         self.loop = loop = again(self.loop, [*self.loop.operands, *carried], kinds)
-        names.forget(loop)
-        names.remove(loop, names.LOOP_NAMES)
         block = loop.regions[0].blocks[0]
         added = [block.add_argument(value.type, loop.location) for value in carried]
-        if counter is None:
-            slot, phase, *_ = added
-            self.earlier = [slot, *added[2:]][-1]
-        else:
-            slot, phase, self.earlier = counter.slot, counter.phase, counter.earlier
+        self._begin()
         place = end = terminator(block)
         if plan.copies_first:
             order = operations(block)
             place = order[order.index(plan.transactions[0].wait) + 1]
         if self.returns is not None:
-            self._give_back(slot, before(end))
+            self._give_back(before(end))
         elif plan.dropped and not plan.after_barrier:
             clone(plan.dropped[-1], {}, before(place))
         elif not plan.after_barrier:
             write_fence({"workgroup"}, before(place), loop.location)
-        following = self._copy_ahead(slot, phase, added, issues, place) if self.copies else []
-        for op in (*plan.dropped, *(op for t in plan.transactions for op in (t.expect, *t.copies))):
+        following = self._copy_ahead(added, issues, place)
+        for op in (*plan.dropped, *self._issuing()):
             op.erase()
-        for transaction in plan.transactions:
-            self.name_mbarrier(transaction.wait, transaction, slot)
-            transaction.wait.operands[operand_number(transaction.wait, "phase")] = phase
-        show_slot(self.buffers, slot, [op for op in operations(block) if not _is_ahead(op)])
-        self._leave_products()
-        self._complete(slot, phase)
-        if counter is None:
-            write = IntegerWriter(before(end), loop.location)
-            following = [*self.ring.advance(slot, phase, write), slot, *added[2:]][: len(added)]
+        self._use_slot()
         again(end, [*end.operands, *following])
-        _drop_unused(block)
-        if counter is not None:
-            self._drain(slot, phase)
-            return self._expanded(counter)
-        slot, phase = list(loop.results)[-len(added) :][:2]
-        self._drain(slot, phase)
-        return [slot, phase]
+        drop_unused(loop)
+        self._drain()
+        return self.expand(slot, phase, plan.ahead)
 
-    def name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
+    def lower_apart(self, empty: Value, first_empty: int = 0) -> None:
+        """Lower the loop whose copies are those of a partition of their own, each after its slot was given
+        back. `first_empty`: which mbarrier of the group says when slot 0 is free, as of the input's one."""
+        self._begin()
+        slot, phase, _ = self.held
+        block = self.loop.regions[0].blocks[0]
+        write = IntegerWriter(after(operations(block)[0]), self.loop.location)
+        acquire = write_wait(write, empty, self.ring.mbarrier(first_empty, slot, write), phase)
+        # By one thread of this warp.
+        elected = elect(write.ip, write.location)
+        self._name_copies({op: op for op in self._issuing()}, elected, {})
+        if self.returns is not None:
+            self._give_back(before(terminator(block)))
+        for op in self.plan.dropped:
+            op.erase()
+        self._use_slot()
+        for op in (acquire, source_op(elected), *self._issuing()):
+            set_integer(op, names.PARTITION, COPIES, 64)
+
+    def write_uses(self, slot: Value, phase: Value) -> list[Value]:
+        """Expand the lowered loop of those that compute; returns slot and phase after it."""
+        self._drain()
+        return self.expand(slot, phase)
+
+    def _name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
         name_mbarrier(op, of, self.full, slot, self.ring)
+
+    def _begin(self) -> None:
+        names.forget(self.loop)
+        names.remove(self.loop, names.LOOP_NAMES)
+        loc, block = self.loop.location, self.loop.regions[0].blocks[0]
+        i1, index = ir.IntegerType.get_signless(1, loc.context), ir.IndexType.get(loc.context)
+        ip = ir.InsertionPoint.at_block_begin(block)
+        self.tile = create(TILE, (), [index, i1, index], ip=ip, loc=loc)
+
+    def _issuing(self) -> list[Operation]:
+        return [op for t in self.plan.transactions for op in (t.expect, *t.copies)]
 
     # -- copies --------------------------------------------------------------------------------
 
     def _issues(self) -> Value | None:
         """An i1 of the warp that copies; None where the predicates of the input stay."""
         leader = self.plan.issue.leader
-        if leader is None or not self.copies:
+        if leader is None:
             return None
         thread = compared_thread(leader)
         assert thread is not None
         return IntegerWriter(before(self.loop), self.loop.location).compare("ult", thread, WARP)
 
-    def _counter(self, slot: Value, phase: Value) -> RingCounter:
-        """What stands for slot and phase of an iteration, of which the first are given."""
-        ip, loc = before(self.loop), self.loop.location
-        own, its_phase, earlier = (
-            create(f"async_pipe.{name}", (), [start.type], ip=ip, loc=loc).results[0]
-            for name, start in (("slot", slot), ("phase", phase), ("slot", slot))
-        )
-        plan, start = self.plan, (slot, phase)
-        return RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, start)
-
     def _copy_ahead(
-        self, slot: Value, phase: Value, state: list[Value], issues: Value | None, place: Operation
+        self, state: list[Value], issues: Value | None, place: Operation
     ) -> list[Value]:
         """Copy a tile before `place`, in stage 0; returns what comes after `state`, what the loop carries
         for that."""
-        block, advanced = self.loop.regions[0].blocks[0], self.plan.issue.advanced
+        slot, phase, _ = self.held
+        block, issue = self.loop.regions[0].blocks[0], self.plan.issue
         known = len(operations(block))
         write = IntegerWriter(before(place), self.loop.location)
         if self.returns is not None:
@@ -243,50 +263,62 @@ class RingLoop:
         elected = None
         if issues is not None:
             elected = write.binary("arith.andi", elect(write.ip, write.location), issues)
-        mapping = dict(zip([block.arguments[n + 1] for n in advanced], state, strict=True))
-        self.issue(slot, elected, mapping, write.ip)
+        arguments = list(block.arguments)[1:]
+        mapping = dict(zip([arguments[n] for n in issue.advanced], state, strict=True))
+        clones = {op: clone(op, mapping, write.ip) for op in issue.ops}
+        self._name_copies(clones, elected, mapping)
+        show_slot(self.buffers, slot, list(clones.values()))
         order = operations(block)
         at = order.index(place)
         for op in order[at - (len(order) - known) : at]:
             set_integer(op, names.STAGE, 0, 64)
         yielded = terminator(block).operands
-        return [mapping.get(yielded[n], yielded[n]) for n in advanced]
+        return [mapping.get(yielded[n], yielded[n]) for n in issue.advanced]
 
-    def issue(
-        self, slot: Value, elected: Value | None, mapping: dict[Value, Value], ip: Any
+    def _name_copies(
+        self, made: dict[Operation, Operation], elected: Value | None, mapping: dict[Value, Value]
     ) -> None:
-        """Copy a tile into a slot by one thread, `elected` instead of the one of the input. `mapping` says
-        what the values of the input are there."""
-        issue = self.plan.issue
-        clones = [(op, clone(op, mapping, ip)) for op in issue.ops]
-        for _, made in clones:
-            names.remove(made, [name for name in names.OP_NAMES if name != names.INDEPENDENT])
-        of_original = dict(clones)
+        """Let the ops that are `made` of the input's copies be for the slot, by one thread, `elected` instead
+        of the one of the input. `mapping` says what the values of the input are there."""
+        for op in made.values():
+            names.remove(op, [name for name in names.OP_NAMES if name != names.INDEPENDENT])
         for transaction in self.plan.transactions:
             for op in (transaction.expect, *transaction.copies):
-                made = of_original[op]
-                self.name_mbarrier(made, transaction, slot)
-                if elected is None:
+                given, predicate, copied = operand(op, "predicate"), elected, made[op]
+                self._name_mbarrier(copied, transaction, self.held[0])
+                if predicate is None:
                     continue
-                given, predicate = operand(op, "predicate"), elected
                 assert given is not None
-                write = IntegerWriter(before(made), made.location)
+                write = IntegerWriter(before(copied), copied.location)
                 for part in conjunction(given):
-                    if part != issue.leader:
+                    if part != self.plan.issue.leader:
                         here = mapping.get(part, part)
                         predicate = write.binary("arith.andi", predicate, here)
-                made.operands[operand_number(made, "predicate")] = predicate
-        show_slot(self.buffers, slot, [made for _, made in clones])
+                copied.operands[operand_number(copied, "predicate")] = predicate
 
     # -- tiles and products --------------------------------------------------------------------
 
-    def _give_back(self, slot: Value, ip: Any) -> None:
+    def _use_slot(self) -> None:
+        """Let all but what copies ahead be for the slot of the iteration."""
+        slot, phase, _ = self.held
+        for transaction in self.plan.transactions:
+            self._name_mbarrier(transaction.wait, transaction, slot)
+            transaction.wait.operands[operand_number(transaction.wait, "phase")] = phase
+        block = self.loop.regions[0].blocks[0]
+        beside = {buffer.root.identity for buffer in self.plan.beside}
+        tiles = [buffer for buffer in self.buffers if buffer.plan.root.identity not in beside]
+        show_slot(tiles, slot, [op for op in operations(block) if not _is_ahead(op)])
+        self._leave_products()
+        self._complete()
+
+    def _give_back(self, ip: Any) -> None:
         """Arrive for tile t - p."""
         assert self.returns is not None
         plan, exists = self.plan, None
+        slot, _, earlier = self.held
         write = Integers(self.loop, plan.ahead, 0, plan.trip_count, ip)
         if plan.in_flight:
-            slot = self.earlier or slot
+            slot = earlier
             exists = write.has_come_for(self.loop.regions[0].blocks[0].arguments[0], plan.in_flight)
         self.returns.write(slot, exists, write)
 
@@ -298,24 +330,25 @@ class RingLoop:
         for op in products.waits if left else products.waits[-1:]:
             set_integer(op, wait_attribute(op) or "", left, 64)
 
-    def _complete(self, slot: Value, phase: Value) -> None:
+    def _complete(self) -> None:
         """Let each commit arrive for its slot, and each wait be for tile t - p."""
+        slot, phase, before_it = self.held
+        earlier = before_it if self.plan.in_flight else None
         for completion in self.plan.products.completions:
             pointer = defining_op(completion.commit.operands[0])
-            self.name_mbarrier(completion.commit, completion, slot)
+            self._name_mbarrier(completion.commit, completion, slot)
             if pointer is not None:
                 pointer.erase()
                 completion.get.erase()
-            earlier = self.earlier if self.plan.in_flight else None
             self._wait_for(completion.wait, completion, slot, phase, earlier)
 
-    def _drain(self, slot: Value, phase: Value) -> None:
-        """After the loop no product is in flight; `slot` and `phase` are those of the next tile.
+    def _drain(self) -> None:
+        """After the loop no product is in flight; slot and phase are those of the next tile there.
 
         Slots of the last p tiles go back not as the loop carried them: what it hands on from where
         it does not run would stand in a block of its own, with the zeros of its accumulators, and
         ptxas would wait for each product (C7515)."""
-        plan, loop = self.plan, self.loop
+        plan, loop, (slot, phase, _) = self.plan, self.loop, self.held
         if plan.products.completions:
             ip = after(loop)
             for back in range(plan.in_flight, 0, -1):
@@ -347,16 +380,21 @@ class RingLoop:
             write = IntegerWriter(before(wait), wait.location)
             phase = self.ring.earlier_phase(phase, slot, earlier, write)
             slot = earlier
-        self.name_mbarrier(wait, of, slot)
+        self._name_mbarrier(wait, of, slot)
         wait.operands[operand_number(wait, "phase")] = phase
 
     # -- the pipeline --------------------------------------------------------------------------
 
-    def _expanded(self, counter: RingCounter) -> list[Value]:
-        """Write prologue and kernel; returns slot and phase after them."""
-        ahead, held = self.plan.ahead, (counter.slot, counter.phase, counter.earlier)
+    def expand(self, slot: Value, phase: Value, ahead: int = 0) -> list[Value]:
+        """Write the lowered loop, with its stage 0 so many iterations ahead, from the slot and the phase of
+        its first tile; returns those after it."""
+        plan, tile, (own, its_phase, earlier) = self.plan, self.tile, self.held
+        assert tile is not None
+        tile.move_before(self.loop)
         # Whoever takes them comes later.
-        taken = create("async_pipe.taken", held[:2], ip=after(self.loop), loc=self.loop.location)
+        taken = create(
+            "async_pipe.taken", [own, its_phase], ip=after(self.loop), loc=self.loop.location
+        )
         loop = drop_idle_values(self.loop)
         block = loop.regions[0].blocks[0]
         *ops, end = operations(block)
@@ -364,6 +402,7 @@ class RingLoop:
         statements = tuple(Statement(number, op) for number, op in enumerate(ops))
         places = {op: SchedulePlace(0 if _is_ahead(op) else ahead, n) for n, op in enumerate(ops)}
         body = Body(loop, tuple(ops), statements, (), (), end, block)
+        counter = RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, (slot, phase))
         self.loop = write_loop(
             Plan(
                 loop,
@@ -377,7 +416,7 @@ class RingLoop:
                 wait_at="consumer",
                 epilogue="predicate",
                 short_trip="predicate",
-                trip_count=self.plan.trip_count,
+                trip_count=plan.trip_count,
                 last_stage=ahead,
                 boundary=Boundary(),
                 counters=(counter,),
@@ -386,8 +425,8 @@ class RingLoop:
             [],
         )
         results = list(taken.operands)
-        for op in (taken, *filter(None, map(defining_op, held))):
-            op.erase()
+        taken.erase()
+        tile.erase()
         return results
 
     def _first_acquires(self, counter: RingCounter, ops: list[Operation]) -> tuple[Operation, ...]:
@@ -403,8 +442,9 @@ def _is_ahead(op: Operation) -> bool:
     return names.stage_of(op) == 0
 
 
-def _drop_unused(block: ir.Block) -> None:
-    """Erase what only the input's copies and their mbarriers needed."""
-    for op in reversed(operations(block)[:-1]):
-        if only_computes(op) and not any(map(is_used, op.results)):
+def drop_unused(loop: Operation) -> None:
+    """Of a lowered loop, erase the statements that are of a partition, and what only these needed."""
+    for op in reversed(operations(loop.regions[0].blocks[0])[:-1]):
+        unused = only_computes(op) and not any(map(is_used, op.results))
+        if unused or names.PARTITION in op.attributes:
             op.erase()

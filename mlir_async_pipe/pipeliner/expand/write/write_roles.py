@@ -12,47 +12,51 @@
                                                 }
                                               }
 
-The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
+Each loop is lowered where it stands; then those that copy get a copy of all that the threads of the input run
+alone, without the statements of other partitions and what only these need. The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
 are free. Each warp arrives once for a tile, after the wait that covers its products
-(docs/phases.md); in a cluster, in each block that copies into its own (`slot_returns`). Values that only copies need are computed by the producer alone.
+(docs/phases.md); in a cluster, in each block that copies into its own (`slot_returns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
+    clone,
     operations,
     terminator,
+    walk,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
-from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, between, carry
+from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values, keep_partition
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     write_empty,
     write_mbarriers,
-    write_wait,
 )
 from mlir_async_pipe.pipeliner.expand.write.role_threads import (
     add_threads,
-    elect,
     name_barriers,
     set_registers,
     thread_along_x,
 )
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.expand.write.write_nest import NestWriter
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
+    COPIES,
+    TILE,
     RingLoop,
+    drop_unused,
 )
-from mlir_async_pipe.pipeliner.expand.write.write_turns import write_turns
+from mlir_async_pipe.pipeliner.expand.write.write_turns import TurnsWriter
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
@@ -60,18 +64,12 @@ from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 
 
 class _Loop(NamedTuple):
-    """A loop, its buffers, the mbarriers of its ring, and the numbers of its slot and phase in the state
-    of all rings."""
+    """A loop, the mbarriers that say which slots of its ring are free, and the numbers of its slot and phase
+    in the state of all rings."""
 
-    plan: RingPlan
-    buffers: list[VersionedBuffer]
-    full: dict[Value, Value]
+    loop: RingLoop
     empty: Value
     values: tuple[int, int]
-
-    def way(self, write: Callable[..., list[Value]]) -> RingPath:
-        """To the loop, which `write` writes."""
-        return RingPath((*self.plan.outer, self.plan.loop), write, self.values)
 
 
 def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer]]]) -> None:
@@ -82,35 +80,36 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     blocks.meet_first(first.setups)
     loops = _loops(rings, buffers, blocks)
     branch, thread = part_threads(first, roles)
-    nest = NestWriter(roles.nest)
     region, _ = producer_region(branch.regions[1], thread, roles, loc)
-    producers = [
-        one.way(Producer(RingLoop(one.plan, one.buffers, one.full), one.empty, nest).write)
-        for one in loops
-    ]
-    build = IntegerWriter(at_end_of(region), loc)
-    state = [value for _ in rings for value in Ring.start(build, phase=1)]
-    nest.write_at_end(region, roles.moved, producers, state)
     move_into(branch.regions[0], roles)
     start = before(operations(branch.regions[0].blocks[0])[0])
     if roles.block.registers is not None:
         set_registers("increase", roles.block.registers.consumer, start, loc)
-    build, group = IntegerWriter(start, loc), None
+    build = IntegerWriter(start, loc)
     arrives = first_lane(thread, build)
     blocks.read_rank(build)
-    consumers = []
     for one in loops:
-        returns = SlotReturns(one.empty, blocks, arrives, roles_of(one.plan).meets_lanes)
-        consumers.append(RingLoop(one.plan, one.buffers, one.full, returns, copies=False))
+        meets_lanes = roles_of(one.loop.plan).meets_lanes
+        one.loop.returns = SlotReturns(one.empty, blocks, arrives, meets_lanes)
+        one.loop.lower_apart(one.empty)
+    copies = [(one.loop, one.values) for one in loops]
+    free = [value for _ in rings for value in Ring.start(IntegerWriter(at_end_of(region), loc), 1)]
+    write_partition(region, roles, COPIES, copies, RingLoop.expand, free)
+    for one in loops:
+        drop_unused(one.loop.loop)
     if roles.turns is not None:
-        group = write_turns(consumers[0], roles, roles.turns, thread, start)
+        TurnsWriter(loops[0].loop, roles, roles.turns, thread, start).write()
     else:
-        ways = [one.way(loop.write) for one, loop in zip(loops, consumers, strict=True)]
-        carry(ways, [value for _ in rings for value in Ring.start(build)])
+        name_barriers(roles.block)
+        paths = [
+            RingPath((*one.loop.plan.outer, one.loop.loop), one.loop.write_uses, one.values)
+            for one in loops
+        ]
+        carry(paths, [value for _ in rings for value in Ring.start(build)])
     # What a loop hands on to the next one is idle when that one does without.
-    for loop in reversed(consumers):
-        drop_idle_values(loop.loop)
-    finish([ring[0] for ring in rings], roles, group)
+    for one in reversed(loops):
+        drop_idle_values(one.loop.loop)
+    drop_mbarriers([ring[0] for ring in rings])
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
 
 
@@ -124,10 +123,34 @@ def _loops(
         empty = write_empty(first.setups[0], first.versions, blocks.arrivals)
         full = {s.create.results[0]: write_mbarriers(s, first.versions) for s in first.setups}
         found += [
-            _Loop(plan, own, full, empty, values) for plan, own in zip(ring, of_ring, strict=True)
+            _Loop(RingLoop(plan, own, full), empty, values)
+            for plan, own in zip(ring, of_ring, strict=True)
         ]
     place = {loop: number for number, loop in enumerate(roles_of(rings[0][0]).loops)}
-    return sorted(found, key=lambda each: place[each.plan.loop])
+    return sorted(found, key=lambda each: place[each.loop.loop])
+
+
+def write_partition(
+    region: Any,
+    roles: RolePlan,
+    partition: int,
+    loops: Sequence[tuple[RingLoop, tuple[int, ...]]],
+    write: Callable[..., list[Value]],
+    state: list[Value],
+) -> None:
+    """Write at the end of a region what the warps of a partition run: its statements, and what these need.
+    `loops` are the lowered ones in textual order, each with its values of the state, by their numbers; from
+    these `write` writes its copy, and returns those after it."""
+    mapping: dict[Value, Value] = {}
+    block = region.blocks[0]
+    keep_partition([clone(op, mapping, at_end_of(region)) for op in roles.moved], partition)
+    tiles = [op for top in operations(block) for op in walk(top) if op.name == TILE]
+    paths = []
+    for tile, (loop, values) in zip(tiles, loops, strict=True):
+        copied = loop.in_copy(tile)
+        chain = (*between(terminator(block), copied.loop), copied.loop)
+        paths.append(RingPath(chain, partial(write, copied), values))
+    carry(paths, state)
 
 
 def roles_of(plan: RingPlan) -> RolePlan:
@@ -154,9 +177,8 @@ def move_into(region: Any, roles: RolePlan) -> None:
         op.move_before(inner_end)
 
 
-def finish(plans: list[RingPlan], roles: RolePlan, group: Value | None = None) -> None:
-    """Name the barriers of the input's threads, and drop its mbarriers; a plan of each ring."""
-    name_barriers(roles.block, group)
+def drop_mbarriers(plans: list[RingPlan]) -> None:
+    """Drop those of the input; a plan of each ring."""
     for plan in plans:
         for setup in plan.setups:
             setup.create.erase()
@@ -175,32 +197,3 @@ def producer_region(region: Any, thread: Value, roles: RolePlan, loc: Any) -> tu
     others = () if roles.products is not None else None
     branch = write_if(first, (), others, at_end_of(region), loc)
     return branch.regions[0], branch.regions[1]
-
-
-class Producer:
-    """Writes what the warps run of a loop that copy, in the nest around it: each copy after its slot was
-    given back. `first_empty`: which mbarrier of the group `empty` says when slot 0 is free, as of the
-    input's one."""
-
-    def __init__(
-        self, loop: RingLoop, empty: Value, nest: NestWriter, first_empty: int = 0
-    ) -> None:
-        self.loop = loop
-        self.empty = empty
-        self.nest = nest
-        self.first_empty = first_empty
-
-    def write(self, ip: Any, *state: Value) -> list[Value]:
-        """The loop with its copies alone; returns the state after it."""
-        plan, ring, nest = self.loop.plan, self.loop.ring, self.nest
-        numbers = plan.issue.advanced
-        made, body = nest.begin_loop(plan.loop, numbers, list(state), ip)
-        slot, phase = list(made.regions[0].blocks[0].arguments)[-2:]
-        write = IntegerWriter(body, made.location)
-        write_wait(write, self.empty, ring.mbarrier(self.first_empty, slot, write), phase)
-        # By one thread of this warp.
-        self.loop.issue(slot, elect(body, made.location), nest.outside, body)
-        yielded = terminator(plan.loop.regions[0].blocks[0]).operands
-        advanced = [nest.here(yielded[number]) for number in numbers]
-        after = ring.advance(slot, phase, write)
-        return nest.end_loop(plan.loop, made, numbers, advanced, after, body)

@@ -42,6 +42,7 @@ from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
+from mlir_async_pipe.pipeliner.expand.write.role_threads import name_barriers
 from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
 from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, Turns
@@ -50,14 +51,9 @@ from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
 
-def write_turns(loop: RingLoop, roles: RolePlan, turns: Turns, thread: Value, start: Any) -> Value:
-    """Write the loop around with both groups in it, slot and phase through it; returns which group a thread
-    is in. `start` is where these threads begin."""
-    return TurnsWriter(loop, roles, turns, thread, start).write()
-
-
 class TurnsWriter:
-    """Writes the side of both groups."""
+    """Writes the loop around with both groups in it, slot and phase through it. `start` is where these
+    threads begin."""
 
     def __init__(
         self, loop: RingLoop, roles: RolePlan, turns: Turns, thread: Value, start: Any
@@ -78,7 +74,7 @@ class TurnsWriter:
         self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
         self.meeting = build.constant(block.computing, i32)
 
-    def write(self) -> Value:
+    def write(self) -> None:
         turns, build, block = self.turns, self.build, self.roles.block
         self._renumber()
         begins = write_if(self.second, (), None, self.start, self.loc)
@@ -93,14 +89,12 @@ class TurnsWriter:
         self._meet(before(end_of(ends.regions[0])))
         self.loop.loop = drop_idle_values(self.loop.loop)
         drop_idle_values(around)
-        return self.group
 
     # -- thread ids ----------------------------------------------------------------------------
 
     def _renumber(self) -> None:
         """Threads of the second group get the numbers that the input's threads have."""
-        dropped = set(self.loop.plan.issue.ops)
-        inside = {op: None for top in self.roles.moved for op in walk(top) if op not in dropped}
+        inside = {op: None for top in self.roles.moved for op in walk(top)}
         own, build = self.own_number, self.build
         mapping: dict[Value, Value] = {}
         before_roles: set[Operation] = set()
@@ -138,13 +132,14 @@ class TurnsWriter:
         ours, theirs = (end_of(region) for region in branch.regions)
         for op in turns.own:
             op.move_before(ours)
+        name_barriers(self.roles.block, self.group)
         own = operations(branch.regions[0].blocks[0])
         self._number_tile(around, count, own)
         beside = {buffer.root.identity for buffer in turns.tiles}
         tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
         show_slot(tiles, self.own_group, own)
         hand_on(theirs, self._after_others(slot, phase, before(theirs)))
-        hand_on(ours, self.loop.write(slot, phase))
+        hand_on(ours, self.loop.write_uses(slot, phase))
         self._meet(before(self.loop.loop))
         self._arrive(self.other, after(self.loop.loop))
         build = IntegerWriter(before(end), loc)
