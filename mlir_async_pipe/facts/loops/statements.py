@@ -24,18 +24,22 @@ op capture is used by the op; what comes from outside of the body has no number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
     captured,
     defining_op,
+    is_block_argument,
     operations,
+    result_number,
+    terminator,
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
@@ -263,3 +267,35 @@ def _feeds_through_memory(producer: Operation, consumer: Operation) -> bool:
     written = [root_of(a.memory) for op in walk(producer) for a in accesses(op) if a.writes]
     read = [root_of(a.memory) for op in walk(consumer) for a in accesses(op) if not a.writes]
     return any(may_alias(w, r) for w in written for r in read)
+
+
+def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[Value]:
+    """The values that are used, and all that are made `inside` or carried by loops for them."""
+    waiting, needed = list(used), set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in needed:
+            continue
+        needed.add(value)
+        loop, number = _carried(value)
+        op = defining_op(value) if loop is None else loop
+        if op is None or op not in inside:
+            continue
+        if loop is None:
+            waiting += captured(op)
+            continue
+        block = loop.regions[0].blocks[0]
+        following = terminator(block).operands[number]
+        waiting += [block.arguments[number + 1], loop.operands[3 + number], following]
+    return needed
+
+
+def _carried(value: Value) -> tuple[Operation | None, int]:
+    """The loop that carries a value, and its number there."""
+    if is_block_argument(value):
+        argument = ir.BlockArgument(value)
+        loop, number = argument.owner.owner, argument.arg_number - 1
+    else:
+        loop, number = defining_op(value), result_number(value)
+    carries = loop is not None and loop.name == "scf.for" and number >= 0
+    return (loop if carries else None), number

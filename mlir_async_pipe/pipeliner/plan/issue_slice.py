@@ -12,33 +12,26 @@ nothing but pure ops besides the copies.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    ancestors,
-    captured,
-    defining_op,
-    is_block_argument,
-)
-from mlir_async_pipe.facts.loops.statements import Body
-from mlir_async_pipe.facts.loops.transactions import Transaction, handle_of, operand
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured
+from mlir_async_pipe.facts.loops.statements import Body, needed_values
+from mlir_async_pipe.facts.loops.transactions import Transaction, handle_of, only_computes, operand
 from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import is_pure
-from mlir_async_pipe.vocabulary.memory_names import VIEW_OPS
 
 
 @dataclass(frozen=True)
 class IssueSlice:
-    """`ops` in textual order; `advanced` are the numbers of the values that the loop carries and
-    the slice uses. `leader`: the condition that holds in thread 0 only, where each predicate is
-    that, or that and more."""
+    """`ops` in textual order, and what those use that it is about (`used`); `advanced` are the numbers of the
+    values that the loop carries and the slice uses. `leader`: the condition that holds in thread 0 only,
+    where each predicate is that, or that and more."""
 
     ops: tuple[Operation, ...]
+    used: tuple[Value, ...]
     advanced: tuple[int, ...]
     leader: Value | None
 
@@ -48,47 +41,44 @@ def issue_slice(
 ) -> IssueSlice:
     """The slice of a loop; raises PipelineError (copy-operands)."""
     issuing = [op for t in transactions for op in (t.expect, *t.copies)]
-    needed, advanced = set(issuing), set[int]()
     # Which mbarrier it is that a pointer leads to is written anew for each slot.
-    waiting = [
+    used = [
         value
         for op in issuing
         for value in captured(op)
         if handle_of(op) is None or value != operand(op, "barrier")
     ]
-    yielded = list(body.terminator.operands)
-    while waiting:
-        value = waiting.pop()
-        if is_block_argument(value):
-            argument = ir.BlockArgument(value)
-            if argument.owner == body.block and argument.arg_number > 0:
-                number = argument.arg_number - 1
-                if number not in advanced:
-                    advanced.add(number)
-                    waiting.append(yielded[number])
-            continue
-        op = defining_op(value)
-        assert op is not None
-        if op in needed or body.loop not in ancestors(op):
-            continue
-        if not (is_pure(op) or op.name in VIEW_OPS) or len(op.regions):
-            raise PipelineError(
-                f"cannot pipeline: the copies of later iterations would need what '{op.name}' "
-                "gives in them",
-                code="copy-operands",
-                at=op,
-                notes=tuple(
-                    ("a copy that is to be issued ahead", t.copies[0]) for t in transactions
-                ),
-                advice="let bounds, arguments and integer arithmetic alone decide what is copied",
-            )
-        needed.add(op)
-        waiting += captured(op)
-    return IssueSlice(
-        tuple(op for op in body.ops if op in needed),
-        tuple(sorted(advanced)),
-        _leader(issuing, around.launch_size(body.loop)),
-    )
+
+    def refuse(op: Operation) -> NoReturn:
+        raise PipelineError(
+            f"cannot pipeline: the copies of later iterations would need what '{op.name}' gives in them",
+            code="copy-operands",
+            at=op,
+            notes=tuple(("a copy that is to be issued ahead", t.copies[0]) for t in transactions),
+            advice="let bounds, arguments and integer arithmetic alone decide what is copied",
+        )
+
+    leader = _leader(issuing, around.launch_size(body.loop))
+    return slice_of(body, issuing, used, leader, refuse)
+
+
+def slice_of(
+    body: Body,
+    roots: Sequence[Operation],
+    used: Sequence[Value],
+    leader: Value | None,
+    refuse: Callable[[Operation], NoReturn],
+) -> IssueSlice:
+    """The ops `roots`, and what makes the values that they use; `refuse` raises for one that does more than
+    that."""
+    kept, needed = set(roots), needed_values(used, {body.loop, *body.ops})
+    ops = tuple(op for op in body.ops if op in kept or not needed.isdisjoint(op.results))
+    for op in ops:
+        if op not in kept and not only_computes(op):
+            refuse(op)
+    arguments = list(body.block.arguments)[1:]
+    advanced = tuple(n for n, argument in enumerate(arguments) if argument in needed)
+    return IssueSlice(ops, tuple(used), advanced, leader)
 
 
 def _leader(issuing: list[Operation], size: tuple[int, int, int] | None) -> Value | None:

@@ -12,15 +12,13 @@ they have columns of their own: then two versions, where tensor memory has room 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
     captured,
-    defining_op,
-    is_block_argument,
     operations,
     parent,
     users,
@@ -35,8 +33,7 @@ from mlir_async_pipe.facts.loops.transactions import (
     operand,
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
-from mlir_async_pipe.pipeliner.plan.role_nest import Nest, Nested, producer_nest
+from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.sum_versions import SumVersions, sum_versions
 from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use, use_of
@@ -45,11 +42,10 @@ from mlir_async_pipe.vocabulary.tensor_memory import waits_for
 
 @dataclass(frozen=True)
 class ProductRole:
-    """What the warp runs in the loop (`slice`) and around it (`nest`); `branch` holds the products and
+    """What the warp runs in the loop; `branch` holds the products and
     their commit. `loads` are those of the sums, over after `last` (None: there are none)."""
 
     slice: IssueSlice
-    nest: Nest
     branch: Operation
     completion: Completion
     loads: tuple[Operation, ...]
@@ -83,8 +79,7 @@ def plan_products(
     loads, last = _loads(body, moved)
     issued = [op for op in walk(branch) if tensor_use(op) == "product"]
     sums = sum_versions(loop, outer, kernel, issued, loads)
-    nest = producer_nest([Nested(loop, outer, kept)], moved)
-    return ProductRole(kept, nest, branch, completion, loads, last, sums)
+    return ProductRole(kept, branch, completion, loads, last, sums)
 
 
 # The loop ---------------------------------------------------------------------------------
@@ -132,32 +127,17 @@ def _reads_tiles(product: Operation) -> bool:
 
 def _slice(body: Body, roots: list[Operation]) -> IssueSlice:
     """What the ops need of an iteration, but the phases that the input waits for."""
-    needed, advanced = set(roots), set[int]()
-    waiting = [
+    used = [
         value
         for op in roots
         for value in captured(op)
         if use_of(op) != "wait" or value != operand(op, "phase")
     ]
-    yielded = list(body.terminator.operands)
-    while waiting:
-        value = waiting.pop()
-        if is_block_argument(value):
-            argument = ir.BlockArgument(value)
-            number = argument.arg_number - 1
-            if argument.owner == body.block and number >= 0 and number not in advanced:
-                advanced.add(number)
-                waiting.append(yielded[number])
-            continue
-        op = defining_op(value)
-        assert op is not None
-        if op in needed or body.loop not in ancestors(op):
-            continue
-        if not only_computes(op):
-            refuse(f"products need what '{op.name}' gives", op, body.loop, code="roles-values")
-        needed.add(op)
-        waiting += captured(op)
-    return IssueSlice(tuple(op for op in body.ops if op in needed), tuple(sorted(advanced)), None)
+
+    def refuse_op(op: Operation) -> NoReturn:
+        refuse(f"products need what '{op.name}' gives", op, body.loop, code="roles-values")
+
+    return slice_of(body, roots, used, None, refuse_op)
 
 
 def _check_rest(

@@ -19,6 +19,7 @@ from typing import NoReturn
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    defining_op,
     is_function,
     operations,
     parent,
@@ -26,7 +27,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.transactions import Products, Transaction, operand
+from mlir_async_pipe.facts.loops.statements import needed_values
+from mlir_async_pipe.facts.loops.transactions import (
+    Products,
+    Transaction,
+    only_computes,
+    operand,
+)
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
@@ -34,7 +41,6 @@ from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.product_role import plan_products
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.role_block import role_block
-from mlir_async_pipe.pipeliner.plan.role_nest import Nested, producer_nest
 from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
 from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, is_free, plan_turns
@@ -119,6 +125,7 @@ def _parted(
             moved,
             kernel,
         )
+        _check_needed([first], [issuer.slice], moved)
     block = role_block(
         kernel,
         moved,
@@ -128,7 +135,7 @@ def _parted(
         GROUPS if in_turn else 1,
         first.loop,
     )
-    nest = producer_nest([Nested(p.loop, p.outer, p.issue) for p in plans], moved)
+    _check_needed(plans, [plan.issue for plan in plans], moved)
     return [
         replace(
             plan,
@@ -136,7 +143,6 @@ def _parted(
                 loops,
                 block,
                 moved,
-                nest,
                 lanes_read(plan.loop, plan.products),
                 cluster,
                 turns,
@@ -229,6 +235,30 @@ def _check_issuer(
                 code="roles-values",
                 advice="let coordinates, bytes and conditions be the same in all threads",
             )
+
+
+def _check_needed(
+    plans: list[RingPlan], issues: list[IssueSlice], moved: tuple[Operation, ...]
+) -> None:
+    """What warps of their own run of the loops, and how often, needs nothing that they cannot compute again:
+    integer arithmetic, and what the loops carry for it, from what is made before the roles part."""
+    inside = {op: None for top in moved for op in walk(top)}
+    loops = {op for plan in plans for op in (*plan.outer, plan.loop) if op.name == "scf.for"}
+    for plan, issue in zip(plans, issues, strict=True):
+        used = list(issue.used)
+        for op in (*plan.outer, plan.loop):
+            used += list(op.operands)[: 3 if op in loops else 1]
+        made = {defining_op(value) for value in needed_values(used, inside)} - loops
+        for op in inside:
+            if op in made and not only_computes(op):
+                refuse(
+                    f"they would need what '{op.name}' gives the others",
+                    op,
+                    plan.loop,
+                    code="roles-values",
+                    advice="compute what decides what is copied from arguments, ids of blocks and "
+                    "counters of loops, or load it before the mbarriers are initialised",
+                )
 
 
 def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Operation, ...]:

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    ancestors,
     captured,
     defining_op,
     is_block_argument,
@@ -30,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.statements import Body, needed_values
 from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, operand_number
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -147,24 +145,9 @@ def _needed_in(
         if op not in issuing and (not is_pure(op) or len(op.regions)):
             used = list(op.operands) if op in phases else captured(op)
             waiting += [value for n, value in enumerate(used) if n != phases.get(op)]
-    yielded = list(body.terminator.operands)
-    seen: set[Value] = set()
-    needed = set()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if is_block_argument(value):
-            argument = ir.BlockArgument(value)
-            if argument.owner == body.block and argument.arg_number > 0:
-                needed.add(argument.arg_number - 1)
-                waiting.append(yielded[argument.arg_number - 1])
-            continue
-        made = defining_op(value)
-        if made is not None and body.loop in ancestors(made):
-            waiting += captured(made)
-    return frozenset(needed)
+    needed = needed_values(waiting, {body.loop, *body.ops})
+    arguments = list(body.block.arguments)[1:]
+    return frozenset(n for n, argument in enumerate(arguments) if argument in needed)
 
 
 def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> set[Operation]:

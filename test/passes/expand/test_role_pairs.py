@@ -1,7 +1,7 @@
 """Loops of tensor copies one after the other whose copies the same warps of their own issue: on one ring,
 whose slot and phase go on from loop to loop in each role, or each on a ring of its own.
 
-Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_parts.py, pipeliner/plan/role_nest.py,
+Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_parts.py,
 pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
 """
 
@@ -220,6 +220,15 @@ OF_A_RING_ALONE: dict[str, Mutant] = {
 # Five tiles on three slots: the next one is the third slot's, in its second phase.
 ONE_RING = TensorPair(replace(LOADS, static=True), stages=3)
 OWN_RINGS = replace(OWN, loop=replace(LOADS, static=True))
+
+
+def test_what_the_first_loop_counts_may_decide_what_is_copied_in_the_second():
+    pair = TensorPair(LOADS, stages=2)
+    module, _ = pipelined(
+        pair, changed(pair, (r"%first2 = [^\n]*", "%first2 = arith.addi %r#0, %i0 : index"))
+    )
+    assert not wrong(pair, module)
+    assert proven(module)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ the statements of other partitions with all that only they need.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -21,16 +19,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     captured,
     create,
-    defining_op,
     integer_attribute,
-    is_block_argument,
     is_used,
     operations,
-    result_number,
     terminator,
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.statements import needed_values
 from mlir_async_pipe.vocabulary import is_pure
 
 
@@ -62,38 +58,6 @@ def keep_partition(ops: list[Operation], partition: int) -> None:
     _keep(ops, kept, around, needed_values(used, inside))
     for op in kept:
         names.remove(op, (names.PARTITION,))
-
-
-def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[Value]:
-    """The values that are used, and all that are made `inside` or carried by loops for them."""
-    waiting, needed = list(used), set[Value]()
-    while waiting:
-        value = waiting.pop()
-        if value in needed:
-            continue
-        needed.add(value)
-        loop, number = _carried(value)
-        op = defining_op(value) if loop is None else loop
-        if op is None or op not in inside:
-            continue
-        if loop is None:
-            waiting += captured(op)
-            continue
-        block = loop.regions[0].blocks[0]
-        following = terminator(block).operands[number]
-        waiting += [block.arguments[number + 1], loop.operands[3 + number], following]
-    return needed
-
-
-def _carried(value: Value) -> tuple[Operation | None, int]:
-    """The loop that carries a value, and its number there."""
-    if is_block_argument(value):
-        argument = ir.BlockArgument(value)
-        loop, number = argument.owner.owner, argument.arg_number - 1
-    else:
-        loop, number = defining_op(value), result_number(value)
-    carries = loop is not None and loop.name == "scf.for" and number >= 0
-    return (loop if carries else None), number
 
 
 def _keep(
