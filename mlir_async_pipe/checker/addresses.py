@@ -23,6 +23,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
+    in_workgroup_memory,
     names_memory,
 )
 
@@ -36,6 +37,10 @@ class Operands(Protocol):
     def view(self, state: State, number: int) -> View | None:
         """The view of a memref or pointer."""
 
+
+# Addresses of shared memory are numbers of 32 bits with room to spare: a block has at most 228 KiB, and
+# the window in which blocks of a cluster see each other's holds 16 of them (PTX ISA, state spaces).
+HIGHEST_SHARED = 2**30
 
 Numbers = tuple[int, ...]
 """The value numbers of an op's operands."""
@@ -116,7 +121,10 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
     start = view.aligned if aligned else views.start_bytes(view)
     if start is None:
         return None
-    return forms.add(forms.of_atom(Atom("symbol", ("address", view.root))), start)
+    atom = Atom("symbol", ("address", view.root))
+    if in_workgroup_memory(op.operands[0].type):
+        state.facts.setdefault(atom, AtomRange(0, HIGHEST_SHARED))
+    return forms.add(forms.of_atom(atom), start)
 
 
 def _from_address(number: Form) -> View | None:

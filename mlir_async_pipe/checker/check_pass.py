@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surround
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.ptx.assembly import with_assembly_raised
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
@@ -62,6 +63,7 @@ def check(
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
+    module = with_assembly_raised(module.operation)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:

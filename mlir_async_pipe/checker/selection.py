@@ -34,7 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import flag_order, is_unseen_copy, named_row, row_of
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, callee_name
+from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY, CALL_OPS, callee_name
 from mlir_async_pipe.vocabulary.launch_ids import is_id_of_threads
 from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, names_memory
 from mlir_async_pipe.vocabulary.op_table import row_name
@@ -59,7 +59,7 @@ def _kernels(module: Any) -> list[Any]:
         if copies or is_opaque_code(op):
             # Who calls it may use what it copies.
             holder = _kernel_around(op)
-            if holder is not None:
+            if holder is not None and ASSEMBLY not in holder.attributes:
                 found[holder] = threaded[holder] = None
         if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
             threaded[op] = None

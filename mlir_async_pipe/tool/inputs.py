@@ -6,6 +6,7 @@ in diagnostics are places in the file.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 # First bytes of MLIR bytecode ("ML" 0xEF "R").
 BYTECODE_MAGIC = b"ML\xefR"
+_PTX = re.compile(rb"(?:\s+|//[^\n]*|/\*.*?\*/)*\.version\s", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Source:
     def is_bytecode(self) -> bool:
         """Whether the content is MLIR bytecode."""
         return self.content.startswith(BYTECODE_MAGIC)
+
+    @property
+    def is_ptx(self) -> bool:
+        """Whether the content is PTX: comments, then `.version`."""
+        return _PTX.match(self.content) is not None
 
     @property
     def text(self) -> str:

@@ -31,6 +31,10 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
     if source.is_bytecode:
         return _parse_module(source.content, context)
     text = source.text
+    if source.is_ptx:
+        from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+
+        return raise_ptx(text, context, source.name)
     try:
         root = ir.Operation.parse(text, source_name=source.name, context=context)
     except ir.MLIRError as error:

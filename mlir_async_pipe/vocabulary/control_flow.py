@@ -406,6 +406,10 @@ def callee_name(call: Any) -> str | None:
     return None if symbol is None else str(symbol.value)
 
 
+# Marks a function that stands for one piece of inline assembly: it is followed where it is called only.
+ASSEMBLY = "async_pipe.assembly"
+
+
 def followed_callee(call: Any) -> Operation | None:
     """The function with a body that a call names; None if it is called by a value, or stands in
     another module."""

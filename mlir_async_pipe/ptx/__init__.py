@@ -1,0 +1,1 @@
+"""PTX as a source: its text, its instructions as ops, its kernels as functions."""

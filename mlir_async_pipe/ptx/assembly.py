@@ -1,0 +1,239 @@
+"""Inline assembly as calls of functions that hold its instructions as ops.
+
+    llvm.inline_asm has_side_effects                   llvm.call @asm_0(%to, %from, %p)
+      "@$2 cp.async.cg.shared.global [$0], [$1], 16;"
+      "r,l,b" %to, %from, %p                     -->   llvm.func private @asm_0(%0: i32, %1: i64, %2: i1) {
+                                                         llvm.cond_br %2, …
+                                                         nvvm.cp.async.shared.global …
+
+Only assembly of which each instruction has a row (`instructions`) is raised. Any other stays: it may do
+anything, and the checker says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    before,
+    clone,
+    constant_value,
+    create,
+    erase,
+    operations,
+    parent,
+    raw,
+    symbol_name,
+    type_text,
+    walk_named,
+)
+from mlir_async_pipe.ptx.function_writer import (
+    FunctionWriter,
+    UnreadError,
+    Value,
+    quoted,
+)
+from mlir_async_pipe.ptx.raise_ptx import Body, declare_registers
+from mlir_async_pipe.ptx.syntax import Kernel, Register, read_assembly
+from mlir_async_pipe.session.diagnostics import InputError, Place
+from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
+
+_ASSEMBLY = "llvm.inline_asm"
+# The type of a register of each constraint (NVPTX, inline assembly constraints).
+_REGISTERS = {"b": "pred", "c": "b16", "h": "b16", "r": "b32", "l": "b64", "q": "b128", "f": "f32", "d": "f64"}
+_KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>")
+
+
+def with_assembly_raised(root: Operation) -> Operation:
+    """A copy of a module in which inline assembly that is known is calls; the module itself if it has
+    none."""
+    if not any(_has_effects(op) for op in walk_named(root, _ASSEMBLY.__eq__)):
+        return root
+    copy = root.clone(ip=False).operation
+    return copy if raise_assembly(copy) else root
+
+
+def raise_assembly(root: Operation) -> int:
+    """Raise the inline assembly of all functions below `root`; how many there were."""
+    made: dict[tuple[Any, ...], Operation | None] = {}
+    raised = 0
+    for op in walk_named(root, _ASSEMBLY.__eq__):
+        if not _has_effects(op):
+            continue
+        table = parent(_function_of(op))
+        if table is None:
+            continue
+        key = (str(table.name), *_key(op))
+        if key not in made:
+            made[key] = _write(op, table, f"async_pipe_asm_{len(made)}")
+        function = made[key]
+        if function is not None:
+            _put(op, function)
+            raised += 1
+    for function in filter(None, made.values()):
+        if _is_straight(function):
+            erase([function])
+    return raised
+
+
+def _has_effects(op: Operation) -> bool:
+    return "has_side_effects" in op.attributes
+
+
+def _function_of(op: Operation) -> Operation:
+    around = op
+    while around.name not in ("llvm.func", "gpu.func", "func.func"):
+        above = parent(around)
+        if above is None:
+            return around
+        around = above
+    return around
+
+
+def _key(op: Operation) -> tuple[Any, ...]:
+    text = str(ir.StringAttr(op.attributes["asm_string"]).value)
+    constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
+    numbers = tuple(constant_value(one) for one in op.operands)
+    types = tuple(type_text(value.type) for value in (*op.operands, *op.results))
+    return text, constraints, numbers if "n" in constraints.split(",") else (), types
+
+
+def _write(op: Operation, table: Operation, name: str) -> Operation | None:
+    """The function of an assembly, added to the symbol table around it; None if it is not known."""
+    try:
+        text = _function(op, name)
+    except (UnreadError, InputError):
+        return None
+    context = op.context
+    module = ir.Module.parse(text, context)
+    with context:
+        passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(module.operation)
+    (function,) = operations(module.body)
+    first = operations(table.regions[0].blocks[0])[0]
+    return raw(function.clone(ip=before(first)))
+
+
+def _is_straight(function: Operation) -> bool:
+    """Whether a function has no branches: then its ops stand in the place of the assembly."""
+    return len(list(function.regions[0].blocks)) == 1
+
+
+def _put(op: Operation, function: Operation) -> None:
+    # Triton writes that there is no result as a result of no value.
+    ip, results = before(op), [one for one in op.results if type_text(one.type) != "!llvm.void"]
+    if _is_straight(function):
+        block = function.regions[0].blocks[0]
+        mapping = dict(zip(block.arguments, op.operands, strict=True))
+        *inner, end = operations(block)
+        for one in inner:
+            made = clone(one, mapping, ip)
+            made.location = op.location
+        values = [mapping.get(value, value) for value in end.operands]
+    else:
+        attributes = {
+            "callee": ir.FlatSymbolRefAttr.get(symbol_name(function), op.context),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(op.operands), 0], op.context),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([], op.context),
+        }
+        kinds = [value.type for value in results]
+        call = create("llvm.call", list(op.operands), kinds, attributes, ip=ip, loc=op.location)
+        values = list(call.results)
+    for old, new in zip(results, values, strict=True):
+        old.replace_all_uses_with(new)
+    erase([op])
+
+
+def _function(op: Operation, name: str) -> str:
+    text, constraints, _, _ = _key(op)
+    outputs, inputs = _constraints(constraints)
+    given = list(op.operands)
+    results = _result_types(op, len(outputs))
+    if len(inputs) != len(given) or any("*" in one for one in (*outputs, *inputs)):
+        raise UnreadError
+    registers = {f"${n}": _register(one.lstrip("=&")) for n, one in enumerate(outputs)}
+    starts: list[tuple[str, int]] = []
+    for n, one in enumerate(inputs):
+        number = f"${len(outputs) + n}"
+        if one in ("n", "i"):
+            value = constant_value(given[n])
+            if value is None:
+                raise UnreadError
+            text = re.sub(rf"\{number}\b", str(value), text)
+        elif one.isdigit():
+            starts.append((f"${one}", n))
+        else:
+            registers[number] = _register(one)
+            starts.append((number, n))
+    place = Place.of(op)
+    kernel = read_assembly(_plain(text), registers, place.file)
+    kernel.place = place
+    types = [type_text(value.type) for value in given]
+    if not all(map(_KINDS.fullmatch, (*types, *results))):
+        raise UnreadError
+    arguments = [Value(f"%p{n}", kind) for n, kind in enumerate(types)]
+    w = FunctionWriter(kernel, {}, {}, place=place, at_one_place=True)
+    declare_registers(w)
+    for register, n in starts:
+        w.assign(Register(register), arguments[n])
+    body = Body(w, known_only=True)
+    body.write(ends=False)
+    _return(w, kernel, [f"${n}" for n in range(len(outputs))], results, op)
+    kind = type_text(op.results[0].type) if results else "!llvm.void"
+    inner = ", ".join(kind.replace("!llvm.", "") for kind in types)
+    handed = ", ".join(f"{value.name}: {value.type}" for value in arguments)
+    return "\n".join(
+        (
+            "module {",
+            f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<{kind.replace("!llvm.", "")} ({inner})>, '
+            f"linkage = #llvm.linkage<internal>, sym_name = {quoted(name)}}}> ({{",
+            f"^entry({handed}):",
+            *w.lines,
+            f"}}) {{{ASSEMBLY}}} : () -> () {w.location()}",
+            "}",
+        )
+    )
+
+
+def _return(w: FunctionWriter, kernel: Kernel, names: list[str], kinds: list[str], op: Operation) -> None:
+    values = [w.read(Register(name), kind) for name, kind in zip(names, kinds, strict=True)]
+    if len(values) > 1:
+        whole = w.make("llvm.mlir.poison", (), type_text(op.results[0].type))
+        for number, value in enumerate(values):
+            position = f"position = array<i64: {number}>"
+            whole = w.make("llvm.insertvalue", (whole, value), whole.type, position)
+        values = [whole]
+    w.op("llvm.return", values)
+
+
+def _constraints(text: str) -> tuple[list[str], list[str]]:
+    """Outputs and inputs; what is clobbered is left out."""
+    each = [one.strip() for one in text.split(",") if one.strip() and not one.strip().startswith("~")]
+    return [one for one in each if one.startswith("=")], [one for one in each if not one.startswith("=")]
+
+
+def _register(constraint: str) -> str:
+    if constraint not in _REGISTERS:
+        raise UnreadError
+    return _REGISTERS[constraint]
+
+
+def _result_types(op: Operation, count: int) -> list[str]:
+    kind = type_text(op.results[0].type) if op.results else "!llvm.void"
+    if kind == "!llvm.void":
+        return []
+    if count == 1:
+        return [kind]
+    inner = re.fullmatch(r"!llvm\.struct<\((.*)\)>", kind)
+    found = [one.strip() for one in inner[1].split(",")] if inner else []
+    if len(found) != count:
+        raise UnreadError
+    return ["!llvm." + one if one.startswith("ptr") else one for one in found]
+
+
+def _plain(text: str) -> str:
+    """Assembly as PTX: `$$` is a dollar sign, `${:uid}` a number that makes labels differ."""
+    return text.replace("${:uid}", "").replace("$$", "__dollar__")
+

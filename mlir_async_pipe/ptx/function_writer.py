@@ -1,0 +1,318 @@
+"""Writes one PTX kernel as a function of the LLVM dialect, op by op, in MLIR's generic form.
+
+    .reg .b32 %r<2>;                 %r0 = llvm.alloca …        a register is a variable; mem2reg makes
+    add.s32 %r1, %r0, 4;        -->  %1 = llvm.load %r0         values of them in the end
+                                     %2 = llvm.add %1, 4
+                                     llvm.store %2, %r1
+
+Registers are read and written as the type that an instruction names: bits, not numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mlir_async_pipe.ptx.syntax import (
+    Address,
+    Instruction,
+    Kernel,
+    Number,
+    Operand,
+    Register,
+    Symbol,
+    Vector,
+)
+from mlir_async_pipe.session.diagnostics import InputError, Place
+
+TYPES = {
+    **{f"{sign}{bits}": f"i{bits}" for sign in "bus" for bits in (8, 16, 32, 64, 128)},
+    "pred": "i1", "f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64",
+    "f16x2": "vector<2xf16>", "bf16x2": "vector<2xbf16>",
+}  # fmt: skip
+"""The type of MLIR that holds a value of each type of PTX."""
+SPACES = {"global": 1, "shared": 3, "shared::cta": 3, "shared::cluster": 7, "const": 4, "local": 5, "generic": 0}
+"""The address space of a pointer into each state space (LLVM, NVPTX address spaces)."""
+_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "vector<2xf16>": 32, "vector<2xbf16>": 32}
+_GENERIC = "!llvm.ptr"
+
+
+def bits_of(kind: str) -> int:
+    """The bits of a type, of pointers those of an address."""
+    return _BITS[kind] if kind in _BITS else int(kind[1:])
+
+
+def pointer_type(space: str) -> str:
+    """The type of pointers into a state space."""
+    number = SPACES[space]
+    return f"!llvm.ptr<{number}>" if number else _GENERIC
+
+
+class UnreadError(Exception):
+    """An instruction, or this form of it, has no row."""
+
+
+@dataclass
+class Value:
+    """An SSA value and its type, and the number that it is, for a constant integer."""
+
+    name: str
+    type: str
+    number: int | None = None
+
+
+@dataclass
+class FunctionWriter:
+    """The function of one kernel as it is written: `pointers` says which registers and parameters hold
+    addresses that the kernel is given, in which space."""
+
+    kernel: Kernel
+    arguments: dict[str, Value]
+    names: dict[str, str]
+    lines: list[str] = field(default_factory=list)
+    storage: dict[str, Value] = field(default_factory=dict)
+    place: Place | None = None
+    at_one_place: bool = False
+    guard: Value | None = None
+    count: int = 0
+    # Predicates that are written once, as a comparison of two numbers.
+    decided: dict[str, bool] = field(default_factory=dict)
+
+    # What is written ------------------------------------------------------------------------
+
+    def op(
+        self, name: str, operands: Sequence[Value] = (), results: Sequence[str] = (), properties: str = ""
+    ) -> list[Value]:
+        """Write one op; its results."""
+        made = [self.fresh(kind) for kind in results]
+        left = ", ".join(value.name for value in made) + " = " if made else ""
+        given = ", ".join(value.name for value in operands)
+        types = ", ".join(value.type for value in operands)
+        outs = ", ".join(results)
+        inner = f" <{{{properties}}}>" if properties else ""
+        self.lines.append(
+            f'{left}"{name}"({given}){inner} : ({types}) -> ({outs}) {self.location()}'
+        )
+        return made
+
+    def make(self, name: str, operands: Sequence[Value], result: str, properties: str = "") -> Value:
+        """Write an op with one result."""
+        return self.op(name, operands, (result,), properties)[0]
+
+    def branch(self, target: str) -> None:
+        self.lines.append(f'"llvm.br"() [^{target}] : () -> () {self.location()}')
+
+    def branch_if(self, condition: Value, target: str, other: str) -> None:
+        self.lines.append(
+            f'"llvm.cond_br"({condition.name}) [^{target}, ^{other}] '
+            f"<{{operandSegmentSizes = array<i32: 1, 0, 0>}}> : (i1) -> () {self.location()}"
+        )
+
+    def begin_block(self, name: str) -> None:
+        self.lines.append(f"^{name}:")
+
+    def fresh(self, kind: str) -> Value:
+        self.count += 1
+        return Value(f"%{self.count}", kind)
+
+    def fresh_block(self) -> str:
+        self.count += 1
+        return f"b{self.count}"
+
+    def location(self) -> str:
+        place = self.place
+        if place is None:
+            return "loc(unknown)"
+        return f"loc({json.dumps(place.file)}:{place.line}:{place.column})"
+
+    # Values ---------------------------------------------------------------------------------
+
+    def constant(self, value: int | str, kind: str) -> Value:
+        """A constant: a number, or the text of one of MLIR's attributes."""
+        if isinstance(value, int):
+            bits = bits_of(kind)
+            value &= (1 << bits) - 1
+            if kind == "i1":
+                return self.make("llvm.mlir.constant", (), kind, f"value = {'true' if value else 'false'}")
+            if value >> (bits - 1) and kind.startswith("i"):
+                value -= 1 << bits
+            if not kind.startswith("i"):
+                return self.cast(self.constant(value, f"i{bits}"), kind)
+        made = self.make("llvm.mlir.constant", (), kind, f"value = {value} : {kind}")
+        made.number = value if isinstance(value, int) else None
+        return made
+
+    def cast(self, value: Value, kind: str) -> Value:
+        """The bits of a value as another type; more bits than it has are zeros, fewer are its lowest."""
+        if value.type == kind:
+            return value
+        if value.type.startswith("!llvm.ptr"):
+            return self.make("llvm.ptrtoint", (value,), kind)
+        if kind.startswith("!llvm.ptr"):
+            return self.make("llvm.inttoptr", (value,), kind)
+        have, want = bits_of(value.type), bits_of(kind)
+        if have == want:
+            return self.make("llvm.bitcast", (value,), kind)
+        whole = self.cast(value, f"i{have}")
+        name = "llvm.zext" if want > have else "llvm.trunc"
+        return self.cast(self.make(name, (whole,), f"i{want}"), kind)
+
+    def extended(self, value: Value, bits: int, signed: bool) -> Value:
+        """An integer with so many bits."""
+        have = bits_of(value.type)
+        if have == bits:
+            return value
+        if value.number is not None and have > 1:
+            number = value.number if signed else value.number % (1 << have)
+            return self.constant(number, f"i{bits}")
+        name = "llvm.trunc" if bits < have else "llvm.sext" if signed else "llvm.zext"
+        return self.make(name, (value,), f"i{bits}")
+
+    def binary(self, name: str, a: Value, b: Value, properties: str = "") -> Value:
+        return self.make(name, (a, b), a.type, properties)
+
+    def compare(self, relation: str, a: Value, b: Value) -> Value:
+        number = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge").index(relation)
+        return self.make("llvm.icmp", (a, b), "i1", f"predicate = {number} : i64")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.make("llvm.select", (condition, a, b), a.type)
+
+    # Operands -------------------------------------------------------------------------------
+
+    def read(self, operand: Operand, kind: str) -> Value:
+        """An operand as a value of a type of MLIR."""
+        if isinstance(operand, Register):
+            value = self.cast(self._register(operand), kind)
+            if operand.negated:
+                return self.binary("llvm.xor", value, self.constant(1, kind))
+            return value
+        if isinstance(operand, Number):
+            return self._number(operand, kind)
+        if isinstance(operand, Symbol):
+            return self.cast(self.address_of(operand), kind)
+        raise UnreadError
+
+    def integer(self, operand: Operand) -> int:
+        """A number that must be written out."""
+        if not isinstance(operand, Number):
+            raise UnreadError
+        return int(operand.text.rstrip("U"), 0)
+
+    def _register(self, register: Register) -> Value:
+        if register.name in self.kernel.registers:
+            variable, kind = self.storage[register.name], TYPES.get(self.kernel.registers[register.name], "")
+            return self.make("llvm.load", (variable,), storage_type(kind))
+        special = SPECIAL.fullmatch(register.name)
+        if special is None:
+            raise InputError(
+                f"'{register.name}' is no register that is declared, or that PTX has",
+                code="parse-error",
+                at=self.place,
+            )
+        name = register.name[1:]
+        width = "i64" if name.endswith("64") or name in ("globaltimer", "gridid") else "i32"
+        named = _SREGS.get(name, name)
+        return self.make(f"nvvm.read.ptx.sreg.{named}", (), width)
+
+    def _number(self, number: Number, kind: str) -> Value:
+        text = number.text
+        if text[:2].lower() in ("0f", "0d"):
+            given = "f32" if text[:2].lower() == "0f" else "f64"
+            # MLIR reads hexadecimal digits as the bits of a float.
+            value = self.make("llvm.mlir.constant", (), given, f"value = 0x{text[2:].upper()} : {given}")
+            if given != kind and kind in ("f32", "f64"):
+                return self.make("llvm.fpext" if kind == "f64" else "llvm.fptrunc", (value,), kind)
+            return self.cast(value, kind)
+        if "." in text:
+            if kind not in ("f16", "bf16", "f32", "f64"):
+                raise UnreadError
+            return self.constant(str(float(text)), kind)
+        return self.constant(int(text.rstrip("U"), 0), kind)
+
+    def address_of(self, symbol: Symbol) -> Value:
+        """The pointer to a variable, or to a parameter that is handed over in memory."""
+        if symbol.name in self.arguments:
+            pointer = self.arguments[symbol.name]
+        elif symbol.name in self.storage:
+            pointer = self.storage[symbol.name]
+        else:
+            if symbol.name not in self.names:
+                raise InputError(f"'{symbol.name}' is declared nowhere", code="parse-error", at=self.place)
+            space = self.names[symbol.name]
+            pointer = self.make(
+                "llvm.mlir.addressof", (), pointer_type(space), f"global_name = @{quoted(symbol.name)}"
+            )
+        return self.moved(pointer, symbol.offset)
+
+    def moved(self, pointer: Value, offset: int) -> Value:
+        """A pointer so many bytes further on."""
+        if not offset:
+            return pointer
+        properties = f"elem_type = i8, rawConstantIndices = array<i32: {offset}>"
+        return self.make("llvm.getelementptr", (pointer,), pointer.type, properties)
+
+    def pointer(self, address: Operand, space: str) -> Value:
+        """The pointer into a state space that an address stands for."""
+        if not isinstance(address, Address):
+            raise UnreadError
+        kind = pointer_type(space)
+        if isinstance(address.base, Symbol):
+            pointer = self.address_of(Symbol(address.base.name, address.offset))
+            if pointer.type != kind:
+                return self.make("llvm.addrspacecast", (pointer,), kind)
+            return pointer
+        if isinstance(address.base, Number):
+            return self.cast(self.constant(self.integer(address.base) + address.offset, "i64"), kind)
+        return self.moved(self.cast(self._register(address.base), kind), address.offset)
+
+    # Results --------------------------------------------------------------------------------
+
+    def assign(self, operand: Operand, value: Value) -> None:
+        """Give a register a value, where the guard holds."""
+        if not isinstance(operand, Register):
+            raise UnreadError
+        if operand.name == "_":
+            return
+        if operand.name not in self.kernel.registers:
+            raise InputError(f"'{operand.name}' is declared nowhere", code="parse-error", at=self.place)
+        variable = self.storage[operand.name]
+        kind = storage_type(TYPES[self.kernel.registers[operand.name]])
+        given = self.cast(value, kind)
+        if self.guard is not None:
+            given = self.select(self.guard, given, self.make("llvm.load", (variable,), kind))
+        self.op("llvm.store", (given, variable))
+
+    def assign_all(self, operands: Iterable[Operand], values: Iterable[Value]) -> None:
+        for operand, value in zip(operands, values, strict=True):
+            self.assign(operand, value)
+
+
+def storage_type(kind: str) -> str:
+    """The type in which a register is kept: two halves are 32 bits."""
+    return "i32" if kind.startswith("vector<") else kind
+
+
+def elements_of(operand: Operand) -> tuple[Operand, ...]:
+    """The registers of a vector, or the one that stands alone."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def quoted(name: str) -> str:
+    """The name of a symbol as MLIR writes it."""
+    return json.dumps(name)
+
+
+SPECIAL = re.compile(
+    r"%(?:n?tid\.[xyz]|n?ctaid\.[xyz]|laneid|n?warpid|n?smid|gridid|lanemask_(?:eq|le|lt|ge|gt)|clock(?:64)?"
+    r"|globaltimer(?:_lo|_hi)?|n?clusterid\.[xyz]|cluster_n?ctaid\.[xyz]|cluster_n?ctarank|is_explicit_cluster"
+    r"|dynamic_smem_size|total_smem_size|envreg\d+|pm\d+)"
+)
+"""The special registers (PTX ISA, chapter 10)."""
+_SREGS = {
+    **{f"cluster_{n}ctaid.{axis}": f"cluster.{n}ctaid.{axis}" for n in ("", "n") for axis in "xyz"},
+    **{f"cluster_{n}ctarank": f"cluster.{n}ctarank" for n in ("", "n")},
+    **{f"lanemask_{kind}": f"lanemask.{kind}" for kind in ("eq", "le", "lt", "ge", "gt")},
+}

@@ -1,0 +1,930 @@
+"""The table of PTX instructions: which ops each one is.
+
+    add.s32 %r1, %r2, 4;                        llvm.add
+    cp.async.cg.shared.global [%r1], [%rd2], 16;     nvvm.cp.async.shared.global
+    @!%p1 bra again;  after mbarrier.try_wait   nvvm.mbarrier.try_wait.parity (`raise_ptx`)
+
+What an op issues, waits for, reads and writes stands in the vocabulary's table; here stands only its name. An
+instruction that makes numbers of numbers and has no row is kept as inline assembly without effects; any other
+is inline assembly that may do anything, and the checker says so with its text. Source: PTX ISA, chapter 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mlir_async_pipe.ptx.function_writer import (
+    SPACES,
+    TYPES,
+    FunctionWriter,
+    UnreadError,
+    Value,
+    bits_of,
+    elements_of,
+    pointer_type,
+    storage_type,
+)
+from mlir_async_pipe.ptx.syntax import (
+    BYTES,
+    Address,
+    Instruction,
+    Number,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Vector,
+)
+
+Row: TypeAlias = "Callable[[FunctionWriter, Instruction], None]"
+VALUES: dict[str, Row] = {}
+"""Instructions that make numbers of numbers, by the longest beginning of their name."""
+EFFECTS: dict[str, Row] = {}
+"""Instructions that do something to memory, to other threads, or to what is in flight."""
+# Instructions of these names make numbers of numbers, also where no row reads their form.
+_PURE = frozenset(
+    "abs add addc bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns getctarank "
+    "isspacep lg2 lop3 mad mad24 madc mapa max min mma mov mul mul24 neg not or and xor popc prmt rcp rem rsqrt "
+    "sad selp set setp shf shfl shl shr sin slct sqrt sub subc szext tanh testp createpolicy activemask match vote "
+    "elect redux".split()
+)
+
+
+def _row(table: dict[str, Row], *names: str) -> Callable[[Row], Row]:
+    def keep(row: Row) -> Row:
+        table.update(dict.fromkeys(names, row))
+        return row
+
+    return keep
+
+
+def row_of(instruction: Instruction) -> tuple[Row | None, bool]:
+    """The row of an instruction, None if it has none; and whether it has effects."""
+    parts = instruction.parts
+    for length in range(len(parts), 0, -1):
+        name = ".".join(parts[:length])
+        for table in (VALUES, EFFECTS):
+            if name in table:
+                return table[name], table is EFFECTS
+    return None, parts[0] not in _PURE
+
+
+def _type(i: Instruction) -> str:
+    """The type of an instruction: the last that its name has."""
+    for part in reversed(i.parts):
+        if part in TYPES:
+            return part
+    raise UnreadError
+
+
+def _types(i: Instruction) -> list[str]:
+    return [part for part in i.parts if part in TYPES]
+
+
+def _is_float(kind: str) -> bool:
+    return kind.startswith(("f", "bf"))
+
+
+def _plain(i: Instruction, *allowed: str) -> None:
+    """Refuse modifiers that a row does not read."""
+    if any(part not in TYPES and part not in allowed for part in i.parts[1:]):
+        raise UnreadError
+
+
+_ROUNDING = ("rn", "ftz", "approx", "full")
+
+# Numbers of numbers --------------------------------------------------------------------------
+
+_INTEGER = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor"}
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_SIGNED = {"div": ("sdiv", "udiv"), "rem": ("srem", "urem")}
+_EXTREMES = {"min": ("smin", "umin", "minnum"), "max": ("smax", "umax", "maxnum")}
+
+
+@_row(VALUES, *_INTEGER, "mul", "div", "rem", "min", "max")
+def _two_operands(w: FunctionWriter, i: Instruction) -> None:
+    head, kind = i.parts[0], _type(i)
+    target, first, second = i.operands
+    if head == "mul" and not _is_float(kind):
+        return _multiply(w, i)
+    _plain(i, *_ROUNDING)
+    a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
+    if head in _EXTREMES:
+        signed, unsigned, of_floats = _EXTREMES[head]
+        name = "intr." + (of_floats if _is_float(kind) else signed if kind[0] == "s" else unsigned)
+    elif _is_float(kind):
+        name = _FLOAT[head]
+    else:
+        name = _SIGNED[head][kind[0] != "s"] if head in _SIGNED else _INTEGER[head]
+    w.assign(target, w.binary(f"llvm.{name}", a, b))
+
+
+def _multiply(w: FunctionWriter, i: Instruction) -> None:
+    """mul.lo, mul.wide, mul.hi"""
+    target, *factors = i.operands
+    w.assign(target, _product(w, i, factors))
+
+
+def _product(w: FunctionWriter, i: Instruction, factors: list[Operand]) -> Value:
+    half, kind = i.parts[1], _type(i)
+    _plain(i, "lo", "wide", "hi")
+    signed, bits = kind[0] == "s", bits_of(TYPES[kind])
+    a, b = (w.read(factor, TYPES[kind]) for factor in factors)
+    if half == "lo":
+        return w.binary("llvm.mul", a, b)
+    wide = w.binary("llvm.mul", w.extended(a, 2 * bits, signed), w.extended(b, 2 * bits, signed))
+    if half == "wide":
+        return wide
+    high = w.binary("llvm.lshr", wide, w.constant(bits, wide.type))
+    return w.extended(high, bits, signed)
+
+
+@_row(VALUES, "mad.lo", "mad.wide", "mad.hi")
+def _multiply_and_add(w: FunctionWriter, i: Instruction) -> None:
+    target, a, b, c = i.operands
+    product = _product(w, i, [a, b])
+    w.assign(target, w.binary("llvm.add", product, w.read(c, product.type)))
+
+
+@_row(VALUES, "fma", "mad.f32", "mad.f64", "mad.rn")
+def _fused(w: FunctionWriter, i: Instruction) -> None:
+    _plain(i, *_ROUNDING)
+    target, *operands = i.operands
+    kind = TYPES[_type(i)]
+    w.assign(target, w.make("llvm.intr.fma", [w.read(one, kind) for one in operands], kind))
+
+
+@_row(VALUES, "not", "neg", "abs", "sqrt", "rcp", "ex2", "lg2", "sin", "cos", "popc", "clz", "brev")
+def _one_operand(w: FunctionWriter, i: Instruction) -> None:
+    _plain(i, *_ROUNDING)
+    head, kind = i.parts[0], _type(i)
+    target, operand = i.operands
+    value, of = w.read(operand, TYPES[kind]), TYPES[kind]
+    if head == "not":
+        made = w.binary("llvm.xor", value, w.constant(-1, of))
+    elif _is_float(kind):
+        if head == "rcp":
+            made = w.binary("llvm.fdiv", w.constant("1.0", of), value)
+        else:
+            names = {"neg": "fneg", "abs": "intr.fabs", "sqrt": "intr.sqrt", "ex2": "intr.exp2",
+                     "lg2": "intr.log2", "sin": "intr.sin", "cos": "intr.cos"}  # fmt: skip
+            made = w.make(f"llvm.{names[head]}", (value,), of)
+    elif head == "neg":
+        made = w.binary("llvm.sub", w.constant(0, of), value)
+    elif head == "abs":
+        made = w.make("llvm.intr.abs", (value,), of, "is_int_min_poison = false")
+    elif head == "clz":
+        made = w.make("llvm.intr.ctlz", (value,), of, "is_zero_poison = false")
+    else:
+        made = w.make(f"llvm.intr.{'ctpop' if head == 'popc' else 'bitreverse'}", (value,), of)
+    if head in ("popc", "clz"):
+        made = w.cast(made, "i32")
+    w.assign(target, made)
+
+
+@_row(VALUES, "shl", "shr")
+def _shift(w: FunctionWriter, i: Instruction) -> None:
+    """PTX shifts by more bits than there are, too: nothing, or the sign, is left (PTX ISA, shl and shr)."""
+    kind = _type(i)
+    target, operand, by = i.operands
+    value, bits = w.read(operand, TYPES[kind]), bits_of(TYPES[kind])
+    amount = w.extended(w.read(by, "i32"), bits, signed=False)
+    name = "llvm.shl" if i.parts[0] == "shl" else "llvm.ashr" if kind[0] == "s" else "llvm.lshr"
+    if isinstance(by, Number):
+        number = w.integer(by)
+        if number < bits:
+            w.assign(target, w.binary(name, value, amount))
+            return
+    if name == "llvm.ashr":
+        most = w.binary("llvm.intr.umin", amount, w.constant(bits - 1, value.type))
+        w.assign(target, w.binary(name, value, most))
+        return
+    inside = w.compare("ult", amount, w.constant(bits, value.type))
+    masked = w.binary("llvm.and", amount, w.constant(bits - 1, value.type))
+    shifted = w.binary(name, value, masked)
+    w.assign(target, w.select(inside, shifted, w.constant(0, value.type)))
+
+
+@_row(VALUES, "shf")
+def _funnel_shift(w: FunctionWriter, i: Instruction) -> None:
+    if "wrap" not in i.parts:
+        raise UnreadError
+    target, low, high, by = i.operands
+    name = "llvm.intr.fshl" if "l" in i.parts else "llvm.intr.fshr"
+    w.assign(target, w.make(name, [w.read(one, "i32") for one in (high, low, by)], "i32"))
+
+
+@_row(VALUES, "bfe")
+def _extract_bits(w: FunctionWriter, i: Instruction) -> None:
+    """bfe.u32 d, a, 5, 3: bits 5 to 7 of a."""
+    kind = _type(i)
+    target, operand, first, count = i.operands
+    bits, start, length = bits_of(TYPES[kind]), w.integer(first), w.integer(count)
+    value = w.read(operand, TYPES[kind])
+    if not (0 < length and start + length <= bits):
+        raise UnreadError
+    up = w.binary("llvm.shl", value, w.constant(bits - start - length, value.type))
+    down = "llvm.ashr" if kind[0] == "s" else "llvm.lshr"
+    w.assign(target, w.binary(down, up, w.constant(bits - length, value.type)))
+
+
+@_row(VALUES, "bfi")
+def _insert_bits(w: FunctionWriter, i: Instruction) -> None:
+    target, inserted, into, first, count = i.operands
+    kind = TYPES[_type(i)]
+    start, length = w.integer(first), w.integer(count)
+    mask = ((1 << length) - 1) << start
+    field = w.binary("llvm.shl", w.read(inserted, kind), w.constant(start, kind))
+    kept = w.binary("llvm.and", w.read(into, kind), w.constant(~mask, kind))
+    w.assign(target, w.binary("llvm.or", kept, w.binary("llvm.and", field, w.constant(mask, kind))))
+
+
+@_row(VALUES, "lop3")
+def _logic_of_three(w: FunctionWriter, i: Instruction) -> None:
+    """A table of 8 bits: bit 4 a + 2 b + c says what the result is there."""
+    _plain(i)
+    target, *operands, table = i.operands
+    values = [w.read(one, "i32") for one in operands]
+    ones = w.constant(-1, "i32")
+    inverted = [w.binary("llvm.xor", value, ones) for value in values]
+    made = w.constant(0, "i32")
+    for number in range(8):
+        if w.integer(table) >> number & 1:
+            term = ones
+            for at in range(3):
+                chosen = values if number >> (2 - at) & 1 else inverted
+                term = w.binary("llvm.and", term, chosen[at])
+            made = w.binary("llvm.or", made, term)
+    w.assign(target, made)
+
+
+_RELATIONS = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge",
+              "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}  # fmt: skip
+# Numbers of the predicates of llvm.fcmp.
+_FLOAT_RELATIONS = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 6, "num": 7, "nan": 8,
+                    "equ": 9, "gtu": 10, "geu": 11, "ltu": 12, "leu": 13, "neu": 14}  # fmt: skip
+
+
+@_row(VALUES, "setp")
+def _compare(w: FunctionWriter, i: Instruction) -> None:
+    relation, kind = i.parts[1], _type(i)
+    target, first, second, *combined = i.operands
+    a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
+    if _is_float(kind):
+        number = _FLOAT_RELATIONS[relation]
+        holds = w.make("llvm.fcmp", (a, b), "i1", f"predicate = {number} : i64")
+    else:
+        name = _RELATIONS[relation]
+        if kind[0] != "s" and name.startswith("s"):
+            name = "u" + name[1:]
+        holds = w.compare(name, a, b)
+    targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    for number, one in enumerate(targets):
+        made = w.binary("llvm.xor", holds, w.constant(1, "i1")) if number else holds
+        for other in combined:
+            made = w.binary(f"llvm.{i.parts[2]}", made, w.read(other, "i1"))
+        w.assign(one, made)
+
+
+@_row(VALUES, "selp")
+def _choose(w: FunctionWriter, i: Instruction) -> None:
+    target, a, b, condition = i.operands
+    kind = TYPES[_type(i)]
+    w.assign(target, w.select(w.read(condition, "i1"), w.read(a, kind), w.read(b, kind)))
+
+
+@_row(VALUES, "mov")
+def _move(w: FunctionWriter, i: Instruction) -> None:
+    target, source = i.operands
+    kind = TYPES[_type(i)]
+    if isinstance(source, Vector):
+        w.assign(target, _joined(w, source.elements, kind))
+    elif isinstance(target, Vector):
+        whole = w.cast(w.read(source, kind), f"i{bits_of(kind)}")
+        bits = bits_of(kind) // len(target.elements)
+        for number, element in enumerate(target.elements):
+            part = w.binary("llvm.lshr", whole, w.constant(number * bits, whole.type)) if number else whole
+            w.assign(element, w.extended(part, bits, signed=False))
+    else:
+        w.assign(target, w.read(source, kind))
+
+
+def _joined(w: FunctionWriter, parts: tuple[Operand, ...], kind: str) -> Value:
+    """{low, …, high} as one value."""
+    bits = bits_of(kind)
+    each = bits // len(parts)
+    made: Value | None = None
+    for number, part in enumerate(parts):
+        wide = w.extended(w.read(part, f"i{each}"), bits, signed=False)
+        if made is None:
+            made = wide
+        else:
+            moved = w.binary("llvm.shl", wide, w.constant(number * each, wide.type))
+            made = w.binary("llvm.or", made, moved)
+    if made is None:
+        raise UnreadError
+    return w.cast(made, kind)
+
+
+@_row(VALUES, "cvta")
+def _change_space(w: FunctionWriter, i: Instruction) -> None:
+    """cvta.to.shared.u64: from a generic address; without "to" to one. Global ones are generic ones."""
+    space = next((part for part in i.parts if part in SPACES), "generic")
+    target, source = i.operands
+    number = w.read(source, "i64")
+    if space in ("global", "const", "generic"):
+        w.assign(target, number)
+        return
+    near, generic = pointer_type(space), pointer_type("generic")
+    kinds = (generic, near) if "to" in i.parts else (near, generic)
+    pointer = w.cast(number, kinds[0])
+    w.assign(target, w.make("llvm.addrspacecast", (pointer,), kinds[1]))
+
+
+@_row(VALUES, "cvt")
+def _convert(w: FunctionWriter, i: Instruction) -> None:
+    _plain(i, *_ROUNDING, "rzi", "rz")
+    kinds = _types(i)
+    target, *sources = i.operands
+    if len(sources) == 2 and len(kinds) == 2 and kinds[0] in ("f16x2", "bf16x2"):
+        # The first source becomes the upper half.
+        half = kinds[0].removesuffix("x2")
+        low, high = (w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources))
+        w.assign(target, _joined_values(w, low, high))
+        return
+    if len(kinds) != 2 or len(sources) != 1:
+        raise UnreadError
+    to, of = kinds
+    value = w.read(sources[0], TYPES[of])
+    w.assign(target, _converted(w, value, to, of, i))
+
+
+def _joined_values(w: FunctionWriter, low: Value, high: Value) -> Value:
+    lower, upper = (w.cast(w.cast(one, "i16"), "i32") for one in (low, high))
+    return w.binary("llvm.or", lower, w.binary("llvm.shl", upper, w.constant(16, "i32")))
+
+
+def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction) -> Value:
+    wanted = TYPES[to]
+    if not _is_float(to) and not _is_float(of):
+        return w.extended(value, bits_of(wanted), signed=of[0] == "s")
+    if _is_float(to) and _is_float(of):
+        if bits_of(wanted) == bits_of(value.type):
+            if to != of or "rzi" in i.parts:
+                raise UnreadError
+            return value
+        if "rz" in i.parts:
+            raise UnreadError
+        return w.make("llvm.fpext" if bits_of(wanted) > bits_of(value.type) else "llvm.fptrunc", (value,), wanted)
+    if _is_float(to):
+        if "rz" in i.parts:
+            raise UnreadError
+        return w.make("llvm.sitofp" if of[0] == "s" else "llvm.uitofp", (value,), wanted)
+    # Rounding to a number outside of the type gives the nearest one it has; llvm's gives poison.
+    raise UnreadError
+
+
+# What lanes tell each other ---------------------------------------------------------------------
+
+
+@_row(VALUES, "shfl.sync")
+def _shuffle(w: FunctionWriter, i: Instruction) -> None:
+    if isinstance(i.operands[0], Pair):
+        raise UnreadError
+    target, value, lane, clamp, mask = i.operands
+    operands = [w.read(one, "i32") for one in (mask, value, lane, clamp)]
+    w.assign(target, w.make("nvvm.shfl.sync", operands, "i32", f"kind = #nvvm<shfl_kind {i.parts[2]}>"))
+
+
+@_row(VALUES, "vote.sync")
+def _vote(w: FunctionWriter, i: Instruction) -> None:
+    kind = i.parts[2]
+    target, asked, mask = i.operands
+    operands = [w.read(mask, "i32"), w.read(asked, "i1")]
+    result = "i32" if kind == "ballot" else "i1"
+    w.assign(target, w.make("nvvm.vote.sync", operands, result, f"kind = #nvvm<vote_sync_kind {kind}>"))
+
+
+@_row(VALUES, "elect.sync")
+def _elect(w: FunctionWriter, i: Instruction) -> None:
+    target, _ = i.operands
+    if not isinstance(target, Pair) or (isinstance(target.first, Register) and target.first.name != "_"):
+        raise UnreadError
+    w.assign(target.second, w.make("nvvm.elect.sync", (), "i1"))
+
+
+@_row(VALUES, "mapa")
+def _map_to_block(w: FunctionWriter, i: Instruction) -> None:
+    target, source, rank = i.operands
+    if "shared::cluster" not in i.parts:
+        raise UnreadError
+    near = w.cast(w.read(source, TYPES[_type(i)]), pointer_type("shared"))
+    w.assign(target, w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster")))
+
+
+# Memory ---------------------------------------------------------------------------------------
+
+_ORDERINGS = {"relaxed": 2, "acquire": 4, "release": 5, "acq_rel": 6, "sc": 7, "volatile": 2}
+_SCOPES = {"cta": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
+_CACHING = frozenset("ca cg cs lu cv wb wt nc weak L1 L2".split())
+
+
+def _space(i: Instruction) -> str:
+    return next((part for part in i.parts if part in SPACES), "generic")
+
+
+def _access_order(i: Instruction, size: int) -> str:
+    """The properties that say what a load or store orders (PTX ISA, memory consistency model)."""
+    for part in i.parts[1:]:
+        if part == "volatile":
+            return "ordering = 0 : i64, volatile_"
+        if part in _ORDERINGS:
+            return f"alignment = {size} : i64, ordering = {_ORDERINGS[part]} : i64{_scope(i)}"
+    return f"alignment = {size} : i64, ordering = 0 : i64"
+
+
+def _scope(i: Instruction) -> str:
+    scope = next((_SCOPES[part] for part in i.parts if part in _SCOPES), "")
+    return f', syncscope = "{scope}"' if scope else ""
+
+
+def _element(i: Instruction) -> tuple[str, int]:
+    """The type of the elements of a load or store, and how many there are."""
+    count = next((int(part[1:]) for part in i.parts if part in ("v2", "v4", "v8")), 1)
+    return _type(i), count
+
+
+@_row(EFFECTS, "ld", "ldu")
+def _load(w: FunctionWriter, i: Instruction) -> None:
+    kind, count = _element(i)
+    target, address = i.operands[:2]
+    if _space(i) == "generic" and "param" in i.parts:
+        return _load_parameter(w, i, kind, count)
+    element = storage_type(TYPES[kind])
+    whole = element if count == 1 else f"vector<{count}x{element}>"
+    order = _access_order(i, count * BYTES[kind])
+    pointer = w.pointer(address, _space(i))
+    loaded = w.make("llvm.load", (pointer,), whole, order + (", invariant" if "nc" in i.parts else ""))
+    for number, register in enumerate(elements_of(target)):
+        value = loaded
+        if count > 1:
+            value = w.make("llvm.extractelement", (loaded, w.constant(number, "i32")), element)
+        _assign_loaded(w, register, value, kind)
+
+
+def _assign_loaded(w: FunctionWriter, register: Operand, value: Value, kind: str) -> None:
+    """A register may have more bits than what is loaded: the sign fills them, or zeros."""
+    if isinstance(register, Register) and kind[0] == "s" and register.name in w.kernel.registers:
+        bits = bits_of(storage_type(TYPES[w.kernel.registers[register.name]]))
+        value = w.extended(value, max(bits, bits_of(value.type)), signed=True)
+    w.assign(register, value)
+
+
+def _load_parameter(w: FunctionWriter, i: Instruction, kind: str, count: int) -> None:
+    target, address = i.operands
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        raise UnreadError
+    given = w.arguments.get(address.base.name)
+    parameter = next((one for one in w.kernel.parameters if one.name == address.base.name), None)
+    if given is None or parameter is None:
+        raise UnreadError
+    if parameter.size == BYTES.get(parameter.kind, 0) == BYTES[kind] * count and count == 1:
+        w.assign(target, given)
+        return
+    for number, register in enumerate(elements_of(target)):
+        pointer = w.moved(given, address.offset + number * BYTES[kind])
+        order = f"alignment = {BYTES[kind]} : i64, ordering = 0 : i64"
+        _assign_loaded(w, register, w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order), kind)
+
+
+@_row(EFFECTS, "st")
+def _store(w: FunctionWriter, i: Instruction) -> None:
+    if "async" in i.parts or "bulk" in i.parts:
+        raise UnreadError
+    kind, count = _element(i)
+    address, source = i.operands[:2]
+    element = storage_type(TYPES[kind])
+    values = [w.read(one, element) for one in elements_of(source)]
+    whole = values[0]
+    if count > 1:
+        vector = f"vector<{count}x{element}>"
+        whole = w.make("llvm.mlir.poison", (), vector)
+        for number, value in enumerate(values):
+            whole = w.make("llvm.insertelement", (whole, value, w.constant(number, "i32")), vector)
+    w.op("llvm.store", (whole, w.pointer(address, _space(i))), (), _access_order(i, count * BYTES[kind]))
+
+
+# Numbers of the binary operations of llvm.atomicrmw.
+_ATOMIC = {"exch": 0, "add": 1, "and": 3, "or": 5, "xor": 6}
+
+
+@_row(EFFECTS, "atom", "red")
+def _atomic(w: FunctionWriter, i: Instruction) -> None:
+    if "async" in i.parts or any(part in ("v2", "v4", "v8") for part in i.parts):
+        raise UnreadError
+    kind = _type(i)
+    of = storage_type(TYPES[kind])
+    target, address, *given = i.operands if i.parts[0] == "atom" else (Register("_"), *i.operands)
+    order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 2)
+    pointer = w.pointer(address, _space(i))
+    scope = _scope(i)
+    if "cas" in i.parts:
+        failure = {5: 2, 6: 4}.get(order, order)
+        properties = f"failure_ordering = {failure} : i64, success_ordering = {order} : i64{scope}"
+        both = f"!llvm.struct<({of}, i1)>"
+        pair = w.make("llvm.cmpxchg", (pointer, *(w.read(one, of) for one in given)), both, properties)
+        w.assign(target, w.make("llvm.extractvalue", (pair,), of, "position = array<i64: 0>"))
+        return
+    name = next((part for part in i.parts[1:] if part in (*_ATOMIC, "min", "max")), "")
+    if not name or len(given) != 1:
+        raise UnreadError
+    number = _ATOMIC.get(name)
+    if number is None:
+        number = {"max": 7, "min": 8}[name] + (2 if kind[0] != "s" else 0)
+    if _is_float(kind):
+        if name != "add":
+            raise UnreadError
+        number, of = 11, TYPES[kind]
+    properties = f"bin_op = {number} : i64, ordering = {order} : i64{scope}"
+    w.assign(target, w.make("llvm.atomicrmw", (pointer, w.read(given[0], of)), of, properties))
+
+
+@_row(EFFECTS, "fence.sc", "fence.acq_rel", "fence.acquire", "fence.release", "membar")
+def _fence(w: FunctionWriter, i: Instruction) -> None:
+    if "sync_restrict" in i.opcode:
+        raise UnreadError
+    order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 7)
+    scope = {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
+    where = _scope(i) if scope is None else f', syncscope = "{scope}"' if scope else ""
+    w.op("llvm.fence", (), (), f"ordering = {order} : i64{where}")
+
+
+@_row(EFFECTS, "fence.mbarrier_init")
+def _fence_of_init(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.fence.mbarrier.init")
+
+
+@_row(EFFECTS, "fence.proxy.async")
+def _fence_of_proxies(w: FunctionWriter, i: Instruction) -> None:
+    space = next((part for part in i.parts if part in ("global", "shared::cta", "shared::cluster")), "")
+    if space.startswith("shared"):
+        inner = space.removeprefix("shared::")
+        w.op("nvvm.fence.proxy", (), (), f"kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<{inner}>")  # fmt: skip
+    else:
+        w.op("nvvm.fence.proxy", (), (), f"kind = #nvvm.proxy_kind<async{'.global' if space else ''}>")
+
+
+_TILE = "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
+
+
+@_row(EFFECTS, "ldmatrix", "stmatrix")
+def _matrix(w: FunctionWriter, i: Instruction) -> None:
+    if "m8n8" not in i.parts or "b16" not in i.parts:
+        raise UnreadError
+    count = next(int(part[1:]) for part in i.parts if part in ("x1", "x2", "x4"))
+    layout = f"layout = #nvvm.mma_layout<{'col' if 'trans' in i.parts else 'row'}>"
+    space = "shared" if "shared" in i.opcode else "generic"
+    if i.parts[0] == "stmatrix":
+        address, source = i.operands
+        values = [w.read(one, "i32") for one in elements_of(source)]
+        w.op("nvvm.stmatrix", (w.pointer(address, space), *values), (), f"{_TILE}, {layout}")
+        return
+    target, address = i.operands
+    result = "i32" if count == 1 else f"!llvm.struct<({', '.join(['i32'] * count)})>"
+    loaded = w.make("nvvm.ldmatrix", (w.pointer(address, space),), result, f"{_TILE}, {layout}, num = {count} : i32")
+    w.assign_all(elements_of(target), _members(w, loaded, ["i32"] * count))
+
+
+def _members(w: FunctionWriter, whole: Value, kinds: list[str]) -> list[Value]:
+    if len(kinds) == 1:
+        return [whole]
+    return [
+        w.make("llvm.extractvalue", (whole,), kind, f"position = array<i64: {number}>")
+        for number, kind in enumerate(kinds)
+    ]
+
+
+# Barriers ---------------------------------------------------------------------------------------
+
+
+@_row(EFFECTS, "bar.sync", "barrier.sync", "bar.cta.sync", "barrier.cta.sync")
+def _barrier(w: FunctionWriter, i: Instruction) -> None:
+    number, *threads = i.operands
+    if not threads and isinstance(number, Number) and w.integer(number) == 0:
+        w.op("nvvm.barrier", (), (), "operandSegmentSizes = array<i32: 0, 0, 0>")
+        return
+    operands = [w.read(one, "i32") for one in i.operands]
+    w.op("nvvm.barrier", operands, (), f"operandSegmentSizes = array<i32: 1, {len(threads)}, 0>")
+
+
+@_row(EFFECTS, "bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
+def _arrive_at_barrier(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.barrier.arrive", [w.read(one, "i32") for one in i.operands])
+
+
+@_row(EFFECTS, "bar.warp.sync")
+def _warp_barrier(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.bar.warp.sync", [w.read(i.operands[0], "i32")])
+
+
+@_row(EFFECTS, "barrier.cluster.arrive")
+def _arrive_at_cluster(w: FunctionWriter, i: Instruction) -> None:
+    name = "nvvm.cluster.arrive.relaxed" if "relaxed" in i.parts else "nvvm.cluster.arrive"
+    w.op(name, (), (), "aligned" if "aligned" in i.parts else "")
+
+
+@_row(EFFECTS, "barrier.cluster.wait")
+def _wait_for_cluster(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.cluster.wait", (), (), "aligned" if "aligned" in i.parts else "")
+
+
+# Asynchronous copies ----------------------------------------------------------------------------
+
+
+@_row(EFFECTS, "cp.async.ca", "cp.async.cg")
+def _copy(w: FunctionWriter, i: Instruction) -> None:
+    """cp.async.cg.shared.global [to], [from], 16, %read;"""
+    target, source, size, *more = i.operands
+    pointers = [w.pointer(target, "shared"), w.pointer(source, "global")]
+    read = [one for one in more if "cache_hint" not in i.opcode or one is not more[-1]]
+    if read and isinstance(read[0], Register) and w.kernel.registers.get(read[0].name) == "pred":
+        # ignore-src: zeros where it holds.
+        none, all_ = w.constant(0, "i32"), w.constant(w.integer(size), "i32")
+        pointers.append(w.select(w.read(read[0], "i1"), none, all_))
+    elif read and not (isinstance(read[0], Number) and w.integer(read[0]) == w.integer(size)):
+        pointers.append(w.read(read[0], "i32"))
+    cache = f"modifier = #nvvm<load_cache_modifier {i.parts[2]}>"
+    w.op("nvvm.cp.async.shared.global", pointers, (), f"{cache}, size = {w.integer(size)} : i32")
+
+
+@_row(EFFECTS, "cp.async.commit_group", "cp.async.bulk.commit_group", "wgmma.commit_group")
+def _commit(w: FunctionWriter, i: Instruction) -> None:
+    names = {"wgmma": "nvvm.wgmma.commit.group.sync.aligned", "cp": "nvvm.cp.async.commit.group"}
+    bulk = "nvvm.cp.async.bulk.commit.group"
+    w.op(bulk if "bulk" in i.parts else names[i.parts[0]])
+
+
+@_row(EFFECTS, "cp.async.wait_group", "cp.async.bulk.wait_group", "wgmma.wait_group")
+def _wait(w: FunctionWriter, i: Instruction) -> None:
+    count = w.integer(i.operands[0])
+    if i.parts[0] == "wgmma":
+        w.op("nvvm.wgmma.wait.group.sync.aligned", (), (), f"group = {count} : i64")
+    elif "bulk" in i.parts:
+        w.op("nvvm.cp.async.bulk.wait_group", (), (), f"group = {count} : i32" + (", read" if "read" in i.parts else ""))  # fmt: skip
+    else:
+        w.op("nvvm.cp.async.wait.group", (), (), f"n = {count} : i32")
+
+
+@_row(EFFECTS, "cp.async.wait_all")
+def _wait_for_all(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.cp.async.commit.group")
+    w.op("nvvm.cp.async.wait.group", (), (), "n = 0 : i32")
+
+
+def _hints(w: FunctionWriter, i: Instruction, given: list[Operand]) -> tuple[list[Value], list[Value]]:
+    """The mask of a multicast and the cache hint, of the operands at the end."""
+    rest = list(given)
+    mask = [w.read(rest.pop(0), "i16")] if "multicast::cluster" in i.parts else []
+    hint = [w.read(rest.pop(0), "i64")] if "cache_hint" in i.opcode else []
+    if rest:
+        raise UnreadError
+    return mask, hint
+
+
+@_row(EFFECTS, "cp.async.bulk.tensor")
+def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
+    if any("im2col" in part or "gather" in part or "scatter" in part for part in i.parts):
+        raise UnreadError
+    first, second, *more = i.operands
+    if "global" in i.parts and i.parts.index("global") == 5:
+        # cp.async.bulk.tensor.2d.global.shared::cta: a store.
+        tensor, tile, tail = first, second, "0"
+        _, hint = _hints(w, i, more)
+        operands = [*_map_of(w, tensor)[:1], w.pointer(tile, "shared"), *_map_of(w, tensor)[1:], *hint]
+        sizes = f"array<i32: 1, 1, {len(operands) - 2 - len(hint)}, {len(hint)}, {tail}>"
+        w.op("nvvm.cp.async.bulk.tensor.global.shared.cta", operands, (), f"mode = #nvvm.tma_store_mode<tile>, operandSegmentSizes = {sizes}")  # fmt: skip
+        return
+    barrier, *rest = more
+    mask, hint = _hints(w, i, rest)
+    own = i.parts[5] == "shared::cta"
+    map_, *coordinates = _map_of(w, second)
+    tile = w.pointer(first, "shared" if own else "shared::cluster")
+    operands = [tile, map_, *coordinates, w.pointer(barrier, "shared"), *mask, *hint]
+    sizes = f"array<i32: 1, 1, {len(coordinates)}, 1, 0, {len(mask)}, {len(hint)}, 0>"
+    w.op(
+        "nvvm.cp.async.bulk.tensor.shared.cluster.global",
+        operands,
+        (),
+        f"isCTAOnly = {'true' if own else 'false'}, mode = #nvvm.tma_load_mode<tile>, operandSegmentSizes = {sizes}",
+    )
+
+
+def _map_of(w: FunctionWriter, tensor: Operand) -> list[Value]:
+    if not isinstance(tensor, Address):
+        raise UnreadError
+    return [
+        w.pointer(Address(tensor.base, tensor.offset), "generic"),
+        *(w.read(one, "i32") for one in tensor.coordinates),
+    ]
+
+
+@_row(EFFECTS, "cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", "cp.async.bulk.global")
+def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
+    target, source, size, *more = i.operands
+    if i.parts[3] == "global":
+        if i.parts[4] != "shared::cta":
+            raise UnreadError
+        _, hint = _hints(w, i, more)
+        operands = [w.pointer(target, "global"), w.pointer(source, "shared"), w.read(size, "i32"), *hint]
+        sizes = f"array<i32: 1, 1, 1, {len(hint)}, 0>"
+        w.op("nvvm.cp.async.bulk.global.shared.cta", operands, (), f"operandSegmentSizes = {sizes}")
+        return
+    if i.parts[4] != "global":
+        raise UnreadError
+    barrier, *rest = more
+    mask, hint = _hints(w, i, rest)
+    space = "shared::cluster"
+    near = w.pointer(target, i.parts[3])
+    far = near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
+    operands = [far, w.pointer(source, "global"), w.pointer(barrier, "shared"), w.read(size, "i32"), *mask, *hint]
+    sizes = f"array<i32: 1, 1, 1, 1, {len(mask)}, {len(hint)}>"
+    w.op("nvvm.cp.async.bulk.shared.cluster.global", operands, (), f"operandSegmentSizes = {sizes}")
+
+
+# mbarriers --------------------------------------------------------------------------------------
+
+
+def _mbarrier(w: FunctionWriter, i: Instruction, address: Operand) -> Value:
+    space = next((part for part in i.parts if part in SPACES), "generic")
+    if space == "generic":
+        generic = w.pointer(address, "generic")
+        return w.make("llvm.addrspacecast", (generic,), pointer_type("shared"))
+    return w.pointer(address, space)
+
+
+def _waits_in(i: Instruction) -> str:
+    relaxed = "true" if "relaxed" in i.parts else "false"
+    scope = next((part for part in i.parts if part in ("cta", "cluster")), "cta")
+    return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{scope}>"
+
+
+@_row(EFFECTS, "mbarrier.init")
+def _init(w: FunctionWriter, i: Instruction) -> None:
+    address, count = i.operands
+    w.op("nvvm.mbarrier.init", (_mbarrier(w, i, address), w.read(count, "i32")))
+
+
+@_row(EFFECTS, "mbarrier.inval")
+def _invalidate(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.mbarrier.inval", (_mbarrier(w, i, i.operands[0]),))
+
+
+@_row(EFFECTS, "mbarrier.arrive")
+def _arrive(w: FunctionWriter, i: Instruction) -> None:
+    """mbarrier.arrive[.expect_tx | .noComplete] state, [address], number; without a state on another block's."""
+    operands = list(i.operands)
+    state = operands.pop(0) if not isinstance(operands[0], Address) else Register("_")
+    barrier = _mbarrier(w, i, operands.pop(0))
+    given = [w.read(one, "i32") for one in operands]
+    results = () if barrier.type == pointer_type("shared::cluster") else ("i64",)
+    name = "nvvm.mbarrier.arrive"
+    if "noComplete" in i.parts:
+        made = w.op(f"{name}.nocomplete", (barrier, *given), results)
+    else:
+        name += ".expect_tx" if "expect_tx" in i.parts else ""
+        made = w.op(name, (barrier, *given), results, _waits_in(i))
+    if made:
+        w.assign(state, made[0])
+
+
+@_row(EFFECTS, "mbarrier.expect_tx", "mbarrier.complete_tx")
+def _transaction(w: FunctionWriter, i: Instruction) -> None:
+    address, size = i.operands
+    name = f"nvvm.mbarrier.{i.parts[1]}"
+    w.op(name, (_mbarrier(w, i, address), w.read(size, "i32")), (), "scope = #nvvm.mem_scope<cta>")
+
+
+@_row(EFFECTS, "mbarrier.try_wait", "mbarrier.test_wait")
+def _test(w: FunctionWriter, i: Instruction) -> None:
+    target, address, phase, *_ = i.operands
+    asked = w.read(phase, "i32" if "parity" in i.parts else "i64")
+    name = "nvvm.mbarrier.try_wait" if i.parts[1] == "try_wait" else "nvvm.mbarrier.test.wait"
+    w.assign(target, w.make(name, (_mbarrier(w, i, address), asked), "i1", _waits_in(i)))
+
+
+def write_wait(w: FunctionWriter, i: Instruction) -> None:
+    """A try_wait that is asked until it says yes."""
+    _, address, phase, *_ = i.operands
+    ticks = w.constant(0x989680, "i32")
+    w.op("nvvm.mbarrier.try_wait.parity", (_mbarrier(w, i, address), w.read(phase, "i32"), ticks))
+
+
+# Products ---------------------------------------------------------------------------------------
+
+
+@_row(EFFECTS, "wgmma.fence")
+def _products_fence(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.wgmma.fence.aligned")
+
+
+_OF_SUMS = {"f32": "f32", "f16": "f16", "s32": "s32"}
+_OF_FACTORS = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2", "s8": "s8", "u8": "u8"}
+
+
+@_row(EFFECTS, "wgmma.mma_async")
+def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
+    """wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {sums}, a, b, p, 1, 1, 0, 0;"""
+    sums, a, b, scale_d, *scales = i.operands
+    shape = next(part for part in i.parts if part.startswith("m64n"))
+    of_sums, of_a, of_b = i.parts[i.parts.index(shape) + 1 :][:3]
+    if not isinstance(a, Register) or of_sums not in _OF_SUMS or of_a not in _OF_FACTORS:
+        raise UnreadError
+    rows, columns, depth = (int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split())
+    kind = {"f32": "f32", "f16": "i32", "s32": "i32"}[of_sums]
+    registers = elements_of(sums)
+    whole = f"!llvm.struct<({', '.join([kind] * len(registers))})>"
+    # p says whether the sums are added to.
+    kept = w.decided.get(scale_d.name) if isinstance(scale_d, Register) else bool(w.integer(scale_d))
+    condition = None if kept is not None else w.read(scale_d, "i1")
+    given = w.make("llvm.mlir.poison", (), whole)
+    for number, register in enumerate(registers):
+        value = w.read(register, kind)
+        if condition is not None:
+            value = w.select(condition, value, w.constant(0, kind))
+        given = w.make("llvm.insertvalue", (given, value), whole, f"position = array<i64: {number}>")
+    signs = [w.integer(one) for one in scales]
+    layouts = ["col" if sign else "row" for sign in signs[2:4]] or ["row", "row"]
+    layouts[1] = "row" if signs[3:4] == [1] else "col"
+    scale = "one" if kept is not False else "zero"
+    properties = (
+        f"layoutA = #nvvm.mma_layout<{layouts[0]}>, layoutB = #nvvm.mma_layout<{layouts[1]}>, "
+        f"scaleA = #nvvm.wgmma_scale_in<{'neg' if signs[0] < 0 else 'one'}>, "
+        f"scaleB = #nvvm.wgmma_scale_in<{'neg' if signs[1] < 0 else 'one'}>, "
+        f"scaleD = #nvvm.wgmma_scale_out<{scale}>, shape = #nvvm.shape<m = {rows}, n = {columns}, k = {depth}>, "
+        f"typeA = #nvvm.wgmma_type<{of_a}>, typeB = #nvvm.wgmma_type<{of_b}>, typeD = #nvvm.wgmma_type<{of_sums}>"
+    )
+    operands = (given, w.read(a, "i64"), w.read(b, "i64"))
+    made = w.make("nvvm.wgmma.mma_async", operands, whole, properties)
+    w.assign_all(registers, _members(w, made, [kind] * len(registers)))
+
+
+# Others -----------------------------------------------------------------------------------------
+
+
+@_row(EFFECTS, "setmaxnreg")
+def _registers(w: FunctionWriter, i: Instruction) -> None:
+    action = "increase" if "inc" in i.parts else "decrease"
+    count = w.integer(i.operands[0])
+    w.op("nvvm.setmaxregister", (), (), f"action = #nvvm<action {action}>, regCount = {count} : i32")
+
+
+@_row(EFFECTS, "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent", "cp.async.bulk.prefetch")
+def _advice(w: FunctionWriter, i: Instruction) -> None:
+    """Advice to caches and to the scheduler: no memory changes, nobody waits."""
+
+
+@_row(EFFECTS, "griddepcontrol")
+def _grids(w: FunctionWriter, i: Instruction) -> None:
+    action = {"wait": "wait", "launch_dependents": "launch_dependents"}[i.parts[1]]
+    w.op("nvvm.griddepcontrol", (), (), f"kind = #nvvm<grid_dep_action {action}>")
+
+
+# What has no row ----------------------------------------------------------------------------------
+
+_CONSTRAINTS = {"i1": "b", "i16": "h", "f16": "h", "bf16": "h", "i32": "r", "i64": "l", "f32": "f", "f64": "d"}
+
+
+def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
+    """Keep an instruction as inline assembly: registers that come first are its results."""
+    results: list[Register] = []
+    if i.operands and not isinstance(i.operands[0], Address):
+        results = [one for one in _registers_of(i.operands[0]) if one.name in w.kernel.registers]
+    given: list[Register] = []
+    for operand in i.operands[bool(results) :]:
+        given += [one for one in _registers_of(operand) if one.name in w.kernel.registers]
+    kinds = [storage_type(TYPES[w.kernel.registers[one.name]]) for one in results]
+    values = [w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]])) for one in given]
+    whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
+    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds] + [_CONSTRAINTS[value.type] for value in values]
+    text = i.text.replace('"', "'").replace("$", "$$")
+    if i.guard is not None and not effects:
+        text = text[text.index(i.opcode) :]
+    properties = f'asm_string = "{text};", constraints = "{",".join(constraints)}"'
+    if effects:
+        properties += ", has_side_effects"
+    made = w.op("llvm.inline_asm", values, (whole,) if kinds else (), properties)
+    if kinds:
+        w.assign_all(results, _members(w, made[0], kinds))
+
+
+def _registers_of(operand: Operand) -> list[Register]:
+    if isinstance(operand, Register):
+        return [operand]
+    if isinstance(operand, Vector):
+        return [one for element in operand.elements for one in _registers_of(element)]
+    if isinstance(operand, Pair):
+        return _registers_of(operand.first) + _registers_of(operand.second)
+    if isinstance(operand, Address):
+        return [one for part in (operand.base, *operand.coordinates) for one in _registers_of(part)]
+    return []

@@ -1,0 +1,412 @@
+"""PTX kernels as functions of the LLVM dialect: what clang, nvcc, Triton and CuTe compile to can be read, checked and run.
+
+    .visible .entry sum(…)                    llvm.func @sum(%x: !llvm.ptr<1>, …) attributes {nvvm.kernel}
+    $again:                                   ^again:
+      cp.async.wait_group 1;                    nvvm.cp.async.wait.group 1
+      bar.sync 0;                        -->    nvvm.barrier
+      ld.shared.f32 %f1, [%r1+4];               %p = llvm.inttoptr %r1 … llvm.load
+      @%p1 bra $again;                          llvm.cond_br %p1, ^again, ^next
+
+Each op has the line and column of its instruction. Registers become values by MLIR's `mem2reg`. A loop that asks
+an mbarrier until its phase is over is one op that waits. An instruction that nobody knows stays as inline
+assembly, of which the checker says that it may do anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.ptx.divisions import write_divisions
+from mlir_async_pipe.ptx.function_writer import (
+    TYPES,
+    FunctionWriter,
+    UnreadError,
+    Value,
+    pointer_type,
+    quoted,
+    storage_type,
+)
+from mlir_async_pipe.ptx.instructions import row_of, write_assembly, write_wait
+from mlir_async_pipe.ptx.syntax import (
+    Address,
+    Instruction,
+    Kernel,
+    Label,
+    Number,
+    Operand,
+    Register,
+    Source,
+    Symbol,
+    Variable,
+    Vector,
+    read,
+)
+from mlir_async_pipe.session.diagnostics import InputError, UsageError
+
+_SPACES = {"global": 1, "shared": 3, "const": 4, "local": 5}
+
+
+def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
+    """The kernels of a PTX file as a module, an `ir.Module` in `context`.
+
+    Raises InputError (parse-error) for text that is no PTX, UsageError for bindings whose NVVM dialect
+    is another one.
+    """
+    source = read(text, file)
+    lines = ["module {"]
+    for variable in source.variables:
+        lines += _global(variable)
+    for kernel in source.kernels:
+        lines += _kernel(kernel, source)
+    lines.append("}")
+    try:
+        module = ir.Module.parse("\n".join(lines), context)
+        with context:
+            passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(module.operation)
+    except ir.MLIRError as error:
+        raise UsageError(
+            f"the MLIR of these bindings does not take PTX as it is read here: {error}",
+            code="bindings",
+        ) from None
+    write_divisions(module.operation)
+    return module
+
+
+def _global(variable: Variable) -> list[str]:
+    """A variable that several functions may name; one of no size is as large as the launch says."""
+    space, external = _SPACES[variable.space], not variable.size
+    linkage = "external" if external or variable.space in ("global", "const") else "internal"
+    return [
+        f'"llvm.mlir.global"() <{{addr_space = {space} : i32, alignment = {max(1, variable.alignment)} : i64, '
+        f"global_type = !llvm.array<{variable.size} x i8>, linkage = #llvm.linkage<{linkage}>, "
+        f"sym_name = {quoted(variable.name)}}}> ({{}}) : () -> ()"
+    ]
+
+
+def _kernel(kernel: Kernel, source: Source) -> list[str]:
+    near = [one for one in kernel.variables if one.space != "local"]
+    names = {one.name: one.space for one in (*source.variables, *near)}
+    pointers = _pointers(kernel)
+    arguments: dict[str, Value] = {}
+    marks = []
+    for number, parameter in enumerate(kernel.parameters):
+        mark = ""
+        if not parameter.kind.endswith(("64", "32", "16", "8")) or parameter.size > 16 or _in_memory(parameter, kernel):
+            kind = "!llvm.ptr"
+            mark = f"llvm.byval = !llvm.array<{parameter.size} x i8>, llvm.align = {max(1, parameter.alignment)} : i64, nvvm.grid_constant"
+        elif parameter.name in pointers:
+            kind = pointer_type("global" if pointers[parameter.name] == "global" else "generic")
+        else:
+            kind = storage_type(TYPES[parameter.kind])
+        arguments[parameter.name] = Value(f"%p{number}", kind)
+        marks.append(f"{{{mark}}}")
+    w = FunctionWriter(kernel, arguments, names)
+    w.place = kernel.place
+    w.decided = _decided(kernel)
+    _declare(w, kernel)
+    Body(w).write()
+    attributes = ["nvvm.kernel"]
+    if kernel.block:
+        attributes.append(f"nvvm.reqntid = {_sizes(kernel.block)}")
+    if kernel.most_threads:
+        attributes.append(f"nvvm.maxntid = {_sizes(kernel.most_threads)}")
+    if kernel.cluster:
+        attributes.append(f"nvvm.cluster_dim = {_sizes(kernel.cluster)}")
+    kinds = ", ".join(value.type.replace("!llvm.", "") for value in arguments.values())
+    given = ", ".join(f"{value.name}: {value.type}" for value in arguments.values())
+    result = [line for variable in near for line in _global(variable)]
+    return [
+        *result,
+        f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<void ({kinds})>, '
+        f"linkage = #llvm.linkage<external>, sym_name = {quoted(kernel.name)}, arg_attrs = [{', '.join(marks)}]}}> ({{",
+        f"^entry({given}):",
+        *w.lines,
+        f"}}) {{{', '.join(attributes)}}} : () -> () {w.location()}",
+    ]
+
+
+def _in_memory(parameter: Any, kernel: Kernel) -> bool:
+    """Whether a parameter has bytes of its own that the kernel addresses: a struct, a tensor map."""
+    return parameter.size != {"8": 1, "16": 2, "32": 4, "64": 8}.get(parameter.kind.lstrip("busf"), 0)
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    whole = [*sizes, 1, 1][:3]
+    return f"array<i32: {', '.join(map(str, whole))}>"
+
+
+def declare_registers(w: FunctionWriter) -> None:
+    """A variable for each register."""
+    one = w.constant(1, "i32")
+    for name, kind in w.kernel.registers.items():
+        if kind not in TYPES:
+            raise InputError(
+                f"registers of type .{kind} are not read", code="parse-error", at=w.kernel.place
+            )
+        of = storage_type(TYPES[kind])
+        w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
+
+
+def _declare(w: FunctionWriter, kernel: Kernel) -> None:
+    """A variable for each register, and what the kernel keeps in local memory."""
+    declare_registers(w)
+    one = w.constant(1, "i32")
+    for variable in kernel.variables:
+        if variable.space == "local":
+            of = f"!llvm.array<{variable.size} x i8>"
+            properties = f"elem_type = {of}, alignment = {variable.alignment} : i64"
+            w.storage[variable.name] = w.make("llvm.alloca", (one,), "!llvm.ptr", properties)
+
+
+def _pointers(kernel: Kernel) -> dict[str, str]:
+    """The parameters that hold addresses, with the space into which they lead: what is declared so, and
+    what reaches an address through moves and sums."""
+    found = {one.name: one.pointer for one in kernel.parameters if one.pointer}
+    loaded: dict[str, set[str]] = {}
+    moves: list[tuple[str, list[str]]] = []
+    addresses: list[tuple[str, str]] = []
+    for item in kernel.body:
+        if not isinstance(item, Instruction):
+            continue
+        head = item.parts[0]
+        for operand in item.operands:
+            if isinstance(operand, Address) and isinstance(operand.base, Register):
+                addresses.append((operand.base.name, _space_of_address(item, operand)))
+        target, *sources = item.operands or (None,)
+        if not isinstance(target, Register):
+            continue
+        if head == "ld" and "param" in item.parts and isinstance(sources[0], Address):
+            if isinstance(sources[0].base, Symbol):
+                loaded.setdefault(target.name, set()).add(sources[0].base.name)
+        elif head == "cvta":
+            names = [one.name for one in sources if isinstance(one, Register)]
+            moves.append((target.name, names))
+            if "global" in item.parts:
+                addresses += [(name, "global") for name in names]
+        elif head in ("mov", "add", "mad", "selp"):
+            moves.append((target.name, [one.name for one in sources if isinstance(one, Register)]))
+    changed = True
+    while changed:
+        changed = False
+        for target_name, names in moves:
+            reached = set().union(*(loaded.get(name, set()) for name in names))
+            if not reached <= loaded.get(target_name, set()):
+                loaded.setdefault(target_name, set()).update(reached)
+                changed = True
+    for name, space in addresses:
+        for parameter in loaded.get(name, ()):
+            if found.get(parameter) != "global":
+                found[parameter] = space
+    wide = {one.name for one in kernel.parameters if one.size == 8}
+    return {name: space for name, space in found.items() if name in wide}
+
+
+def _decided(kernel: Kernel) -> dict[str, bool]:
+    """setp.ne.b32 p, 1, 0: predicates that are written once, and how."""
+    written: dict[str, list[Instruction]] = {}
+    for item in kernel.body:
+        if isinstance(item, Instruction) and item.operands:
+            target = item.operands[0]
+            if isinstance(target, Register) and kernel.registers.get(target.name) == "pred":
+                written.setdefault(target.name, []).append(item)
+    found = {}
+    for name, (first, *others) in written.items():
+        numbers = [one.text for one in first.operands[1:] if isinstance(one, Number)]
+        if not others and first.guard is None and first.parts[:2] == ("setp", "ne") and len(numbers) == 2:
+            found[name] = int(numbers[0], 0) != int(numbers[1], 0)
+    return found
+
+
+def _space_of_address(i: Instruction, address: Operand) -> str:
+    """"global" where the instruction says so of this operand, else "generic"."""
+    if i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == ("cp", "async", "bulk"):
+        return "global" if address is i.operands[1] or "global" in i.parts else "generic"
+    return "global" if "global" in i.parts else "generic"
+
+
+class Body:
+    """Writes the statements of a kernel as blocks. `known_only`: an instruction without a row is refused
+    (UnreadError), instead of kept as assembly."""
+
+    def __init__(self, w: FunctionWriter, known_only: bool = False) -> None:
+        self.w, self.known_only = w, known_only
+        self.blocks: dict[str, str] = {}
+        self.open = True
+        self.guard: Register | None = None
+        self.after = ""
+
+    def block_of(self, label: str) -> str:
+        return self.blocks.setdefault(label, f"l{len(self.blocks)}")
+
+    def write(self, ends: bool = True) -> None:
+        """Write all; a kernel `ends` after its last statement."""
+        items, at = self.w.kernel.body, 0
+        while at < len(items):
+            item = items[at]
+            waiting = self.wait_loop(items, at)
+            if waiting is not None:
+                self.close_guard()
+                length, wait, label = waiting
+                # Who branches back to the label asks again.
+                self.label(label)
+                if not self.w.at_one_place:
+                    self.w.place = wait.place
+                write_wait(self.w, wait)
+                at += length
+                continue
+            if isinstance(item, Label):
+                self.label(item)
+            else:
+                self.instruction(item)
+            at += 1
+        self.close_guard()
+        if self.open and ends:
+            self.w.op("llvm.return")
+        for label, block in self.blocks.items():
+            if f"^{block}:" not in self.w.lines:
+                raise InputError(f"there is no label '{label}'", code="parse-error", at=self.w.kernel.place)
+
+    def wait_loop(
+        self, items: list[Instruction | Label], at: int
+    ) -> tuple[int, Instruction, Label] | None:
+        """again: try_wait p; @!p bra again   or   again: try_wait p; @p bra done; bra again; done:"""
+        label, wait, *rest = [*items[at : at + 5], *[None] * 5][:5]
+        if not (isinstance(label, Label) and isinstance(wait, Instruction)):
+            return None
+        if not wait.opcode.startswith("mbarrier.try_wait.parity") or wait.guard:
+            return None
+        asked = wait.operands[0]
+        first, second, third = rest
+        if not (isinstance(asked, Register) and _is_branch(first)):
+            return None
+        assert isinstance(first, Instruction)
+        if first.guard == Register(asked.name, negated=True) and _target(first) == label.name:
+            return 3, wait, label
+        leaves = first.guard == Register(asked.name) and isinstance(third, Label)
+        back = _is_branch(second) and second.guard is None and _target(second) == label.name
+        if leaves and back and isinstance(third, Label) and _target(first) == third.name:
+            return 4, wait, label
+        return None
+
+    def label(self, label: Label) -> None:
+        self.close_guard()
+        block = self.block_of(label.name)
+        if self.open:
+            self.w.branch(block)
+        self.w.begin_block(block)
+        self.open = True
+
+    def close_guard(self) -> None:
+        if self.guard is None:
+            return
+        if self.open:
+            self.w.branch(self.after)
+        self.w.begin_block(self.after)
+        self.open, self.guard = True, None
+
+    def unreached(self) -> None:
+        """What stands after a branch and has no label is reached by nobody, but is written."""
+        if not self.open:
+            self.w.begin_block(self.w.fresh_block())
+            self.open = True
+
+    def instruction(self, i: Instruction) -> None:
+        w = self.w
+        if not w.at_one_place:
+            w.place = i.place
+        if _is_branch(i) or i.parts[0] in ("ret", "exit", "trap", "brx"):
+            self.close_guard()
+            self.unreached()
+            self.leave(i)
+            return
+        row, effects = row_of(i)
+        if i.guard != self.guard or (self.guard is not None and _changes(i, self.guard)):
+            self.close_guard()
+        self.unreached()
+        if effects and i.guard is not None and self.guard is None:
+            inside, self.after = w.fresh_block(), w.fresh_block()
+            condition = w.read(i.guard, "i1")
+            w.branch_if(condition, inside, self.after)
+            w.begin_block(inside)
+            self.guard = i.guard
+        w.guard = w.read(i.guard, "i1") if i.guard is not None and self.guard is None else None
+        written = len(w.lines)
+        try:
+            if row is None:
+                raise UnreadError
+            row(w, i)
+        except (UnreadError, ValueError, KeyError, IndexError, StopIteration):
+            if self.known_only and effects:
+                raise UnreadError from None
+            del w.lines[written:]
+            write_assembly(w, i, effects)
+        w.guard = None
+
+    def leave(self, i: Instruction) -> None:
+        w, head = self.w, i.parts[0]
+        if head == "brx":
+            self.switch(i)
+            return
+        after = ""
+        if i.guard is not None:
+            condition, after = w.read(i.guard, "i1"), w.fresh_block()
+            if head == "bra":
+                w.branch_if(condition, self.block_of(_target(i)), after)
+                w.begin_block(after)
+                return
+            inside = w.fresh_block()
+            w.branch_if(condition, inside, after)
+            w.begin_block(inside)
+        if head == "bra":
+            w.branch(self.block_of(_target(i)))
+        elif head == "trap":
+            w.op("llvm.intr.trap")
+            w.op("llvm.unreachable")
+        else:
+            w.op("llvm.return")
+        self.open = False
+        if after:
+            w.begin_block(after)
+            self.open = True
+
+    def switch(self, i: Instruction) -> None:
+        """brx.idx %r, targets: the label of that number."""
+        w = self.w
+        index, table = i.operands
+        labels = w.kernel.branch_targets.get(table.name if isinstance(table, Symbol) else "")
+        if not labels or i.guard is not None:
+            raise InputError("the targets of this branch are declared nowhere", code="parse-error", at=i.place)
+        blocks = [self.block_of(label) for label in labels]
+        value = w.read(index, "i32")
+        cases = ", ".join(map(str, range(1, len(blocks))))
+        where = ", ".join(f"^{block}" for block in blocks)
+        if len(blocks) == 1:
+            w.branch(blocks[0])
+        else:
+            zeros = ", ".join("0" for _ in blocks[1:])
+            w.lines.append(
+                f'"llvm.switch"({value.name}) [{where}] <{{case_operand_segments = array<i32: {zeros}>, '
+                f"case_values = dense<[{cases}]> : vector<{len(blocks) - 1}xi32>, "
+                f"operandSegmentSizes = array<i32: 1, 0, 0>}}> : (i32) -> () {w.location()}"
+            )
+        self.open = False
+
+
+def _is_branch(item: Any) -> bool:
+    return isinstance(item, Instruction) and item.parts[0] == "bra"
+
+
+def _target(i: Instruction) -> str:
+    (target,) = i.operands
+    return target.name if isinstance(target, Symbol | Register) else ""
+
+
+def _changes(i: Instruction, guard: Register) -> bool:
+    """Whether an instruction writes the register of a guard."""
+    targets = i.operands[:1]
+    names = [one for target in targets for one in (target.elements if isinstance(target, Vector) else [target])]
+    return any(isinstance(one, Register) and one.name == guard.name for one in names)
+
+
