@@ -43,7 +43,16 @@ from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
 
 _ASSEMBLY = "llvm.inline_asm"
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
-_REGISTERS = {"b": "pred", "c": "b16", "h": "b16", "r": "b32", "l": "b64", "q": "b128", "f": "f32", "d": "f64"}
+_REGISTERS = {
+    "b": "pred",
+    "c": "b16",
+    "h": "b16",
+    "r": "b32",
+    "l": "b64",
+    "q": "b128",
+    "f": "f32",
+    "d": "f64",
+}
 _KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>")
 
 
@@ -110,7 +119,9 @@ def _write(op: Operation, table: Operation, name: str) -> Operation | None:
     context = op.context
     module = ir.Module.parse(text, context)
     with context:
-        passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(module.operation)
+        passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(
+            module.operation
+        )
     (function,) = operations(module.body)
     first = operations(table.regions[0].blocks[0])[0]
     return raw(function.clone(ip=before(first)))
@@ -197,7 +208,9 @@ def _function(op: Operation, name: str) -> str:
     )
 
 
-def _return(w: FunctionWriter, kernel: Kernel, names: list[str], kinds: list[str], op: Operation) -> None:
+def _return(
+    w: FunctionWriter, kernel: Kernel, names: list[str], kinds: list[str], op: Operation
+) -> None:
     values = [w.read(Register(name), kind) for name, kind in zip(names, kinds, strict=True)]
     if len(values) > 1:
         whole = w.make("llvm.mlir.poison", (), type_text(op.results[0].type))
@@ -210,8 +223,12 @@ def _return(w: FunctionWriter, kernel: Kernel, names: list[str], kinds: list[str
 
 def _constraints(text: str) -> tuple[list[str], list[str]]:
     """Outputs and inputs; what is clobbered is left out."""
-    each = [one.strip() for one in text.split(",") if one.strip() and not one.strip().startswith("~")]
-    return [one for one in each if one.startswith("=")], [one for one in each if not one.startswith("=")]
+    each = [
+        one.strip() for one in text.split(",") if one.strip() and not one.strip().startswith("~")
+    ]
+    return [one for one in each if one.startswith("=")], [
+        one for one in each if not one.startswith("=")
+    ]
 
 
 def _register(constraint: str) -> str:
@@ -236,4 +253,3 @@ def _result_types(op: Operation, count: int) -> list[str]:
 def _plain(text: str) -> str:
     """Assembly as PTX: `$$` is a dollar sign, `${:uid}` a number that makes labels differ."""
     return text.replace("${:uid}", "").replace("$$", "__dollar__")
-

@@ -19,11 +19,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     before,
     constant_value,
+    create,
     defining_op,
     erase,
     functions,
     users,
-    create,
     walk_named,
 )
 

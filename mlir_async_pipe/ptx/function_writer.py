@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from mlir_async_pipe.ptx.syntax import (
     Kernel,
     Number,
     Operand,
+    Pair,
     Register,
     Symbol,
     Vector,
@@ -33,7 +35,15 @@ TYPES = {
     "f16x2": "vector<2xf16>", "bf16x2": "vector<2xbf16>",
 }  # fmt: skip
 """The type of MLIR that holds a value of each type of PTX."""
-SPACES = {"global": 1, "shared": 3, "shared::cta": 3, "shared::cluster": 7, "const": 4, "local": 5, "generic": 0}
+SPACES = {
+    "global": 1,
+    "shared": 3,
+    "shared::cta": 3,
+    "shared::cluster": 7,
+    "const": 4,
+    "local": 5,
+    "generic": 0,
+}
 """The address space of a pointer into each state space (LLVM, NVPTX address spaces)."""
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "vector<2xf16>": 32, "vector<2xbf16>": 32}
 _GENERIC = "!llvm.ptr"
@@ -79,11 +89,16 @@ class FunctionWriter:
     count: int = 0
     # Predicates that are written once, as a comparison of two numbers.
     decided: dict[str, bool] = field(default_factory=dict)
+    named: Counter[str] = field(default_factory=Counter)
 
     # What is written ------------------------------------------------------------------------
 
     def op(
-        self, name: str, operands: Sequence[Value] = (), results: Sequence[str] = (), properties: str = ""
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        results: Sequence[str] = (),
+        properties: str = "",
     ) -> list[Value]:
         """Write one op; its results."""
         made = [self.fresh(kind) for kind in results]
@@ -97,7 +112,9 @@ class FunctionWriter:
         )
         return made
 
-    def make(self, name: str, operands: Sequence[Value], result: str, properties: str = "") -> Value:
+    def make(
+        self, name: str, operands: Sequence[Value], result: str, properties: str = ""
+    ) -> Value:
         """Write an op with one result."""
         return self.op(name, operands, (result,), properties)[0]
 
@@ -135,7 +152,9 @@ class FunctionWriter:
             bits = bits_of(kind)
             value &= (1 << bits) - 1
             if kind == "i1":
-                return self.make("llvm.mlir.constant", (), kind, f"value = {'true' if value else 'false'}")
+                return self.make(
+                    "llvm.mlir.constant", (), kind, f"value = {'true' if value else 'false'}"
+                )
             if value >> (bits - 1) and kind.startswith("i"):
                 value -= 1 << bits
             if not kind.startswith("i"):
@@ -174,7 +193,9 @@ class FunctionWriter:
         return self.make(name, (a, b), a.type, properties)
 
     def compare(self, relation: str, a: Value, b: Value) -> Value:
-        number = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge").index(relation)
+        number = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge").index(
+            relation
+        )
         return self.make("llvm.icmp", (a, b), "i1", f"predicate = {number} : i64")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
@@ -203,7 +224,10 @@ class FunctionWriter:
 
     def _register(self, register: Register) -> Value:
         if register.name in self.kernel.registers:
-            variable, kind = self.storage[register.name], TYPES.get(self.kernel.registers[register.name], "")
+            variable, kind = (
+                self.storage[register.name],
+                TYPES.get(self.kernel.registers[register.name], ""),
+            )
             return self.make("llvm.load", (variable,), storage_type(kind))
         special = SPECIAL.fullmatch(register.name)
         if special is None:
@@ -222,7 +246,9 @@ class FunctionWriter:
         if text[:2].lower() in ("0f", "0d"):
             given = "f32" if text[:2].lower() == "0f" else "f64"
             # MLIR reads hexadecimal digits as the bits of a float.
-            value = self.make("llvm.mlir.constant", (), given, f"value = 0x{text[2:].upper()} : {given}")
+            value = self.make(
+                "llvm.mlir.constant", (), given, f"value = 0x{text[2:].upper()} : {given}"
+            )
             if given != kind and kind in ("f32", "f64"):
                 return self.make("llvm.fpext" if kind == "f64" else "llvm.fptrunc", (value,), kind)
             return self.cast(value, kind)
@@ -240,10 +266,15 @@ class FunctionWriter:
             pointer = self.storage[symbol.name]
         else:
             if symbol.name not in self.names:
-                raise InputError(f"'{symbol.name}' is declared nowhere", code="parse-error", at=self.place)
+                raise InputError(
+                    f"'{symbol.name}' is declared nowhere", code="parse-error", at=self.place
+                )
             space = self.names[symbol.name]
             pointer = self.make(
-                "llvm.mlir.addressof", (), pointer_type(space), f"global_name = @{quoted(symbol.name)}"
+                "llvm.mlir.addressof",
+                (),
+                pointer_type(space),
+                f"global_name = @{quoted(symbol.name)}",
             )
         return self.moved(pointer, symbol.offset)
 
@@ -265,8 +296,20 @@ class FunctionWriter:
                 return self.make("llvm.addrspacecast", (pointer,), kind)
             return pointer
         if isinstance(address.base, Number):
-            return self.cast(self.constant(self.integer(address.base) + address.offset, "i64"), kind)
+            return self.cast(
+                self.constant(self.integer(address.base) + address.offset, "i64"), kind
+            )
         return self.moved(self.cast(self._register(address.base), kind), address.offset)
+
+    def is_read(self, operand: Operand) -> bool:
+        """Whether an instruction may read a register: one that is named once is written only."""
+        if not isinstance(operand, Register) or operand.name == "_":
+            return False
+        if not self.named:
+            for item in self.kernel.body:
+                if isinstance(item, Instruction):
+                    self.named.update(register.name for register in registers_of(item.operands))
+        return self.named[operand.name] > 1
 
     # Results --------------------------------------------------------------------------------
 
@@ -277,7 +320,9 @@ class FunctionWriter:
         if operand.name == "_":
             return
         if operand.name not in self.kernel.registers:
-            raise InputError(f"'{operand.name}' is declared nowhere", code="parse-error", at=self.place)
+            raise InputError(
+                f"'{operand.name}' is declared nowhere", code="parse-error", at=self.place
+            )
         variable = self.storage[operand.name]
         kind = storage_type(TYPES[self.kernel.registers[operand.name]])
         given = self.cast(value, kind)
@@ -293,6 +338,22 @@ class FunctionWriter:
 def storage_type(kind: str) -> str:
     """The type in which a register is kept: two halves are 32 bits."""
     return "i32" if kind.startswith("vector<") else kind
+
+
+def registers_of(operands: Iterable[Operand]) -> list[Register]:
+    """The registers of operands, those of vectors and addresses too."""
+    found: list[Register] = []
+    for operand in operands:
+        match operand:
+            case Register():
+                found.append(operand)
+            case Vector(elements):
+                found += registers_of(elements)
+            case Pair(first, second):
+                found += registers_of((first, second))
+            case Address(base, _, coordinates):
+                found += registers_of((base, *coordinates))
+    return found
 
 
 def elements_of(operand: Operand) -> tuple[Operand, ...]:

@@ -23,6 +23,7 @@ from mlir_async_pipe.ptx.function_writer import (
     bits_of,
     elements_of,
     pointer_type,
+    registers_of,
     storage_type,
 )
 from mlir_async_pipe.ptx.syntax import (
@@ -44,10 +45,9 @@ EFFECTS: dict[str, Row] = {}
 """Instructions that do something to memory, to other threads, or to what is in flight."""
 # Instructions of these names make numbers of numbers, also where no row reads their form.
 _PURE = frozenset(
-    "abs add addc bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns getctarank "
-    "isspacep lg2 lop3 mad mad24 madc mapa max min mma mov mul mul24 neg not or and xor popc prmt rcp rem rsqrt "
-    "sad selp set setp shf shfl shl shr sin slct sqrt sub subc szext tanh testp createpolicy activemask match vote "
-    "elect redux".split()
+    "abs add bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns lg2 lop3 mad "
+    "mad24 max min mma mov mul mul24 neg not or and xor popc prmt rcp rem rsqrt sad selp set setp shf shl shr "
+    "sin slct sqrt sub szext tanh testp createpolicy".split()
 )
 
 
@@ -99,7 +99,10 @@ _ROUNDING = ("rn", "ftz", "approx", "full")
 _INTEGER = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor"}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _SIGNED = {"div": ("sdiv", "udiv"), "rem": ("srem", "urem")}
-_EXTREMES = {"min": ("smin", "umin", "minnum"), "max": ("smax", "umax", "maxnum")}
+_EXTREMES = {
+    "min": ("smin", "umin", "minnum", "minimum"),
+    "max": ("smax", "umax", "maxnum", "maximum"),
+}
 
 
 @_row(VALUES, *_INTEGER, "mul", "div", "rem", "min", "max")
@@ -108,10 +111,11 @@ def _two_operands(w: FunctionWriter, i: Instruction) -> None:
     target, first, second = i.operands
     if head == "mul" and not _is_float(kind):
         return _multiply(w, i)
-    _plain(i, *_ROUNDING)
+    _plain(i, *_ROUNDING, *(("NaN",) if head in _EXTREMES else ()))
     a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
     if head in _EXTREMES:
-        signed, unsigned, of_floats = _EXTREMES[head]
+        signed, unsigned, numbers, of_floats = _EXTREMES[head]
+        of_floats = of_floats if "NaN" in i.parts else numbers
         name = "intr." + (of_floats if _is_float(kind) else signed if kind[0] == "s" else unsigned)
     elif _is_float(kind):
         name = _FLOAT[head]
@@ -222,7 +226,7 @@ def _extract_bits(w: FunctionWriter, i: Instruction) -> None:
     target, operand, first, count = i.operands
     bits, start, length = bits_of(TYPES[kind]), w.integer(first), w.integer(count)
     value = w.read(operand, TYPES[kind])
-    if not (0 < length and start + length <= bits):
+    if not (length > 0 and start + length <= bits):
         raise UnreadError
     up = w.binary("llvm.shl", value, w.constant(bits - start - length, value.type))
     down = "llvm.ashr" if kind[0] == "s" else "llvm.lshr"
@@ -238,6 +242,26 @@ def _insert_bits(w: FunctionWriter, i: Instruction) -> None:
     field = w.binary("llvm.shl", w.read(inserted, kind), w.constant(start, kind))
     kept = w.binary("llvm.and", w.read(into, kind), w.constant(~mask, kind))
     w.assign(target, w.binary("llvm.or", kept, w.binary("llvm.and", field, w.constant(mask, kind))))
+
+
+@_row(VALUES, "prmt")
+def _permute_bytes(w: FunctionWriter, i: Instruction) -> None:
+    """prmt.b32 d, a, b, 0x5410: four bits say which byte of b and a each byte is; 8 more, its sign only."""
+    _plain(i)
+    target, first, second, selector = i.operands
+    a, b, chosen = w.read(first, "i32"), w.read(second, "i32"), w.integer(selector)
+    made: Value | None = None
+    for at in range(4):
+        which = chosen >> (4 * at) & 15
+        if which & 8:
+            raise UnreadError
+        source, byte = (b if which & 4 else a), which & 3
+        part = w.binary("llvm.lshr", source, w.constant(8 * byte, "i32")) if byte else source
+        part = w.binary("llvm.and", part, w.constant(255, "i32"))
+        part = w.binary("llvm.shl", part, w.constant(8 * at, "i32")) if at else part
+        made = part if made is None else w.binary("llvm.or", made, part)
+    if made is not None:
+        w.assign(target, made)
 
 
 @_row(VALUES, "lop3")
@@ -304,7 +328,11 @@ def _move(w: FunctionWriter, i: Instruction) -> None:
         whole = w.cast(w.read(source, kind), f"i{bits_of(kind)}")
         bits = bits_of(kind) // len(target.elements)
         for number, element in enumerate(target.elements):
-            part = w.binary("llvm.lshr", whole, w.constant(number * bits, whole.type)) if number else whole
+            part = (
+                w.binary("llvm.lshr", whole, w.constant(number * bits, whole.type))
+                if number
+                else whole
+            )
             w.assign(element, w.extended(part, bits, signed=False))
     else:
         w.assign(target, w.read(source, kind))
@@ -350,7 +378,9 @@ def _convert(w: FunctionWriter, i: Instruction) -> None:
     if len(sources) == 2 and len(kinds) == 2 and kinds[0] in ("f16x2", "bf16x2"):
         # The first source becomes the upper half.
         half = kinds[0].removesuffix("x2")
-        low, high = (w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources))
+        low, high = (
+            w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources)
+        )
         w.assign(target, _joined_values(w, low, high))
         return
     if len(kinds) != 2 or len(sources) != 1:
@@ -376,7 +406,11 @@ def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction
             return value
         if "rz" in i.parts:
             raise UnreadError
-        return w.make("llvm.fpext" if bits_of(wanted) > bits_of(value.type) else "llvm.fptrunc", (value,), wanted)
+        return w.make(
+            "llvm.fpext" if bits_of(wanted) > bits_of(value.type) else "llvm.fptrunc",
+            (value,),
+            wanted,
+        )
     if _is_float(to):
         if "rz" in i.parts:
             raise UnreadError
@@ -394,7 +428,9 @@ def _shuffle(w: FunctionWriter, i: Instruction) -> None:
         raise UnreadError
     target, value, lane, clamp, mask = i.operands
     operands = [w.read(one, "i32") for one in (mask, value, lane, clamp)]
-    w.assign(target, w.make("nvvm.shfl.sync", operands, "i32", f"kind = #nvvm<shfl_kind {i.parts[2]}>"))
+    w.assign(
+        target, w.make("nvvm.shfl.sync", operands, "i32", f"kind = #nvvm<shfl_kind {i.parts[2]}>")
+    )
 
 
 @_row(VALUES, "vote.sync")
@@ -403,15 +439,23 @@ def _vote(w: FunctionWriter, i: Instruction) -> None:
     target, asked, mask = i.operands
     operands = [w.read(mask, "i32"), w.read(asked, "i1")]
     result = "i32" if kind == "ballot" else "i1"
-    w.assign(target, w.make("nvvm.vote.sync", operands, result, f"kind = #nvvm<vote_sync_kind {kind}>"))
+    w.assign(
+        target, w.make("nvvm.vote.sync", operands, result, f"kind = #nvvm<vote_sync_kind {kind}>")
+    )
 
 
 @_row(VALUES, "elect.sync")
 def _elect(w: FunctionWriter, i: Instruction) -> None:
-    target, _ = i.operands
-    if not isinstance(target, Pair) or (isinstance(target.first, Register) and target.first.name != "_"):
+    target, mask = i.operands
+    if not isinstance(target, Pair):
         raise UnreadError
-    w.assign(target.second, w.make("nvvm.elect.sync", (), "i1"))
+    elected = w.make("nvvm.elect.sync", (), "i1")
+    w.assign(target.second, elected)
+    if w.is_read(target.first):
+        # The lane that is elected: the only one of which the predicate holds.
+        ballot = "kind = #nvvm<vote_sync_kind ballot>"
+        lanes = w.make("nvvm.vote.sync", (w.read(mask, "i32"), elected), "i32", ballot)
+        w.assign(target.first, w.make("llvm.intr.cttz", (lanes,), "i32", "is_zero_poison = false"))
 
 
 @_row(VALUES, "mapa")
@@ -420,14 +464,16 @@ def _map_to_block(w: FunctionWriter, i: Instruction) -> None:
     if "shared::cluster" not in i.parts:
         raise UnreadError
     near = w.cast(w.read(source, TYPES[_type(i)]), pointer_type("shared"))
-    w.assign(target, w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster")))
+    w.assign(
+        target, w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster"))
+    )
 
 
 # Memory ---------------------------------------------------------------------------------------
 
 _ORDERINGS = {"relaxed": 2, "acquire": 4, "release": 5, "acq_rel": 6, "sc": 7, "volatile": 2}
 _SCOPES = {"cta": "block", "cluster": "cluster", "gpu": "device", "sys": ""}
-_CACHING = frozenset("ca cg cs lu cv wb wt nc weak L1 L2".split())
+_CACHING = frozenset("ca cg cs lu cv wb wt nc weak param v2 v4 v8 volatile".split())
 
 
 def _space(i: Instruction) -> str:
@@ -444,6 +490,14 @@ def _access_order(i: Instruction, size: int) -> str:
     return f"alignment = {size} : i64, ordering = 0 : i64"
 
 
+def _known_access(i: Instruction) -> None:
+    """Refuse a load or store with a modifier that is not known to leave its meaning as it is."""
+    for part in i.parts[1:]:
+        known = part in TYPES or part in SPACES or part in _ORDERINGS or part in _SCOPES
+        if not (known or part in _CACHING or part.startswith(("L1::", "L2::"))):
+            raise UnreadError
+
+
 def _scope(i: Instruction) -> str:
     scope = next((_SCOPES[part] for part in i.parts if part in _SCOPES), "")
     return f', syncscope = "{scope}"' if scope else ""
@@ -457,6 +511,7 @@ def _element(i: Instruction) -> tuple[str, int]:
 
 @_row(EFFECTS, "ld", "ldu")
 def _load(w: FunctionWriter, i: Instruction) -> None:
+    _known_access(i)
     kind, count = _element(i)
     target, address = i.operands[:2]
     if _space(i) == "generic" and "param" in i.parts:
@@ -465,7 +520,9 @@ def _load(w: FunctionWriter, i: Instruction) -> None:
     whole = element if count == 1 else f"vector<{count}x{element}>"
     order = _access_order(i, count * BYTES[kind])
     pointer = w.pointer(address, _space(i))
-    loaded = w.make("llvm.load", (pointer,), whole, order + (", invariant" if "nc" in i.parts else ""))
+    loaded = w.make(
+        "llvm.load", (pointer,), whole, order + (", invariant" if "nc" in i.parts else "")
+    )
     for number, register in enumerate(elements_of(target)):
         value = loaded
         if count > 1:
@@ -495,13 +552,14 @@ def _load_parameter(w: FunctionWriter, i: Instruction, kind: str, count: int) ->
     for number, register in enumerate(elements_of(target)):
         pointer = w.moved(given, address.offset + number * BYTES[kind])
         order = f"alignment = {BYTES[kind]} : i64, ordering = 0 : i64"
-        _assign_loaded(w, register, w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order), kind)
+        _assign_loaded(
+            w, register, w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order), kind
+        )
 
 
 @_row(EFFECTS, "st")
 def _store(w: FunctionWriter, i: Instruction) -> None:
-    if "async" in i.parts or "bulk" in i.parts:
-        raise UnreadError
+    _known_access(i)
     kind, count = _element(i)
     address, source = i.operands[:2]
     element = storage_type(TYPES[kind])
@@ -512,7 +570,12 @@ def _store(w: FunctionWriter, i: Instruction) -> None:
         whole = w.make("llvm.mlir.poison", (), vector)
         for number, value in enumerate(values):
             whole = w.make("llvm.insertelement", (whole, value, w.constant(number, "i32")), vector)
-    w.op("llvm.store", (whole, w.pointer(address, _space(i))), (), _access_order(i, count * BYTES[kind]))
+    w.op(
+        "llvm.store",
+        (whole, w.pointer(address, _space(i))),
+        (),
+        _access_order(i, count * BYTES[kind]),
+    )
 
 
 # Numbers of the binary operations of llvm.atomicrmw.
@@ -533,7 +596,9 @@ def _atomic(w: FunctionWriter, i: Instruction) -> None:
         failure = {5: 2, 6: 4}.get(order, order)
         properties = f"failure_ordering = {failure} : i64, success_ordering = {order} : i64{scope}"
         both = f"!llvm.struct<({of}, i1)>"
-        pair = w.make("llvm.cmpxchg", (pointer, *(w.read(one, of) for one in given)), both, properties)
+        pair = w.make(
+            "llvm.cmpxchg", (pointer, *(w.read(one, of) for one in given)), both, properties
+        )
         w.assign(target, w.make("llvm.extractvalue", (pair,), of, "position = array<i64: 0>"))
         return
     name = next((part for part in i.parts[1:] if part in (*_ATOMIC, "min", "max")), "")
@@ -543,7 +608,7 @@ def _atomic(w: FunctionWriter, i: Instruction) -> None:
     if number is None:
         number = {"max": 7, "min": 8}[name] + (2 if kind[0] != "s" else 0)
     if _is_float(kind):
-        if name != "add":
+        if name != "add" or kind.endswith("x2"):
             raise UnreadError
         number, of = 11, TYPES[kind]
     properties = f"bin_op = {number} : i64, ordering = {order} : i64{scope}"
@@ -555,7 +620,9 @@ def _fence(w: FunctionWriter, i: Instruction) -> None:
     if "sync_restrict" in i.opcode:
         raise UnreadError
     order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 7)
-    scope = {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
+    scope = (
+        {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
+    )
     where = _scope(i) if scope is None else f', syncscope = "{scope}"' if scope else ""
     w.op("llvm.fence", (), (), f"ordering = {order} : i64{where}")
 
@@ -567,12 +634,19 @@ def _fence_of_init(w: FunctionWriter, i: Instruction) -> None:
 
 @_row(EFFECTS, "fence.proxy.async")
 def _fence_of_proxies(w: FunctionWriter, i: Instruction) -> None:
-    space = next((part for part in i.parts if part in ("global", "shared::cta", "shared::cluster")), "")
+    space = next(
+        (part for part in i.parts if part in ("global", "shared::cta", "shared::cluster")), ""
+    )
     if space.startswith("shared"):
         inner = space.removeprefix("shared::")
         w.op("nvvm.fence.proxy", (), (), f"kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<{inner}>")  # fmt: skip
     else:
-        w.op("nvvm.fence.proxy", (), (), f"kind = #nvvm.proxy_kind<async{'.global' if space else ''}>")
+        w.op(
+            "nvvm.fence.proxy",
+            (),
+            (),
+            f"kind = #nvvm.proxy_kind<async{'.global' if space else ''}>",
+        )
 
 
 _TILE = "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
@@ -592,7 +666,12 @@ def _matrix(w: FunctionWriter, i: Instruction) -> None:
         return
     target, address = i.operands
     result = "i32" if count == 1 else f"!llvm.struct<({', '.join(['i32'] * count)})>"
-    loaded = w.make("nvvm.ldmatrix", (w.pointer(address, space),), result, f"{_TILE}, {layout}, num = {count} : i32")
+    loaded = w.make(
+        "nvvm.ldmatrix",
+        (w.pointer(address, space),),
+        result,
+        f"{_TILE}, {layout}, num = {count} : i32",
+    )
     w.assign_all(elements_of(target), _members(w, loaded, ["i32"] * count))
 
 
@@ -682,7 +761,9 @@ def _wait_for_all(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.cp.async.wait.group", (), (), "n = 0 : i32")
 
 
-def _hints(w: FunctionWriter, i: Instruction, given: list[Operand]) -> tuple[list[Value], list[Value]]:
+def _hints(
+    w: FunctionWriter, i: Instruction, given: list[Operand]
+) -> tuple[list[Value], list[Value]]:
     """The mask of a multicast and the cache hint, of the operands at the end."""
     rest = list(given)
     mask = [w.read(rest.pop(0), "i16")] if "multicast::cluster" in i.parts else []
@@ -699,10 +780,15 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
     first, second, *more = i.operands
     if "global" in i.parts and i.parts.index("global") == 5:
         # cp.async.bulk.tensor.2d.global.shared::cta: a store.
-        tensor, tile, tail = first, second, "0"
+        tensor, source = first, second
         _, hint = _hints(w, i, more)
-        operands = [*_map_of(w, tensor)[:1], w.pointer(tile, "shared"), *_map_of(w, tensor)[1:], *hint]
-        sizes = f"array<i32: 1, 1, {len(operands) - 2 - len(hint)}, {len(hint)}, {tail}>"
+        operands = [
+            *_map_of(w, tensor)[:1],
+            w.pointer(source, "shared"),
+            *_map_of(w, tensor)[1:],
+            *hint,
+        ]
+        sizes = f"array<i32: 1, 1, {len(operands) - 2 - len(hint)}, {len(hint)}, 0>"
         w.op("nvvm.cp.async.bulk.tensor.global.shared.cta", operands, (), f"mode = #nvvm.tma_store_mode<tile>, operandSegmentSizes = {sizes}")  # fmt: skip
         return
     barrier, *rest = more
@@ -736,7 +822,12 @@ def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
         if i.parts[4] != "shared::cta":
             raise UnreadError
         _, hint = _hints(w, i, more)
-        operands = [w.pointer(target, "global"), w.pointer(source, "shared"), w.read(size, "i32"), *hint]
+        operands = [
+            w.pointer(target, "global"),
+            w.pointer(source, "shared"),
+            w.read(size, "i32"),
+            *hint,
+        ]
         sizes = f"array<i32: 1, 1, 1, {len(hint)}, 0>"
         w.op("nvvm.cp.async.bulk.global.shared.cta", operands, (), f"operandSegmentSizes = {sizes}")
         return
@@ -746,8 +837,17 @@ def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
     mask, hint = _hints(w, i, rest)
     space = "shared::cluster"
     near = w.pointer(target, i.parts[3])
-    far = near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
-    operands = [far, w.pointer(source, "global"), w.pointer(barrier, "shared"), w.read(size, "i32"), *mask, *hint]
+    far = (
+        near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
+    )
+    operands = [
+        far,
+        w.pointer(source, "global"),
+        w.pointer(barrier, "shared"),
+        w.read(size, "i32"),
+        *mask,
+        *hint,
+    ]
     sizes = f"array<i32: 1, 1, 1, 1, {len(mask)}, {len(hint)}>"
     w.op("nvvm.cp.async.bulk.shared.cluster.global", operands, (), f"operandSegmentSizes = {sizes}")
 
@@ -815,9 +915,10 @@ def _test(w: FunctionWriter, i: Instruction) -> None:
 
 def write_wait(w: FunctionWriter, i: Instruction) -> None:
     """A try_wait that is asked until it says yes."""
-    _, address, phase, *_ = i.operands
+    asked, address, phase, *_ = i.operands
     ticks = w.constant(0x989680, "i32")
     w.op("nvvm.mbarrier.try_wait.parity", (_mbarrier(w, i, address), w.read(phase, "i32"), ticks))
+    w.assign(asked, w.constant(1, "i1"))
 
 
 # Products ---------------------------------------------------------------------------------------
@@ -829,7 +930,15 @@ def _products_fence(w: FunctionWriter, i: Instruction) -> None:
 
 
 _OF_SUMS = {"f32": "f32", "f16": "f16", "s32": "s32"}
-_OF_FACTORS = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2", "s8": "s8", "u8": "u8"}
+_OF_FACTORS = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "tf32": "tf32",
+    "e4m3": "e4m3",
+    "e5m2": "e5m2",
+    "s8": "s8",
+    "u8": "u8",
+}
 
 
 @_row(EFFECTS, "wgmma.mma_async")
@@ -840,19 +949,25 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     of_sums, of_a, of_b = i.parts[i.parts.index(shape) + 1 :][:3]
     if not isinstance(a, Register) or of_sums not in _OF_SUMS or of_a not in _OF_FACTORS:
         raise UnreadError
-    rows, columns, depth = (int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split())
+    rows, columns, depth = (
+        int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split()
+    )
     kind = {"f32": "f32", "f16": "i32", "s32": "i32"}[of_sums]
     registers = elements_of(sums)
     whole = f"!llvm.struct<({', '.join([kind] * len(registers))})>"
     # p says whether the sums are added to.
-    kept = w.decided.get(scale_d.name) if isinstance(scale_d, Register) else bool(w.integer(scale_d))
+    kept = (
+        w.decided.get(scale_d.name) if isinstance(scale_d, Register) else bool(w.integer(scale_d))
+    )
     condition = None if kept is not None else w.read(scale_d, "i1")
     given = w.make("llvm.mlir.poison", (), whole)
     for number, register in enumerate(registers):
         value = w.read(register, kind)
         if condition is not None:
             value = w.select(condition, value, w.constant(0, kind))
-        given = w.make("llvm.insertvalue", (given, value), whole, f"position = array<i64: {number}>")
+        given = w.make(
+            "llvm.insertvalue", (given, value), whole, f"position = array<i64: {number}>"
+        )
     signs = [w.integer(one) for one in scales]
     layouts = ["col" if sign else "row" for sign in signs[2:4]] or ["row", "row"]
     layouts[1] = "row" if signs[3:4] == [1] else "col"
@@ -876,10 +991,21 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
 def _registers(w: FunctionWriter, i: Instruction) -> None:
     action = "increase" if "inc" in i.parts else "decrease"
     count = w.integer(i.operands[0])
-    w.op("nvvm.setmaxregister", (), (), f"action = #nvvm<action {action}>, regCount = {count} : i32")
+    w.op(
+        "nvvm.setmaxregister", (), (), f"action = #nvvm<action {action}>, regCount = {count} : i32"
+    )
 
 
-@_row(EFFECTS, "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent", "cp.async.bulk.prefetch")
+@_row(
+    EFFECTS,
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "applypriority",
+    "nanosleep",
+    "pmevent",
+    "cp.async.bulk.prefetch",
+)
 def _advice(w: FunctionWriter, i: Instruction) -> None:
     """Advice to caches and to the scheduler: no memory changes, nobody waits."""
 
@@ -892,21 +1018,34 @@ def _grids(w: FunctionWriter, i: Instruction) -> None:
 
 # What has no row ----------------------------------------------------------------------------------
 
-_CONSTRAINTS = {"i1": "b", "i16": "h", "f16": "h", "bf16": "h", "i32": "r", "i64": "l", "f32": "f", "f64": "d"}
+_CONSTRAINTS = {
+    "i1": "b",
+    "i16": "h",
+    "f16": "h",
+    "bf16": "h",
+    "i32": "r",
+    "i64": "l",
+    "f32": "f",
+    "f64": "d",
+}
 
 
 def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
     """Keep an instruction as inline assembly: registers that come first are its results."""
     results: list[Register] = []
     if i.operands and not isinstance(i.operands[0], Address):
-        results = [one for one in _registers_of(i.operands[0]) if one.name in w.kernel.registers]
-    given: list[Register] = []
-    for operand in i.operands[bool(results) :]:
-        given += [one for one in _registers_of(operand) if one.name in w.kernel.registers]
+        results = [one for one in registers_of(i.operands[:1]) if one.name in w.kernel.registers]
+    rest = registers_of(i.operands[bool(results) :])
+    given = [one for one in rest if one.name in w.kernel.registers]
     kinds = [storage_type(TYPES[w.kernel.registers[one.name]]) for one in results]
-    values = [w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]])) for one in given]
+    values = [
+        w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]]))
+        for one in given
+    ]
     whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
-    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds] + [_CONSTRAINTS[value.type] for value in values]
+    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds] + [
+        _CONSTRAINTS[value.type] for value in values
+    ]
     text = i.text.replace('"', "'").replace("$", "$$")
     if i.guard is not None and not effects:
         text = text[text.index(i.opcode) :]
@@ -916,15 +1055,3 @@ def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
     made = w.op("llvm.inline_asm", values, (whole,) if kinds else (), properties)
     if kinds:
         w.assign_all(results, _members(w, made[0], kinds))
-
-
-def _registers_of(operand: Operand) -> list[Register]:
-    if isinstance(operand, Register):
-        return [operand]
-    if isinstance(operand, Vector):
-        return [one for element in operand.elements for one in _registers_of(element)]
-    if isinstance(operand, Pair):
-        return _registers_of(operand.first) + _registers_of(operand.second)
-    if isinstance(operand, Address):
-        return [one for part in (operand.base, *operand.coordinates) for one in _registers_of(part)]
-    return []

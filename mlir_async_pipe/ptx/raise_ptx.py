@@ -64,7 +64,9 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
     try:
         module = ir.Module.parse("\n".join(lines), context)
         with context:
-            passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(module.operation)
+            passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(
+                module.operation
+            )
     except ir.MLIRError as error:
         raise UsageError(
             f"the MLIR of these bindings does not take PTX as it is read here: {error}",
@@ -93,7 +95,11 @@ def _kernel(kernel: Kernel, source: Source) -> list[str]:
     marks = []
     for number, parameter in enumerate(kernel.parameters):
         mark = ""
-        if not parameter.kind.endswith(("64", "32", "16", "8")) or parameter.size > 16 or _in_memory(parameter, kernel):
+        if (
+            not parameter.kind.endswith(("64", "32", "16", "8"))
+            or parameter.size > 16
+            or _in_memory(parameter, kernel)
+        ):
             kind = "!llvm.ptr"
             mark = f"llvm.byval = !llvm.array<{parameter.size} x i8>, llvm.align = {max(1, parameter.alignment)} : i64, nvvm.grid_constant"
         elif parameter.name in pointers:
@@ -129,7 +135,9 @@ def _kernel(kernel: Kernel, source: Source) -> list[str]:
 
 def _in_memory(parameter: Any, kernel: Kernel) -> bool:
     """Whether a parameter has bytes of its own that the kernel addresses: a struct, a tensor map."""
-    return parameter.size != {"8": 1, "16": 2, "32": 4, "64": 8}.get(parameter.kind.lstrip("busf"), 0)
+    return parameter.size != {"8": 1, "16": 2, "32": 4, "64": 8}.get(
+        parameter.kind.lstrip("busf"), 0
+    )
 
 
 def _sizes(sizes: Sequence[int]) -> str:
@@ -161,8 +169,8 @@ def _declare(w: FunctionWriter, kernel: Kernel) -> None:
 
 
 def _pointers(kernel: Kernel) -> dict[str, str]:
-    """The parameters that hold addresses, with the space into which they lead: what is declared so, and
-    what reaches an address through moves and sums."""
+    """The parameters that hold addresses, with the space into which they lead: those that are declared or
+    converted as such, and else the only one that an address is a sum of."""
     found = {one.name: one.pointer for one in kernel.parameters if one.pointer}
     loaded: dict[str, set[str]] = {}
     moves: list[tuple[str, list[str]]] = []
@@ -180,13 +188,15 @@ def _pointers(kernel: Kernel) -> dict[str, str]:
         if head == "ld" and "param" in item.parts and isinstance(sources[0], Address):
             if isinstance(sources[0].base, Symbol):
                 loaded.setdefault(target.name, set()).add(sources[0].base.name)
-        elif head == "cvta":
-            names = [one.name for one in sources if isinstance(one, Register)]
-            moves.append((target.name, names))
-            if "global" in item.parts:
-                addresses += [(name, "global") for name in names]
-        elif head in ("mov", "add", "mad", "selp"):
-            moves.append((target.name, [one.name for one in sources if isinstance(one, Register)]))
+        elif head in ("mov", "add", "mad", "cvta"):
+            # Of a product and a sum it is the sum.
+            summed = sources[-1:] if head == "mad" else sources
+            moves.append((target.name, [one.name for one in summed if isinstance(one, Register)]))
+    for item in kernel.body:
+        if isinstance(item, Instruction) and item.parts[0] == "cvta" and "to" in item.parts:
+            for name in _names(item.operands[1]):
+                for parameter in loaded.get(name, ()):
+                    found.setdefault(parameter, "global" if "global" in item.parts else "generic")
     changed = True
     while changed:
         changed = False
@@ -195,12 +205,19 @@ def _pointers(kernel: Kernel) -> dict[str, str]:
             if not reached <= loaded.get(target_name, set()):
                 loaded.setdefault(target_name, set()).update(reached)
                 changed = True
+    wide = {one.name for one in kernel.parameters if one.size == 8}
+    given = dict(found)
     for name, space in addresses:
-        for parameter in loaded.get(name, ()):
+        parameters = loaded.get(name, set()) & wide
+        sure = parameters & given.keys()
+        for parameter in sure or (parameters if len(parameters) == 1 else ()):
             if found.get(parameter) != "global":
                 found[parameter] = space
-    wide = {one.name for one in kernel.parameters if one.size == 8}
     return {name: space for name, space in found.items() if name in wide}
+
+
+def _names(operand: Operand) -> list[str]:
+    return [operand.name] if isinstance(operand, Register) else []
 
 
 def _decided(kernel: Kernel) -> dict[str, bool]:
@@ -214,14 +231,23 @@ def _decided(kernel: Kernel) -> dict[str, bool]:
     found = {}
     for name, (first, *others) in written.items():
         numbers = [one.text for one in first.operands[1:] if isinstance(one, Number)]
-        if not others and first.guard is None and first.parts[:2] == ("setp", "ne") and len(numbers) == 2:
+        if (
+            not others
+            and first.guard is None
+            and first.parts[:2] == ("setp", "ne")
+            and len(numbers) == 2
+        ):
             found[name] = int(numbers[0], 0) != int(numbers[1], 0)
     return found
 
 
 def _space_of_address(i: Instruction, address: Operand) -> str:
-    """"global" where the instruction says so of this operand, else "generic"."""
-    if i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == ("cp", "async", "bulk"):
+    """ "global" where the instruction says so of this operand, else "generic"."""
+    if i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == (
+        "cp",
+        "async",
+        "bulk",
+    ):
         return "global" if address is i.operands[1] or "global" in i.parts else "generic"
     return "global" if "global" in i.parts else "generic"
 
@@ -264,9 +290,11 @@ class Body:
         self.close_guard()
         if self.open and ends:
             self.w.op("llvm.return")
-        for label, block in self.blocks.items():
+        for name, block in self.blocks.items():
             if f"^{block}:" not in self.w.lines:
-                raise InputError(f"there is no label '{label}'", code="parse-error", at=self.w.kernel.place)
+                raise InputError(
+                    f"there is no label '{name}'", code="parse-error", at=self.w.kernel.place
+                )
 
     def wait_loop(
         self, items: list[Instruction | Label], at: int
@@ -279,14 +307,17 @@ class Body:
             return None
         asked = wait.operands[0]
         first, second, third = rest
-        if not (isinstance(asked, Register) and _is_branch(first)):
+        if not (isinstance(asked, Register) and isinstance(first, Instruction)):
             return None
-        assert isinstance(first, Instruction)
+        if not _is_branch(first):
+            return None
         if first.guard == Register(asked.name, negated=True) and _target(first) == label.name:
             return 3, wait, label
-        leaves = first.guard == Register(asked.name) and isinstance(third, Label)
-        back = _is_branch(second) and second.guard is None and _target(second) == label.name
-        if leaves and back and isinstance(third, Label) and _target(first) == third.name:
+        if not (isinstance(second, Instruction) and isinstance(third, Label)):
+            return None
+        leaves = first.guard == Register(asked.name)
+        back = second.guard is None and _is_branch(second)
+        if leaves and back and _target(second) == label.name and _target(first) == third.name:
             return 4, wait, label
         return None
 
@@ -377,7 +408,9 @@ class Body:
         index, table = i.operands
         labels = w.kernel.branch_targets.get(table.name if isinstance(table, Symbol) else "")
         if not labels or i.guard is not None:
-            raise InputError("the targets of this branch are declared nowhere", code="parse-error", at=i.place)
+            raise InputError(
+                "the targets of this branch are declared nowhere", code="parse-error", at=i.place
+            )
         blocks = [self.block_of(label) for label in labels]
         value = w.read(index, "i32")
         cases = ", ".join(map(str, range(1, len(blocks))))
@@ -406,7 +439,9 @@ def _target(i: Instruction) -> str:
 def _changes(i: Instruction, guard: Register) -> bool:
     """Whether an instruction writes the register of a guard."""
     targets = i.operands[:1]
-    names = [one for target in targets for one in (target.elements if isinstance(target, Vector) else [target])]
+    names = [
+        one
+        for target in targets
+        for one in (target.elements if isinstance(target, Vector) else [target])
+    ]
     return any(isinstance(one, Register) and one.name == guard.name for one in names)
-
-

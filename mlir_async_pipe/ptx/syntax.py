@@ -226,7 +226,9 @@ class _Reader:
         try:
             return sign * int(text.rstrip("U"), 0)
         except ValueError:
-            raise InputError(f"expected a number, found '{text}'", code="parse-error", at=at) from None
+            raise InputError(
+                f"expected a number, found '{text}'", code="parse-error", at=at
+            ) from None
 
     def numbers(self) -> tuple[int, ...]:
         found = [self.number()]

@@ -1,0 +1,256 @@
+"""Every row of the table of PTX instructions, by an instruction that it reads and the ops that come of it.
+
+Covers: ptx/instructions.py, ptx/function_writer.py
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe import machine
+from mlir_async_pipe.bindings import new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.ptx.instructions import EFFECTS, VALUES
+from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+
+HEAD = """\
+.version 8.6
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 smem[];
+.visible .entry k(.param .u64 .ptr .global .align 16 x, .param .u32 n)
+.reqntid 128, 1, 1
+{
+  .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<90>; .reg .b64 %d<9>; .reg .f32 %f<9>;
+  ld.param.u64 %d1, [x];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, smem;
+"""
+SUMS = ", ".join(f"%r{number}" for number in range(10, 42))
+
+# The row, an instruction that it reads, and the ops that do what it says.
+ROWS = {
+    "add": ("add.s32 %r3, %r1, 4", "llvm.add"),
+    "sub": ("sub.f32 %f1, %f2, %f3", "llvm.fsub"),
+    "and": ("and.pred %p1, %p2, %p3", "llvm.and"),
+    "or": ("or.b32 %r3, %r1, %r2", "llvm.or"),
+    "xor": ("xor.b64 %d2, %d1, 1", "llvm.xor"),
+    "mul": ("mul.wide.u32 %d2, %r1, 16", "llvm.mul"),
+    "div": ("div.u32 %r3, %r1, %r2", "llvm.udiv"),
+    "rem": ("rem.s32 %r3, %r1, %r2", "llvm.srem"),
+    "min": ("min.s32 %r3, %r1, 7", "llvm.intr.smin"),
+    "max": ("max.NaN.f32 %f1, %f2, %f3", "llvm.intr.maximum"),
+    "mad.lo": ("mad.lo.s32 %r3, %r1, 8, %r2", "llvm.mul llvm.add"),
+    "mad.wide": ("mad.wide.s32 %d2, %r1, 8, %d1", "llvm.sext llvm.mul llvm.add"),
+    "mad.hi": ("mad.hi.u32 %r3, %r1, %r2, %r1", "llvm.lshr llvm.trunc llvm.add"),
+    "fma": ("fma.rn.f32 %f1, %f2, %f3, %f1", "llvm.intr.fma"),
+    "mad.f32": ("mad.f32 %f1, %f2, %f3, %f1", "llvm.intr.fma"),
+    "mad.f64": ("mad.f64 %d2, %d1, %d1, %d1", "llvm.intr.fma"),
+    "mad.rn": ("mad.rn.f32 %f1, %f2, %f3, %f1", "llvm.intr.fma"),
+    "not": ("not.b32 %r3, %r1", "llvm.xor"),
+    "neg": ("neg.s32 %r3, %r1", "llvm.sub"),
+    "abs": ("abs.s32 %r3, %r1", "llvm.intr.abs"),
+    "sqrt": ("sqrt.rn.f32 %f1, %f2", "llvm.intr.sqrt"),
+    "rcp": ("rcp.rn.f32 %f1, %f2", "llvm.fdiv"),
+    "ex2": ("ex2.approx.ftz.f32 %f1, %f2", "llvm.intr.exp2"),
+    "lg2": ("lg2.approx.f32 %f1, %f2", "llvm.intr.log2"),
+    "sin": ("sin.approx.f32 %f1, %f2", "llvm.intr.sin"),
+    "cos": ("cos.approx.f32 %f1, %f2", "llvm.intr.cos"),
+    "popc": ("popc.b64 %r3, %d1", "llvm.intr.ctpop llvm.trunc"),
+    "clz": ("clz.b32 %r3, %r1", "llvm.intr.ctlz"),
+    "brev": ("brev.b32 %r3, %r1", "llvm.intr.bitreverse"),
+    "shl": ("shl.b32 %r3, %r1, 2", "llvm.shl"),
+    "shr": ("shr.s32 %r3, %r1, %r2", "llvm.intr.umin llvm.ashr"),
+    "shf": ("shf.l.wrap.b32 %r3, %r1, %r2, 3", "llvm.intr.fshl"),
+    "bfe": ("bfe.u32 %r3, %r1, 5, 3", "llvm.shl llvm.lshr"),
+    "bfi": ("bfi.b32 %r3, %r1, %r2, 8, 8", "llvm.shl llvm.and llvm.or"),
+    "lop3": ("lop3.b32 %r3, %r1, %r2, %r1, 0x96", "llvm.and llvm.or"),
+    "prmt": ("prmt.b32 %r3, %r1, %r2, 0x5410", "llvm.lshr llvm.or"),
+    "setp": ("setp.ge.u32 %p1, %r1, 7", "llvm.icmp"),
+    "selp": ("selp.b32 %r3, %r1, 0, %p1", "llvm.select"),
+    "mov": ("mov.b32 %r3, {%h1, %h2}", "llvm.zext llvm.shl llvm.or"),
+    "cvta": ("cvta.to.shared.u64 %d2, %d1", "llvm.addrspacecast"),
+    "cvt": ("cvt.rn.f16x2.f32 %r3, %f1, %f2", "llvm.fptrunc llvm.or"),
+    "shfl.sync": ("shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1", "nvvm.shfl.sync"),
+    "vote.sync": ("vote.sync.ballot.b32 %r3, %p1, -1", "nvvm.vote.sync"),
+    "elect.sync": ("elect.sync _|%p1, -1", "nvvm.elect.sync"),
+    "mapa": ("mapa.shared::cluster.u32 %r3, %r2, 1", "nvvm.mapa"),
+    "ld": ("ld.global.acquire.gpu.u32 %r3, [%d1+4]", "llvm.load"),
+    "ldu": ("ldu.global.u32 %r3, [%d1]", "llvm.load"),
+    "st": ("st.shared.v2.b32 [%r2+8], {%r1, %r2}", "llvm.insertelement llvm.store"),
+    "atom": ("atom.global.cas.b32 %r3, [%d1], 0, 1", "llvm.cmpxchg"),
+    "red": ("red.global.add.f32 [%d1], %f1", "llvm.atomicrmw"),
+    "fence.sc": ("fence.sc.gpu", "llvm.fence"),
+    "fence.acq_rel": ("fence.acq_rel.cta", "llvm.fence"),
+    "fence.acquire": ("fence.acquire.gpu", "llvm.fence"),
+    "fence.release": ("fence.release.gpu", "llvm.fence"),
+    "membar": ("membar.gl", "llvm.fence"),
+    "fence.mbarrier_init": ("fence.mbarrier_init.release.cluster", "nvvm.fence.mbarrier.init"),
+    "fence.proxy.async": ("fence.proxy.async.shared::cta", "nvvm.fence.proxy"),
+    "ldmatrix": ("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r3, %r4}, [%r2]", "nvvm.ldmatrix"),
+    "stmatrix": ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r3}", "nvvm.stmatrix"),
+    "bar.sync": ("bar.sync 1, 64", "nvvm.barrier"),
+    "barrier.sync": ("barrier.sync 0", "nvvm.barrier"),
+    "bar.cta.sync": ("bar.cta.sync 0", "nvvm.barrier"),
+    "barrier.cta.sync": ("barrier.cta.sync %r1", "nvvm.barrier"),
+    "bar.arrive": ("bar.arrive 1, 64", "nvvm.barrier.arrive"),
+    "barrier.arrive": ("barrier.arrive 1, 64", "nvvm.barrier.arrive"),
+    "bar.cta.arrive": ("bar.cta.arrive 1, 64", "nvvm.barrier.arrive"),
+    "barrier.cta.arrive": ("barrier.cta.arrive 1, 64", "nvvm.barrier.arrive"),
+    "bar.warp.sync": ("bar.warp.sync -1", "nvvm.bar.warp.sync"),
+    "barrier.cluster.arrive": ("barrier.cluster.arrive.aligned", "nvvm.cluster.arrive"),
+    "barrier.cluster.wait": ("barrier.cluster.wait.aligned", "nvvm.cluster.wait"),
+    "cp.async.ca": ("cp.async.ca.shared.global [%r2], [%d1], 4, %r1", "nvvm.cp.async.shared.global"),
+    "cp.async.cg": ("cp.async.cg.shared.global.L2::128B [%r2], [%d1], 16", "nvvm.cp.async.shared.global"),
+    "cp.async.commit_group": ("cp.async.commit_group", "nvvm.cp.async.commit.group"),
+    "cp.async.wait_group": ("cp.async.wait_group 3", "nvvm.cp.async.wait.group"),
+    "cp.async.wait_all": ("cp.async.wait_all", "nvvm.cp.async.commit.group nvvm.cp.async.wait.group"),
+    "cp.async.bulk.commit_group": ("cp.async.bulk.commit_group", "nvvm.cp.async.bulk.commit.group"),
+    "cp.async.bulk.wait_group": ("cp.async.bulk.wait_group.read 1", "nvvm.cp.async.bulk.wait_group"),
+    "cp.async.bulk.tensor": (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%r2], [%d1, {%r1, %r3}], [%r2+64], %h1",
+        "nvvm.cp.async.bulk.tensor.shared.cluster.global",
+    ),
+    "cp.async.bulk.shared::cluster": (
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d1], %r1, [%r2+64]",
+        "nvvm.cp.async.bulk.shared.cluster.global",
+    ),
+    "cp.async.bulk.shared::cta": (
+        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%d1], %r1, [%r2+64]",
+        "llvm.addrspacecast nvvm.cp.async.bulk.shared.cluster.global",
+    ),
+    "cp.async.bulk.global": (
+        "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r2], %r1",
+        "nvvm.cp.async.bulk.global.shared.cta",
+    ),
+    "mbarrier.init": ("mbarrier.init.shared::cta.b64 [%r2], 128", "nvvm.mbarrier.init"),
+    "mbarrier.inval": ("mbarrier.inval.shared::cta.b64 [%r2]", "nvvm.mbarrier.inval"),
+    "mbarrier.arrive": (
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 512",
+        "nvvm.mbarrier.arrive.expect_tx",
+    ),
+    "mbarrier.expect_tx": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r2], 64", "nvvm.mbarrier.expect_tx"),
+    "mbarrier.complete_tx": ("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r2], 64", "nvvm.mbarrier.complete_tx"),
+    "mbarrier.try_wait": ("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], %r1", "nvvm.mbarrier.try_wait"),
+    "mbarrier.test_wait": ("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r2], %r1", "nvvm.mbarrier.test.wait"),
+    "wgmma.fence": ("wgmma.fence.sync.aligned", "nvvm.wgmma.fence.aligned"),
+    "wgmma.commit_group": ("wgmma.commit_group.sync.aligned", "nvvm.wgmma.commit.group.sync.aligned"),
+    "wgmma.wait_group": ("wgmma.wait_group.sync.aligned 1", "nvvm.wgmma.wait.group.sync.aligned"),
+    "wgmma.mma_async": (
+        f"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{SUMS}}}, %d1, %d2, %p1, 1, 1, 0, 0",
+        "nvvm.wgmma.mma_async",
+    ),
+    "setmaxnreg": ("setmaxnreg.dec.sync.aligned.u32 40", "nvvm.setmaxregister"),
+    "prefetch": ("prefetch.global.L2 [%d1]", ""),
+    "prefetchu": ("prefetchu.L1 [%d1]", ""),
+    "discard": ("discard.global.L2 [%d1], 128", ""),
+    "applypriority": ("applypriority.global.L2::evict_normal [%d1], 128", ""),
+    "nanosleep": ("nanosleep.u32 20", ""),
+    "pmevent": ("pmevent 1", ""),
+    "cp.async.bulk.prefetch": ("cp.async.bulk.prefetch.L2.global [%d1], 128", ""),
+    "griddepcontrol": ("griddepcontrol.wait", "nvvm.griddepcontrol"),
+}  # fmt: skip
+
+
+KEPT = (("u32", "%r3"), ("u64", "%d2"), ("f32", "%f1"))
+
+
+def ops_of(instruction: str) -> list[str]:
+    """The ops of one instruction; registers are stored after it, since nobody misses what nobody reads."""
+    stored = "".join(f"  st.global.{kind} [%d1], {name};\n" for kind, name in KEPT)
+    kernel = f"{HEAD}  {instruction};\n{stored}  selp.b32 %r3, 1, 0, %p1;\n  st.global.u32 [%d1], %r3;\n  ret;\n}}\n"
+    line = HEAD.count("\n") + 1
+    module = raise_ptx(kernel, new_context(), "k.ptx")
+    place = f'"k.ptx":{line}:'
+    return [op.name for op in walk(module.operation) if place in str(op.location)]
+
+
+def test_the_table_has_an_example_for_each_row() -> None:
+    assert ROWS.keys() == VALUES.keys() | EFFECTS.keys()
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_an_instruction_becomes_the_ops_of_its_row(row: str) -> None:
+    instruction, wanted = ROWS[row]
+    found = ops_of(instruction)
+    assert "llvm.inline_asm" not in found
+    at = -1
+    for name in wanted.split():
+        at = found.index(name, at + 1)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "ld.global.mmio.relaxed.sys.u32 %r3, [%d1]",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2], %r1, [%r2+8]",
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r2]",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r2], %r1",
+        "barrier.red.popc.u32 %r3, 0, %p1",
+        "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1",
+        "match.any.sync.b32 %r3, %r1, -1",
+    ],
+)
+def test_an_instruction_without_a_row_may_do_anything(instruction: str) -> None:
+    """It stays with its text, and with effects."""
+    kernel = f"{HEAD}  {instruction};\n  ret;\n}}\n"
+    module = raise_ptx(kernel, new_context(), "k.ptx")
+    (op,) = [op for op in walk(module.operation) if op.name == "llvm.inline_asm"]
+    assert instruction.split()[0] in str(op.attributes["asm_string"])
+    assert "has_side_effects" in op.attributes
+
+
+def test_numbers_of_numbers_without_a_row_stay_without_effects() -> None:
+    kernel = f"{HEAD}  dp4a.u32.u32 %r3, %r1, %r2, %r1;\n  st.global.u32 [%d1], %r3;\n  ret;\n}}\n"
+    module = raise_ptx(kernel, new_context(), "k.ptx")
+    (op,) = [op for op in walk(module.operation) if op.name == "llvm.inline_asm"]
+    assert "has_side_effects" not in op.attributes
+
+
+NUMBERS = [
+    ("shl.b32 %r3, %r1, %r4", lambda n, m: n << m if m < 32 else 0),
+    ("shr.u32 %r3, %r1, %r4", lambda n, m: n >> m if m < 32 else 0),
+    ("shr.s32 %r3, %r1, %r4", lambda n, m: signed(n) >> min(m, 31)),
+    ("bfe.u32 %r3, %r1, 5, 7", lambda n, m: n >> 5 & 127),
+    ("bfe.s32 %r3, %r1, 5, 7", lambda n, m: (n >> 5 & 127) - (128 if n >> 11 & 1 else 0)),
+    ("bfi.b32 %r3, %r4, %r1, 4, 8", lambda n, m: n & ~0xFF0 | (m & 255) << 4),
+    ("lop3.b32 %r3, %r1, %r4, %r1, 0x6c", lambda n, m: table(0x6C, n, m, n)),
+    ("prmt.b32 %r3, %r1, %r4, 0x6130", lambda n, m: by_bytes(0x6130, n, m)),
+    ("mul.hi.u32 %r3, %r1, -1431655765", lambda n, m: n * 2863311531 >> 32),
+    ("mul.hi.s32 %r3, %r1, -7", lambda n, m: signed(n) * -7 >> 32),
+    ("min.u32 %r3, %r1, -5", lambda n, m: min(n, 2**32 - 5)),
+    ("not.b32 %r3, %r1", lambda n, m: ~n),
+]
+
+
+def signed(number: int) -> int:
+    return number - 2**32 if number >> 31 else number
+
+
+def table(bits: int, a: int, b: int, c: int) -> int:
+    return sum((bits >> (4 * (a >> n & 1) + 2 * (b >> n & 1) + (c >> n & 1)) & 1) << n for n in range(32))
+
+
+def by_bytes(selector: int, a: int, b: int) -> int:
+    whole = [*a.to_bytes(4, "little"), *b.to_bytes(4, "little")]
+    return sum(whole[selector >> 4 * n & 7] << 8 * n for n in range(4))
+
+
+@pytest.mark.parametrize(("instruction", "meaning"), NUMBERS, ids=[one for one, _ in NUMBERS])
+def test_an_instruction_computes_what_the_manual_says(instruction: str, meaning) -> None:
+    """For 64 pairs of numbers, on the machine; in the words of Python."""
+    numbers = np.random.default_rng(0).integers(0, 2**32, (64, 2), dtype=np.uint32)
+    numbers[:40, 1] %= 40
+    kernel = HEAD.replace(".reqntid 128", ".reqntid 64") + (
+        "  mov.u32 %r5, %tid.x;\n  mul.wide.u32 %d2, %r5, 8;\n  add.s64 %d3, %d1, %d2;\n"
+        f"  ld.global.v2.u32 {{%r1, %r4}}, [%d3];\n  {instruction};\n  st.global.u32 [%d3], %r3;\n  ret;\n}}\n"
+    )
+    kernel = re.sub(r"  mov\.u32 %r2, smem;\n", "", kernel)
+    module = raise_ptx(kernel, new_context(), "k.ptx")
+    result = machine.run(module, "k", [numbers, 0], threads=64)
+    found = result.arrays[0][:, 0].tolist()
+    assert found == [meaning(int(n), int(m)) % 2**32 for n, m in numbers]
