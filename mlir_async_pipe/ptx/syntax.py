@@ -360,6 +360,8 @@ class _Reader:
         """The statements up to the brace that closes the body."""
         self.registers = kernel.registers
         while self.next != end:
+            if not self.next:
+                self.take(end)
             if self.taken("{"):
                 self.scope_count += 1
                 self.scopes.append({})

@@ -232,7 +232,9 @@ def signed(number: int) -> int:
 
 
 def table(bits: int, a: int, b: int, c: int) -> int:
-    return sum((bits >> (4 * (a >> n & 1) + 2 * (b >> n & 1) + (c >> n & 1)) & 1) << n for n in range(32))
+    return sum(
+        (bits >> (4 * (a >> n & 1) + 2 * (b >> n & 1) + (c >> n & 1)) & 1) << n for n in range(32)
+    )
 
 
 def by_bytes(selector: int, a: int, b: int) -> int:

@@ -1,0 +1,120 @@
+"""Inline assembly whose instructions have rows is what they are, for the checker; other text may do anything.
+
+Covers: ptx/assembly.py, checker/check_pass.py, checker/selection.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import check_module, codes
+from helpers.machine_programs import parse
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.ptx.assembly import raise_assembly, with_assembly_raised
+
+# As Triton writes its copies: predicated, the number of bytes an operand, all in text.
+KERNEL = """\
+llvm.mlir.global internal @tile() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<4096 x i8>
+llvm.func @k(%from: !llvm.ptr<1> {{llvm.noalias}}, %to: !llvm.ptr<1> {{llvm.noalias}}, %n: i32)
+    attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 128, 1, 1>}} {{
+  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+  %c7 = llvm.mlir.constant(7 : i32) : i32
+  %c4 = llvm.mlir.constant(4 : i32) : i32
+  %c16 = llvm.mlir.constant(16 : i32) : i32
+  %t = nvvm.read.ptx.sreg.tid.x : i32
+  %bytes = llvm.mul %t, %c16 : i32
+  %near = llvm.getelementptr %tile[%bytes] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+  %far = llvm.getelementptr %from[%bytes] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i8
+  %more = llvm.icmp "slt" %c7, %n : i32
+  llvm.inline_asm has_side_effects "{copy}", "r,l,b" %near, %far, %more : (!llvm.ptr<3>, !llvm.ptr<1>, i1) -> ()
+  llvm.inline_asm has_side_effects "cp.async.commit_group ;", "" : () -> ()
+  llvm.inline_asm has_side_effects "{wait}", "" : () -> ()
+  llvm.inline_asm has_side_effects "bar.sync 0;", "" : () -> ()
+  %other = llvm.xor %bytes, %c16 : i32
+  %read = llvm.getelementptr %tile[%other] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+  %v = llvm.inline_asm has_side_effects "ld.shared.b32 $0, [$1+4];", "=r,r" %read : (!llvm.ptr<3>) -> i32
+  %at = llvm.mul %t, %c4 : i32
+  %out = llvm.getelementptr %to[%at] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i8
+  llvm.inline_asm has_side_effects "@$2 st.global.b32 [$0], $1;", "l,r,b" %out, %v, %more : (!llvm.ptr<1>, i32, i1) -> ()
+  llvm.return
+}}
+"""
+COPY = "@$2 cp.async.cg.shared.global [ $0 + 0 ], [ $1 + 0 ], 0x10, 0x10;"
+
+
+def kernel(copy: str = COPY, wait: str = "cp.async.wait_group 0x0;") -> str:
+    return KERNEL.format(copy=copy, wait=wait)
+
+
+def verdict(text: str) -> tuple[set[str], int, int]:
+    report = check_module(parse(text)).report
+    (found,) = report.of("checks")
+    return codes(report), found.unsafe, found.unknown
+
+
+def test_copies_waits_and_accesses_in_assembly_are_proven() -> None:
+    assert verdict(kernel()) == (set(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("wait_group 0x0", "wait_group 1", "read-in-flight"),
+        ("bar.sync 0;", "// nothing", "not-visible"),
+        ("cp.async.commit_group ;", "// nothing", "read-in-flight"),
+        (
+            '"@$2 st.global.b32 [$0], $1;"',
+            '"st.global.b32 [$0+4], $1; st.global.b32 [$0], $1;"',
+            "missing-barrier",
+        ),
+    ],
+)
+def test_what_is_broken_in_assembly_is_named(old: str, new: str, code: str) -> None:
+    assert old in kernel()
+    assert code in verdict(kernel().replace(old, new))[0]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "cp.async.wait_group 0; st.async.b32 [%r1], %r2;",
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];",
+        "this is no PTX",
+        "cp.async.wait_group 0; @!p bra nowhere;",
+    ],
+)
+def test_assembly_with_anything_that_is_not_known_may_do_anything(wait: str) -> None:
+    found, unsafe, unknown = verdict(kernel(wait=wait))
+    assert not unsafe and unknown
+
+
+def test_the_module_that_is_checked_stays_as_it_is() -> None:
+    module = parse(kernel())
+    before = str(module)
+    check_module(module)
+    assert str(module) == before
+
+
+def test_a_module_without_assembly_is_not_copied() -> None:
+    module = parse("llvm.func @f() { llvm.return }")
+    assert with_assembly_raised(module.operation) == module.operation
+
+
+def test_straight_assembly_is_written_in_its_place_and_branches_as_a_function() -> None:
+    module = parse(kernel())
+    assert raise_assembly(module.operation) == 6
+    names = [op.name for op in walk(module.operation)]
+    assert names.count("llvm.call") == 2 and "llvm.inline_asm" not in names
+    assert names.index("nvvm.barrier") > names.index("nvvm.cp.async.wait.group") > 0
+
+
+def test_several_results_tied_operands_and_numbers() -> None:
+    module = parse(
+        "llvm.func @f(%p: !llvm.ptr<3>, %q: i32) -> i32 {\n"
+        "  %c = llvm.mlir.constant(8 : i32) : i32\n"
+        '  %r = llvm.inline_asm has_side_effects "{ ld.shared.v2.b32 {$0, $1}, [$2]; add.s32 $0, $0, $4; }", "=r,=r,r,0,n" '
+        "%p, %q, %c : (!llvm.ptr<3>, i32, i32) -> !llvm.struct<(i32, i32)>\n"
+        "  %v = llvm.extractvalue %r[1] : !llvm.struct<(i32, i32)>\n  llvm.return %v : i32\n}"
+    )
+    assert raise_assembly(module.operation) == 1
+    assert module.operation.verify() and "llvm.inline_asm" not in str(module)

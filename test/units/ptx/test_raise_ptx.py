@@ -1,0 +1,240 @@
+"""PTX files: their loops, guards, waits and parameters as ops; what is no PTX, with its line and column.
+
+Covers: ptx/raise_ptx.py, ptx/syntax.py, ptx/divisions.py, tool/inputs.py, tool/parsing.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mlir_async_pipe as ap
+from helpers.check_harness import codes
+from helpers.driver_process import opt
+from mlir_async_pipe.bindings import new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.ptx.divisions import divisor
+from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+from mlir_async_pipe.session.diagnostics import InputError
+
+# Three slots of 2048 bytes; nvcc divides by 3 with a product and a shift.
+RING = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry sum(.param .u64 x, .param .u64 y, .param .u32 n)
+.reqntid 128, 1, 1
+{
+  .reg .pred %p<4>;
+  .reg .b32 %r<20>;
+  .reg .b64 %rd<20>;
+  .reg .f32 %f<4>;
+  .shared .align 16 .b8 tile[8192];
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x;
+  mul.wide.u32 %rd3, %r2, 16;
+  add.s64 %rd4, %rd1, %rd3;
+  mov.u32 %r3, tile;
+  shl.b32 %r4, %r2, 4;
+  add.s32 %r5, %r3, %r4;
+  xor.b32 %r6, %r4, 16;
+  add.s32 %r7, %r3, %r6;
+  mov.u32 %r8, 0;
+  mov.f32 %f1, 0f00000000;
+  cp.async.cg.shared.global [%r5], [%rd4], 16;
+  cp.async.commit_group;
+  setp.lt.s32 %p1, %r1, 1;
+  @%p1 bra $done;
+$again:
+  add.s32 %r9, %r8, 1;
+  setp.lt.s32 %p2, %r9, %r1;
+  and.b32 %r10, %r9, 3;
+  shl.b32 %r11, %r10, 11;
+  add.s32 %r12, %r5, %r11;
+  mul.wide.s32 %rd5, %r9, 2048;
+  add.s64 %rd6, %rd4, %rd5;
+  @%p2 cp.async.cg.shared.global [%r12], [%rd6], 16;
+  cp.async.commit_group;
+  cp.async.wait_group 1;
+  bar.sync 0;
+  and.b32 %r13, %r8, 3;
+  shl.b32 %r14, %r13, 11;
+  add.s32 %r15, %r7, %r14;
+  ld.shared.f32 %f2, [%r15];
+  add.f32 %f1, %f1, %f2;
+  mov.u32 %r8, %r9;
+  setp.ne.s32 %p3, %r8, %r1;
+  @%p3 bra $again;
+$done:
+  cvta.to.global.u64 %rd7, %rd2;
+  mul.wide.u32 %rd8, %r2, 4;
+  add.s64 %rd9, %rd7, %rd8;
+  st.global.f32 [%rd9], %f1;
+  ret;
+}
+"""
+
+
+def check(text: str):
+    module = raise_ptx(text, new_context(), "sum.ptx")
+    return ap.check(module, assume_noalias_arguments=True)
+
+
+def names(text: str) -> list[str]:
+    return [op.name for op in walk(raise_ptx(text, new_context(), "k.ptx").operation)]
+
+
+def kernel(
+    body: str, registers: str = ".reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;"
+) -> str:
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x)\n"
+    return f"{head}{{\n{registers}\n{body}\n}}\n"
+
+
+def test_a_ring_by_hand_is_proven() -> None:
+    (found,) = check(RING).of("checks")
+    assert (found.unsafe, found.unknown) == (0, 0) and found.accesses >= 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "line"),
+    [
+        ("wait_group 1", "wait_group 2", "read-in-flight", 44),
+        ("bar.sync 0;", "", "not-visible", 44),
+        ("%r9, 3;\n  shl.b32 %r11", "%r9, 0;\n  shl.b32 %r11", "read-in-flight", 44),
+    ],
+)
+def test_what_is_broken_is_told_at_the_line_of_the_instruction(
+    old: str, new: str, code: str, line: int
+) -> None:
+    """One more group in flight; no barrier behind the wait; the copies ahead in the slot that is read."""
+    assert RING.count(old) == 1
+    report = check(RING.replace(old, new))
+    assert code in codes(report)
+    places = [one.place for one in report.diagnostics if one.severity == "error"]
+    assert ("sum.ptx", line) in [(place.file, place.line) for place in places]
+
+
+def test_a_guarded_copy_is_a_branch_and_a_guarded_number_a_choice() -> None:
+    guarded = kernel("@%p1 st.shared.u32 [%r1], %r2;\n@%p1 st.shared.u32 [%r1+4], %r2;\nret;")
+    assert names(guarded).count("llvm.cond_br") == 1
+    chosen = kernel("mov.u32 %r1, 1;\n@!%p1 mov.u32 %r1, 2;\nst.shared.u32 [%r2], %r1;\nret;")
+    assert "llvm.select" in names(chosen) and "llvm.cond_br" not in names(chosen)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "$w:\nmbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2;\n@!%p1 bra $w;",
+        "{\n.reg .pred q;\nw:\nmbarrier.try_wait.parity.shared::cta.b64 q, [%r1], %r2;\n@q bra done;\nbra w;\ndone:\n}",
+    ],
+)
+def test_a_loop_that_asks_an_mbarrier_is_a_wait(loop: str) -> None:
+    found = names(kernel(f"{loop}\nret;"))
+    assert "nvvm.mbarrier.try_wait.parity" in found and "llvm.cond_br" not in found
+
+
+def test_labels_and_registers_of_a_scope_are_its_own() -> None:
+    one = "{\n.reg .b32 t;\nmov.u32 t, {};\nst.shared.u32 [%r1], t;\nbra out;\nout:\n}\n"
+    found = names(kernel(one.replace("{}", "1", 1) + one.replace("{}", "2", 1) + "ret;"))
+    assert found.count("llvm.store") == 2
+
+
+def test_a_switch_by_a_table_of_labels() -> None:
+    text = "$t: .branchtargets $a, $b;\nbrx.idx %r1, $t;\n$a:\nret;\n$b:\nbar.sync 0;\nret;"
+    assert "llvm.switch" in names(kernel(text))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "body", "kind"),
+    [
+        (".u64 .ptr .global .align 16 x", "", "!llvm.ptr<1>"),
+        (".u64 x", "cvta.to.global.u64 %d1, %d1; ld.global.u32 %r1, [%d1];", "!llvm.ptr<1>"),
+        (".u64 x", "ld.u32 %r1, [%d1];", "!llvm.ptr"),
+        (".u64 x", "shl.b64 %d2, %d1, 2; st.shared.u64 [%r1], %d2;", "i64"),
+    ],
+)
+def test_a_parameter_is_a_pointer_where_it_leads_to_memory(
+    parameter: str, body: str, kind: str
+) -> None:
+    text = kernel(f"ld.param.u64 %d1, [x];\n{body}\nret;").replace(".u64 x", parameter)
+    module = raise_ptx(text, new_context(), "k.ptx")
+    (function,) = [op for op in walk(module.operation) if op.name == "llvm.func"]
+    assert str(function.regions[0].blocks[0].arguments[0].type) == kind
+
+
+def test_of_an_address_and_an_offset_that_are_both_parameters_the_converted_one_is_the_pointer() -> (
+    None
+):
+    text = kernel(
+        "ld.param.u64 %d1, [x];\nld.param.u64 %d2, [o];\ncvta.to.global.u64 %d3, %d1;\n"
+        "add.s64 %d4, %d3, %d2;\nld.global.u32 %r1, [%d4];\nret;"
+    ).replace(".param .u64 x", ".param .u64 x, .param .u64 o")
+    module = raise_ptx(text, new_context(), "k.ptx")
+    (function,) = [op for op in walk(module.operation) if op.name == "llvm.func"]
+    kinds = [str(one.type) for one in function.regions[0].blocks[0].arguments]
+    assert kinds == ["!llvm.ptr<1>", "i64"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "shift", "bits", "wanted"),
+    [
+        (2863311531, 33, 32, 3),
+        (3435973837, 34, 32, 5),
+        (2863311531, 32, 32, None),
+        (1431655766, 32, 31, 3),
+        (1431655766, 32, 32, None),
+        (7, 4, 8, None),
+    ],
+)
+def test_the_divisor_of_a_product_and_a_shift(
+    factor: int, shift: int, bits: int, wanted: int | None
+) -> None:
+    assert divisor(factor, shift, bits) == wanted
+    if wanted is not None:
+        for x in (0, 1, wanted - 1, wanted, 2**bits - wanted, 2**bits - 1):
+            assert factor * x >> shift == x // wanted
+
+
+def test_a_remainder_that_is_written_as_products_is_one_again() -> None:
+    text = kernel(
+        "mul.wide.u32 %d1, %r1, -1431655765;\nshr.u64 %d2, %d1, 33;\ncvt.u32.u64 %r2, %d2;\n"
+        "mul.lo.s32 %r3, %r2, 3;\nsub.s32 %r4, %r1, %r3;\nst.shared.u32 [%r5], %r4;\nret;"
+    )
+    assert "llvm.urem" in names(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("add.s32 %r1, %r2, 4;", 1, "PTX begins with '.version'"),
+        (".version 8.0\n.target sm_80\n.tile x;", 3, "'.tile' is no directive"),
+        (kernel("mov.u32 %q1, 4;"), 7, "'%q1' is declared nowhere"),
+        (kernel("mov.u32 %r1, nobody;"), 7, "'nobody' is declared nowhere"),
+        (kernel("mov.u32 %r1, %tid.w;"), 7, "'%tid.w' is no register"),
+        (kernel("bra $nowhere;"), 4, "no label '$nowhere'"),
+        (kernel("ld.shared.u32 %r1, [%r2"), 8, "expected ']', found '}'"),
+        (kernel("ret;").rstrip("}\n"), 7, "the end of the file"),
+        (kernel("ret;", ".reg .v4f32 %v<2>;"), 4, "registers of type .v4f32"),
+    ],
+)
+def test_what_is_no_ptx_is_one_located_error(text: str, line: int, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        raise_ptx(text, new_context(), "k.ptx")
+    assert told in refused.value.diagnostic.message
+    assert (refused.value.diagnostic.place.file, refused.value.diagnostic.place.line) == (
+        "k.ptx",
+        line,
+    )
+
+
+def test_the_tool_takes_ptx_for_what_it_is(tmp_path: Path) -> None:
+    """By its first word, whatever its name; an error shows the line of the instruction."""
+    file = tmp_path / "sum.txt"
+    file.write_text("// a comment\n" + RING.replace("wait_group 1", "wait_group 2"))
+    ended = opt(file, "--check-only", "-o", tmp_path / "out")
+    assert ended.code == 1
+    assert "read-in-flight" in ended.err and "ld.shared.f32 %f2, [%r15];" in ended.err
