@@ -17,14 +17,15 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
+    SYMBOL_TABLES,
     Operation,
     before,
     clone,
     constant_value,
     create,
+    enclosing,
     erase,
     operations,
-    parent,
     raw,
     symbol_name,
     type_text,
@@ -72,7 +73,7 @@ def raise_assembly(root: Operation) -> int:
     for op in walk_named(root, _ASSEMBLY.__eq__):
         if not _has_effects(op):
             continue
-        table = parent(_function_of(op))
+        table = enclosing(op, SYMBOL_TABLES)
         if table is None:
             continue
         key = (str(table.name), *_key(op))
@@ -90,16 +91,6 @@ def raise_assembly(root: Operation) -> int:
 
 def _has_effects(op: Operation) -> bool:
     return "has_side_effects" in op.attributes
-
-
-def _function_of(op: Operation) -> Operation:
-    around = op
-    while around.name not in ("llvm.func", "gpu.func", "func.func"):
-        above = parent(around)
-        if above is None:
-            return around
-        around = above
-    return around
 
 
 def _key(op: Operation) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings import ir, new_context
 DOCS = ROOT / "docs"
 # Pages that are followed from top to bottom, and those whose blocks other tests run.
 FOLLOWED = (
-    "first-kernel", "how-to-refused", "how-to-count", "how-to-find-a-race", "how-to-dsl", "how-to-tune",
+    "first-kernel", "how-to-refused", "how-to-count", "how-to-find-a-race", "how-to-ptx", "how-to-dsl", "how-to-tune",
     "coming-from", "pipeline-object", "gemm-tutorial", "hopper-tutorial", "attention-tutorial",
 )  # fmt: skip
 ELSEWHERE = {

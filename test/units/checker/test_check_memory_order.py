@@ -202,9 +202,14 @@ TABLE = {
     "a call with an atomic": ("llvm.call @flags(%F) : (!llvm.ptr<1>) -> ()", "unknown", "unknown"),
     "an op that nobody knows": ('"my.op"() : () -> ()', "unknown", "unknown"),
     "assembly": (
+        'llvm.inline_asm has_side_effects "an.instruction.of.mine;", "" : () -> ()',
+        "unknown",
+        "unknown",
+    ),
+    "a fence in assembly": (
         'llvm.inline_asm has_side_effects "membar.gl;", "" : () -> ()',
-        "unknown",
-        "unknown",
+        "unsafe",
+        "unsafe",
     ),
     "assembly that computes": (
         '%x = llvm.inline_asm "mov.u32 $0, $1;", "=r,r" %one : (i32) -> i32',

@@ -152,7 +152,7 @@ def test_a_call_of_an_intrinsic_by_symbol_is_a_barrier_too(name: str) -> None:
     [
         'llvm.call_intrinsic "llvm.amdgcn.s.barrier.wait"() : () -> ()',
         'llvm.call_intrinsic "llvm.my.barrier"() : () -> ()',
-        'llvm.inline_asm has_side_effects "bar.sync 0;", "" : () -> ()',
+        'llvm.inline_asm has_side_effects "barrier.of.mine 0;", "" : () -> ()',
         "func.call @elsewhere() : () -> ()",
         "rocdl.s.barrier.wait id = -1",
         "gpu.all_reduce add %zero uniform {} : (f32) -> f32",

@@ -84,7 +84,7 @@ def test_what_is_broken_in_assembly_is_named(old: str, new: str, code: str) -> N
     ],
 )
 def test_assembly_with_anything_that_is_not_known_may_do_anything(wait: str) -> None:
-    found, unsafe, unknown = verdict(kernel(wait=wait))
+    _, unsafe, unknown = verdict(kernel(wait=wait))
     assert not unsafe and unknown
 
 

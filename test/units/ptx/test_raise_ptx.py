@@ -12,70 +12,14 @@ import pytest
 import mlir_async_pipe as ap
 from helpers.check_harness import codes
 from helpers.driver_process import opt
+from helpers.paths import ROOT
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.ptx.divisions import divisor
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.diagnostics import InputError
 
-# Three slots of 2048 bytes; nvcc divides by 3 with a product and a shift.
-RING = """\
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry sum(.param .u64 x, .param .u64 y, .param .u32 n)
-.reqntid 128, 1, 1
-{
-  .reg .pred %p<4>;
-  .reg .b32 %r<20>;
-  .reg .b64 %rd<20>;
-  .reg .f32 %f<4>;
-  .shared .align 16 .b8 tile[8192];
-  ld.param.u64 %rd1, [x];
-  ld.param.u64 %rd2, [y];
-  ld.param.u32 %r1, [n];
-  mov.u32 %r2, %tid.x;
-  mul.wide.u32 %rd3, %r2, 16;
-  add.s64 %rd4, %rd1, %rd3;
-  mov.u32 %r3, tile;
-  shl.b32 %r4, %r2, 4;
-  add.s32 %r5, %r3, %r4;
-  xor.b32 %r6, %r4, 16;
-  add.s32 %r7, %r3, %r6;
-  mov.u32 %r8, 0;
-  mov.f32 %f1, 0f00000000;
-  cp.async.cg.shared.global [%r5], [%rd4], 16;
-  cp.async.commit_group;
-  setp.lt.s32 %p1, %r1, 1;
-  @%p1 bra $done;
-$again:
-  add.s32 %r9, %r8, 1;
-  setp.lt.s32 %p2, %r9, %r1;
-  and.b32 %r10, %r9, 3;
-  shl.b32 %r11, %r10, 11;
-  add.s32 %r12, %r5, %r11;
-  mul.wide.s32 %rd5, %r9, 2048;
-  add.s64 %rd6, %rd4, %rd5;
-  @%p2 cp.async.cg.shared.global [%r12], [%rd6], 16;
-  cp.async.commit_group;
-  cp.async.wait_group 1;
-  bar.sync 0;
-  and.b32 %r13, %r8, 3;
-  shl.b32 %r14, %r13, 11;
-  add.s32 %r15, %r7, %r14;
-  ld.shared.f32 %f2, [%r15];
-  add.f32 %f1, %f1, %f2;
-  mov.u32 %r8, %r9;
-  setp.ne.s32 %p3, %r8, %r1;
-  @%p3 bra $again;
-$done:
-  cvta.to.global.u64 %rd7, %rd2;
-  mul.wide.u32 %rd8, %r2, 4;
-  add.s64 %rd9, %rd7, %rd8;
-  st.global.f32 [%rd9], %f1;
-  ret;
-}
-"""
+RING = (ROOT / "examples" / "handwritten" / "ring.ptx").read_text()
 
 
 def check(text: str):
@@ -102,9 +46,9 @@ def test_a_ring_by_hand_is_proven() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "line"),
     [
-        ("wait_group 1", "wait_group 2", "read-in-flight", 44),
-        ("bar.sync 0;", "", "not-visible", 44),
-        ("%r9, 3;\n  shl.b32 %r11", "%r9, 0;\n  shl.b32 %r11", "read-in-flight", 44),
+        ("wait_group 1", "wait_group 2", "read-in-flight", 45),
+        ("bar.sync 0;", "", "not-visible", 45),
+        ("%r9, 3;\n  shl.b32 %r11", "%r9, 0;\n  shl.b32 %r11", "read-in-flight", 45),
     ],
 )
 def test_what_is_broken_is_told_at_the_line_of_the_instruction(
