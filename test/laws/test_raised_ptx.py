@@ -87,6 +87,7 @@ def test_a_raised_kernel_computes_what_its_ptx_does(seed: int) -> None:
         assert not wrong and not result.races
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEED, SEED + COUNT // 2))
 def test_one_more_group_in_flight_is_never_proven(seed: int) -> None:
     """Where the machine for PTX finds a wrong result or a read in flight, so does the one for MLIR, and the
@@ -116,6 +117,7 @@ def _fails(spec: Spec, ptx: Ptx, case: Case, text: str) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_a_share_of_the_kernels_is_proven() -> None:
     """Counted, so that a reader of PTX that understands nothing does not pass."""
     told: Counter[str] = Counter()
