@@ -14,6 +14,7 @@ assembly, of which the checker says that it may do anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,9 +69,11 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
                 module.operation
             )
     except ir.MLIRError as error:
+        told = re.search(r"\d+:\d+: (.*)", str(error))
         raise UsageError(
-            f"the MLIR of these bindings does not take PTX as it is read here: {error}",
-            code="bindings",
+            f"the NVVM dialect of these bindings is of another version than PTX is read with: {told[1] if told else error}",
+            code="ptx-bindings",
+            advice="--bindings=numba-cuda-mlir reads PTX: pip install 'mlir-async-pipe[nvidia]'",
         ) from None
     write_divisions(module.operation)
     return module

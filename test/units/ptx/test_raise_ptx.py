@@ -182,3 +182,8 @@ def test_the_tool_takes_ptx_for_what_it_is(tmp_path: Path) -> None:
     ended = opt(file, "--check-only", "-o", tmp_path / "out")
     assert ended.code == 1
     assert "read-in-flight" in ended.err and "ld.shared.f32 %f2, [%r15];" in ended.err
+
+
+def test_bindings_with_another_nvvm_dialect_are_refused() -> None:
+    ended = opt(ROOT / "examples" / "handwritten" / "ring.ptx", "--bindings=flydsl")
+    assert ended.code == 1 and "[ptx-bindings]" in ended.err and not ended.out
