@@ -34,7 +34,6 @@ from mlir_async_pipe.pipeliner.expand.overlap_outer import overlap_all
 from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
-from mlir_async_pipe.pipeliner.expand.write.write_products import write_product_roles
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
 from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
@@ -246,13 +245,10 @@ def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
         kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)
     for together in kernels.values():
         buffers = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
-        roles = together[0][0].roles
-        if roles is None:
+        if together[0][0].roles is None:
             write_ring(together[0], buffers[0])
-        elif roles.products is None:
-            write_roles(together, buffers)
         else:
-            write_product_roles(together[0][0], roles, roles.products, *buffers[0])
+            write_roles(together, buffers)
 
 
 def _limits(options: ExpandOptions, session: Session) -> Limits:

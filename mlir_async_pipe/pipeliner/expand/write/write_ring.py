@@ -35,7 +35,9 @@ from the start; in later executions of the loop they are for tiles that the one 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -56,6 +58,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     terminator,
     users,
+    walk,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.facts.loops import annotations as names
@@ -72,7 +75,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, between, carry
-from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values, keep_partition
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     name_mbarrier,
@@ -440,6 +443,29 @@ class RingLoop:
 def _is_ahead(op: Operation) -> bool:
     """Whether an op of the body has to do with the tile that is copied."""
     return names.stage_of(op) == 0
+
+
+def write_partition(
+    region: Any,
+    moved: tuple[Operation, ...],
+    partition: int,
+    loops: Sequence[tuple[RingLoop, tuple[int, ...]]],
+    write: Callable[..., list[Value]],
+    state: list[Value],
+) -> None:
+    """Write at the end of a region what the warps of a partition run of `moved`: its statements, and what these need.
+    `loops` are the lowered ones in textual order, each with its values of the state, by their numbers; from
+    these `write` writes its copy, and returns those after it."""
+    mapping: dict[Value, Value] = {}
+    block = region.blocks[0]
+    keep_partition([clone(op, mapping, at_end_of(region)) for op in moved], partition)
+    tiles = [op for top in operations(block) for op in walk(top) if op.name == TILE]
+    paths = []
+    for tile, (loop, values) in zip(tiles, loops, strict=True):
+        copied = loop.in_copy(tile)
+        chain = (*between(terminator(block), copied.loop), copied.loop)
+        paths.append(RingPath(chain, partial(write, copied), values))
+    carry(paths, state)
 
 
 def drop_unused(loop: Operation) -> None:
