@@ -15,11 +15,18 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, unchanged
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    ancestors,
+    is_function,
+    operations,
+    unchanged,
+)
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops import annotations as names
@@ -27,16 +34,15 @@ from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.expand.asked_clusters import give_clusters
-from mlir_async_pipe.pipeliner.expand.fall_back import goes_through_registers
 from mlir_async_pipe.pipeliner.expand.loop_record import record_of, ring_record
-from mlir_async_pipe.pipeliner.expand.overlap_outer import overlap_all
 from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import place_unexpanded
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
 from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
+from mlir_async_pipe.pipeliner.expand.write.write_tiles import overlap
+from mlir_async_pipe.pipeliner.normalise.guarded_loads import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.cluster_together import join_blocks
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
@@ -44,14 +50,27 @@ from mlir_async_pipe.pipeliner.plan.nested import check_nested
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing, share_rings
-from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
-from mlir_async_pipe.pipeliner.plan.role_occupancy import share_registers
-from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
-from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
+from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels, share_registers
 from mlir_async_pipe.pipeliner.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
+from mlir_async_pipe.pipeliner.plan.tile_nest import Nest, find_nest
+from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers, write
+from mlir_async_pipe.session.diagnostics import (
+    AsyncPipeError,
+    Diagnostics,
+    InputError,
+    PipelineError,
+    UsageError,
+)
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary.launch_ids import (
+    CLUSTER_SIZES,
+    Size,
+    cluster_size,
+    constant_sizes,
+    set_cluster_size,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +101,7 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     limits = _limits(options, session)
     loops = scheduled_loops(module)
     if options.cluster:
-        give_clusters(loops, options.cluster)
+        _give_clusters(loops, options.cluster)
     if len(innermost(loops)) == len(loops) and not options.overlap_outer:
         _expand_all(module, loops, options, limits, session)
         return
@@ -93,7 +112,7 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 
 def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
     if options.overlap_outer:
-        overlap_all(module, limits, session.diagnostics)
+        _overlap_all(module, limits, session.diagnostics)
     _expand_all(module, scheduled_loops(module), options, limits, session)
 
 
@@ -150,7 +169,7 @@ def _planned(
             return around, rings, plans
         except PipelineError as error:
             refused = len(session.diagnostics.items)
-            if not goes_through_registers(error, limits, session):
+            if not _goes_through_registers(error, limits, session):
                 raise
             del session.diagnostics.items[said:refused]
 
@@ -255,3 +274,109 @@ def _limits(options: ExpandOptions, session: Session) -> Limits:
     target = target_for(options, session)
     limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
     return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
+
+
+# What forbids several versions of a buffer, but not loads into registers.
+VERSION_CODES = ("smem-limit", "not-privatisable", "escapes", "buffer-not-versionable")
+
+
+def _goes_through_registers(error: PipelineError, limits: Limits, session: Session) -> bool:
+    """Schedule a loop anew whose buffers cannot have the versions that asynchronous copies need, so that it
+    loads into registers; False if it cannot.
+
+        plan: refused, smem-limit    -->    remark through-registers; the schedule that loads into
+        {else_registers = 3}                registers, where buffers keep one version or two
+
+    The schedule says which loops leave the form open (`async_pipe.else_registers`, in how many stages)."""
+    loop = error.loop
+    if loop is None or error.code not in VERSION_CODES:
+        return False
+    found = names.read_loop(loop)
+    if found.else_registers is None:
+        return False
+    asked = replace(found, num_stages=found.else_registers, stage_through="registers")
+    decision = through_registers(loop, asked, session, Surroundings(limits.chip), limits)
+    if decision is None:
+        take_apart_copies(loop)
+        decision = through_registers(loop, asked, session, Surroundings(limits.chip), limits)
+    if decision is None:
+        return False
+    for op in operations(loop.regions[0].blocks[0]):
+        names.remove(op, (names.ASYNC,))
+    write(decision)
+    why = error.diagnostic.message.removeprefix("cannot pipeline: ")
+    stages = decision.last_stage + 1
+    remark_registers(loop, stages, why, error.diagnostic.place, session)
+    return True
+
+
+def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
+    """Let kernels have clusters of `asked` blocks, "x,y,z", where nobody in the module says how large they are;
+    only those whose loops copy by tensor maps: others have nothing to copy for other blocks.
+
+    Raises UsageError (bad-usage), InputError (cluster-conflict)."""
+    size = _asked_size(asked)
+    kernels = dict.fromkeys(_kernel_of(loop) for loop in loops if has_transactions(loop))
+    for kernel in kernels:
+        known = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
+        if known not in (None, size) or not (known or is_function(kernel)):
+            told = f"of {' x '.join(map(str, known))} blocks" if known else "that it does not name"
+            raise InputError(
+                f"clusters of {' x '.join(map(str, size))} blocks are asked for, and this "
+                f"'{kernel.name}' has clusters {told}",
+                code="cluster-conflict",
+                at=kernel,
+                advice="leave the option out, or let the kernel and its launches say the same",
+            )
+    for kernel in kernels:
+        if is_function(kernel) and not any(name in kernel.attributes for name in CLUSTER_SIZES):
+            set_cluster_size(kernel, size)
+
+
+def _kernel_of(loop: Operation) -> Operation:
+    return next(op for op in ancestors(loop) if op.name == "gpu.launch" or is_function(op))
+
+
+def _asked_size(asked: str) -> Size:
+    parts = [part.strip() for part in asked.split(",")]
+    if len(parts) > 3 or not all(part.isdecimal() and int(part) for part in parts):
+        raise UsageError(
+            f"'{asked}' is no size of clusters",
+            code="bad-usage",
+            advice="write the blocks along x, y and z: 2,1,1",
+        )
+    x, y, z = [*map(int, parts), 1, 1][:3]
+    return x, y, z
+
+
+def _overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
+    """Rewrite every nest of a scheduled loop in a sequential one that can overlap.
+
+    Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
+    what stands after the inner loop may touch what the next tile's copies read, the tiles stay
+    apart and a remark says why."""
+    for number in range(len(innermost(scheduled_loops(module)))):
+        inner = innermost(scheduled_loops(module))[number]
+        nest = find_nest(inner)
+        if isinstance(nest, Nest):
+            nest = _rehearsed(nest, module, number, limits)
+        if isinstance(nest, Nest):
+            overlap(nest)
+        elif nest is not None:
+            diagnostics.remark(
+                f"the next tile cannot start before this one ends: {nest}",
+                code="outer-not-overlapped",
+                at=inner,
+            )
+
+
+def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | str:
+    """The nest, or why the one loop for both could not be pipelined."""
+    copy = module.operation.clone(ip=False)
+    same = find_nest(innermost(scheduled_loops(copy))[number])
+    assert isinstance(same, Nest)
+    try:
+        plan = make_plan(overlap(same), limits, Diagnostics(), Surroundings(limits.chip))
+    except PipelineError as error:
+        return error.diagnostic.message.removeprefix("cannot pipeline: ")
+    return nest if plan is not None else "all tiles together are too short"

@@ -34,7 +34,7 @@ from mlir_async_pipe.facts.loops.transactions import (
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
-from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.sum_versions import SumVersions, sum_versions
 from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use, use_of
 from mlir_async_pipe.vocabulary.tensor_memory import waits_for

@@ -33,13 +33,34 @@ from mlir_async_pipe.pipeliner.plan.copied_memory import check_independent
 from mlir_async_pipe.pipeliner.plan.input_phases import undecided_phases
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
+from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_memory import (
     barriers_to_drop,
     ends_after_barrier,
     ring_buffers,
 )
-from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
+from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
+from mlir_async_pipe.pipeliner.plan.role_turns import Turns
 from mlir_async_pipe.session.diagnostics import PipelineError
+
+
+@dataclass(frozen=True)
+class RolePlan:
+    """What is decided about the roles of a block: `loops` are all loops of the kernel whose copies these warps issue, in textual order, and share
+    `block`, which says what becomes of the block, `moved`, the ops of the function's block that the
+    threads of the input run alone, in textual order.
+    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
+    `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
+    loop around in turn; `products`: what a warp of its own runs that issues products of tensor memory.
+    """
+
+    loops: tuple[Operation, ...]
+    block: RoleBlock
+    moved: tuple[Operation, ...]
+    meets_lanes: bool
+    cluster: ClusterPlan | None = None
+    turns: Turns | None = None
+    products: ProductRole | None = None
 
 
 @dataclass(frozen=True)

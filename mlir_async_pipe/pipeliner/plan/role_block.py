@@ -11,6 +11,7 @@ gpu.block_dim x                              128
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -20,9 +21,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     walk,
 )
+from mlir_async_pipe.facts.loops.annotations import ROLES
 from mlir_async_pipe.facts.loops.transactions import Products
-from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
-from mlir_async_pipe.pipeliner.plan.role_registers import Registers, registers_of_roles
+from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
@@ -38,6 +39,57 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 
 WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
 NAMED_BARRIERS = 16
+REGISTERS, UNIT = 1 << 16, 8
+# What a producer keeps, and what a thread may have at most, of 255 that instructions can name.
+PRODUCER_REGISTERS, MOST_REGISTERS = 40, 232
+# Of large blocks little is left for each thread.
+FEW_REGISTERS = 32
+
+Code = Literal["roles-unsupported", "roles-values", "roles-block", "memory-order"]
+
+
+def refuse(why: str, at: Operation, loop: Operation, *, code: Code, advice: str = "") -> NoReturn:
+    """Raise PipelineError: `why` about the op `at`."""
+    raise PipelineError(
+        f"cannot let warps of their own copy: {why}",
+        code=code,
+        at=at,
+        notes=(("the loop", loop),) if at != loop else (),
+        advice=advice or f"without '{ROLES}' all warps copy and compute",
+    )
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
+
+    entry: int
+    producer: int
+    consumer: int
+
+
+def registers_of_roles(threads: int, added: int, blocks: int = 1) -> Registers:
+    """As many for each consumer as there are where so many blocks share them, or as its instructions can
+    name.
+
+        128 threads compute, 128 copy     decrease 40, increase 232: 34816 of 64 K registers
+        and two such blocks at once       decrease 40, increase 216: 32768 for each
+
+    Registers are moved by warpgroups: a block begins with as many for each thread, and whoever wants
+    more waits until others gave some away. E threads with r registers that take i, and P that keep d,
+    need E i + P d <= (E + P) r, all multiples of 8, and (E + P) r <= 64 K (PTX ISA, setmaxnreg)."""
+    producer = PRODUCER_REGISTERS if threads <= 2 * WARPGROUP else FEW_REGISTERS
+    most = _multiple(REGISTERS // blocks // (threads + added))
+    consumer = min(
+        _multiple((most * (threads + added) - producer * added) // threads), MOST_REGISTERS
+    )
+    needed = consumer * threads + producer * added
+    entry = -(-needed // ((threads + added) * UNIT)) * UNIT
+    return Registers(entry, producer, consumer)
+
+
+def _multiple(registers: int) -> int:
+    return registers // UNIT * UNIT
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
-from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.turn_tiles import turn_tiles
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id

@@ -27,7 +27,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
-from mlir_async_pipe.pipeliner.plan.role_refusal import refuse
+from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.store_tiles import is_tensor_store, where_written
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
 from mlir_async_pipe.vocabulary.launch_ids import Size

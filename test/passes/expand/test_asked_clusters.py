@@ -1,6 +1,6 @@
 """Clusters that an option asks for: given to kernels that have none, an error where they have others.
 
-Covers: pipeliner/expand/asked_clusters.py, pipeliner/expand/expand_pass.py, tool/process.py
+Covers: pipeliner/expand/expand_pass.py, tool/process.py
 """
 
 from __future__ import annotations

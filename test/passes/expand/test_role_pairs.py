@@ -1,7 +1,7 @@
 """Loops of tensor copies one after the other whose copies the same warps of their own issue: on one ring,
 whose slot and phase go on from loop to loop in each role, or each on a ring of its own.
 
-Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_parts.py,
+Covers: pipeliner/plan/role_plan.py, pipeliner/plan/ring_plan.py,
 pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
 """
 

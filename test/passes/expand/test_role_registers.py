@@ -1,6 +1,6 @@
 """How many registers the warps of each role get, by how many blocks run at once.
 
-Covers: pipeliner/plan/role_registers.py, pipeliner/plan/role_occupancy.py, vocabulary/memory_layout.py
+Covers: pipeliner/plan/role_block.py, pipeliner/plan/role_plan.py, vocabulary/memory_layout.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from helpers.paths import ROOT
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.pipeliner.plan.role_registers import registers_of_roles
+from mlir_async_pipe.pipeliner.plan.role_block import registers_of_roles
 from mlir_async_pipe.vocabulary.memory_layout import registers_of_type
 
 sys.path.insert(0, str(ROOT / "examples"))

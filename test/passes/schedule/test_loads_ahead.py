@@ -1,6 +1,6 @@
 """Loads that run ahead into registers: within what a thread has, under conditions, in nests.
 
-Covers: pipeliner/schedule/by_count.py, pipeliner/expand/fall_back.py
+Covers: pipeliner/schedule/by_count.py, pipeliner/expand/expand_pass.py
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ from mlir_async_pipe.pipeliner.expand.write.role_threads import elect
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns
 from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop, write_partition
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
-from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side

@@ -45,10 +45,9 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     write_partition,
 )
 from mlir_async_pipe.pipeliner.expand.write.write_turns import TurnsWriter
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
-from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
 
 
 class _Loop(NamedTuple):

@@ -44,7 +44,7 @@ from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.role_threads import name_barriers
 from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
-from mlir_async_pipe.pipeliner.plan.role_parts import RolePlan
+from mlir_async_pipe.pipeliner.plan.ring_plan import RolePlan
 from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
