@@ -116,6 +116,13 @@ def test_barriers_beside_the_loop_are_those_of_the_consumers():
     assert wrong(LOADS, module) == []
 
 
+def test_a_barrier_may_be_the_first_op_after_the_roles_part():
+    text = LOADS.text().replace("gpu.barrier\n", "gpu.barrier\ngpu.barrier\n", 1)
+    module, _ = pipelined(LOADS, text)
+    assert len(ops(module, "nvvm.barrier")) == 2
+    assert wrong(LOADS, module) == []
+
+
 def test_a_named_barrier_of_the_input_stays_and_its_number_is_taken():
     used = (
         "%one32 = arith.constant 1 : i32\n%all32 = arith.constant 64 : i32\n"

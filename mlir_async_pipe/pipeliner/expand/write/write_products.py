@@ -58,8 +58,9 @@ PRODUCTS = 1
 
 
 class ProductsWriter:
-    """Writes the warp that issues products, and what the threads of the input run of a loop: neither waits for
-    the other but for versions of the sums, which it makes room and mbarriers for."""
+    """Writes what the warp runs that issues products, and what the threads of the input run instead of the loop.
+    They wait for each other by the mbarriers of the versions of the sums, which are made here, with room for
+    these."""
 
     def __init__(self, plan: RingPlan, roles: RolePlan, role: ProductRole) -> None:
         self.plan, self.roles, self.role = plan, roles, role
@@ -73,8 +74,9 @@ class ProductsWriter:
             op.operands[1] = constant(grown, columns.type, before(op), op.location)
 
     def write(self, loop: RingLoop, region: Any, arrives: Value, build: IntegerWriter) -> None:
-        """The products of a lowered loop go to the end of a region; where it stands, those threads wait for its
-        sums that begin where `build` writes. `arrives` holds in one lane of each of their warps."""
+        """Write the products of a lowered loop at the end of a region, and in the place of the loop the waits for
+        its sums. The threads of the input begin where `build` writes; `arrives` holds in one lane of each of
+        their warps."""
         branch, loc = self.role.branch, self.plan.loop.location
         elected = elect(before(branch), loc)
         names.remove(branch, names.OP_NAMES)

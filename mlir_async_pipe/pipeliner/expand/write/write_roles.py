@@ -106,13 +106,15 @@ def _write_uses(loops: list[_Loop], roles: RolePlan, thread: Value, build: Integ
     if roles.turns is not None:
         TurnsWriter(loops[0].loop, roles, roles.turns, thread, build.ip).write()
     else:
+        rings = dict.fromkeys(one.values for one in loops)
+        state = [value for _ in rings for value in Ring.start(build)]
+        # Their first op may be a barrier.
         name_barriers(roles.block)
         paths = [
             RingPath((*one.loop.plan.outer, one.loop.loop), one.loop.write_uses, one.values)
             for one in loops
         ]
-        rings = dict.fromkeys(one.values for one in loops)
-        carry(paths, [value for _ in rings for value in Ring.start(build)])
+        carry(paths, state)
     # What a loop hands on to the next one is idle when that one does without.
     for one in reversed(loops):
         drop_idle_values(one.loop.loop)
