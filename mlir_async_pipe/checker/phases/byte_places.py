@@ -9,16 +9,20 @@ within their dimensions, as MLIR demands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases import amounts
 from mlir_async_pipe.checker.phases.amounts import (
     Amount,
     EachThread,
@@ -26,6 +30,7 @@ from mlir_async_pipe.checker.phases.amounts import (
     address_parts,
     is_address,
 )
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.views import Operand, Step, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
@@ -75,7 +80,154 @@ class Described:
     region: ByteRange
 
 
-Value = Amount | BytePlace | Described
+# Sums that decide on one value: a ring's beginning, and what another role is ahead by.
+MOST_INDICES = 2
+# The number of tiles after which a ring has begun (`rotations`), modulo what it repeats after.
+BEGINNING = forms.of_atom(Atom("beginning", ()))
+
+
+@dataclass(frozen=True)
+class EachRotation:
+    """A value for each residue of some sums, which are `indices`, in order: of the last one next to each
+    other."""
+
+    indices: tuple[Form, ...]
+    values: tuple[Any, ...]
+    period: int
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.indices, self.values))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def at(self, residues: Mapping[Form, int]) -> Any:
+        """The value where the sums have some residues."""
+        place = 0
+        for index in self.indices:
+            place = place * self.period + residues[index]
+        return self.values[place]
+
+
+Value = Amount | BytePlace | Described | EachRotation
+
+
+@lru_cache(maxsize=1 << 12)
+def of_each(indices: tuple[Form, ...], values: tuple[Any, ...], period: int) -> Value:
+    """What has these values: one if all are the same, of one sum if that decides.
+
+    slot(i) + n mod 2V, if that is slot(i + n)        a number for each residue of i + n
+    """
+    if len(set(values)) == 1:
+        return values[0]
+    constants = [index.constant % period for index in indices]
+    if any(constants) or any(index.constant for index in indices):
+        indices = tuple(Form(0, index.terms) for index in indices)
+        places = product(*(_from(first, period) for first in constants))
+        at = [sum(n * period**k for k, n in enumerate(reversed(place))) for place in places]
+        return of_each(indices, tuple([values[place] for place in at]), period)
+    for number, index in enumerate(indices):
+        if not index.terms:
+            rest = (*indices[:number], *indices[number + 1 :])
+            size = period ** (len(rest) - number)
+            parts = [values[n : n + size] for n in range(0, len(values), size * period)]
+            chosen = tuple(chain.from_iterable(parts))
+            return of_each(rest, chosen, period) if rest else chosen[0]
+    if len(indices) == 2:
+        rows = [values[n : n + period] for n in range(0, len(values), period)]
+        first = tuple(row[0] for row in rows)
+        if indices[0] == indices[1]:
+            return of_each(indices[:1], tuple(row[n] for n, row in enumerate(rows)), period)
+        if len(set(rows)) == 1:
+            return of_each(indices[1:], rows[0], period)
+        if all(len(set(row)) == 1 for row in rows):
+            return of_each(indices[:1], first, period)
+        if all(row == first[n:] + first[:n] for n, row in enumerate(rows)):
+            return of_each((forms.add(*indices),), first, period)
+    return EachRotation(indices, values, period)
+
+
+def for_each(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> Value:
+    """What a function gives of some values, of each that they may be. Raises NotFollowedError where too many
+    sums decide."""
+    each = [value for value in values if isinstance(value, EachRotation)]
+    indices = tuple(dict.fromkeys(index for value in each for index in value.indices))
+    if not each:
+        return function(list(values))
+    if len(indices) > MOST_INDICES:
+        raise NotFollowedError("unknown-number")
+    period, made = each[0].period, []
+    for at in product(range(period), repeat=len(indices)):
+        residues = dict(zip(indices, at, strict=True))
+        made.append(function([value_at(value, residues) for value in values]))
+    return of_each(indices, tuple(made), period)
+
+
+def value_at(value: Value, residues: Mapping[Form, int]) -> Value:
+    """A value where sums have some residues."""
+    return value.at(residues) if isinstance(value, EachRotation) else value
+
+
+def gathered(parts: list[tuple[int, Value]], whole: int) -> Value:
+    """What each thread has, where threads of some masks have one value each."""
+    masks, values = [mask for mask, _ in parts], [value for _, value in parts]
+    return for_each(
+        lambda each: amounts.gathered(list(zip(masks, each, strict=True)), whole), values
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def among(value: EachThread | EachRotation, mask: int) -> Value:
+    """The values of some threads: one, if it is the same; what others have does not count."""
+    if isinstance(value, EachThread):
+        return amounts.among(value, mask)
+    return for_each(
+        lambda each: among(each[0], mask) if isinstance(each[0], EachThread) else each[0], [value]
+    )
+
+
+def _from(first: int, period: int) -> list[int]:
+    return [(first + n) % period for n in range(period)]
+
+
+@lru_cache(maxsize=1 << 12)
+def turned(value: Value, by: int) -> Value:
+    """The same, of a ring that begins `by` tiles later."""
+    ((beginning, _),) = BEGINNING.terms
+    return with_indices(
+        value, lambda index: forms.add(index, Form(by * dict(index.terms).get(beginning, 0)))
+    )
+
+
+def with_indices(value: Value, change: Callable[[Form], Form | None]) -> Value:
+    """The same, where each sum that decides is written another way; None where that is not known."""
+    if not isinstance(value, EachRotation):
+        return value
+    indices = [index for index in map(change, value.indices) if index is not None]
+    if len(indices) < len(value.indices):
+        return None
+    return of_each(tuple(indices), value.values, value.period)
+
+
+def is_made_of(value: Value, atom: Atom) -> bool:
+    """Whether an unknown decides on a value."""
+    if isinstance(value, EachRotation):
+        return any(mentions(index, atom) for index in value.indices)
+    return isinstance(value, Form) and mentions(value, atom)
+
+
+def settled(value: Value, known: Knowledge) -> Value:
+    """A value by the sums that are not known: k tiles after a ring began, where k is 3, are 3."""
+    if not isinstance(value, EachRotation) or value.indices == (BEGINNING,):
+        return value
+
+    def now(index: Form) -> Form:
+        beginnings = frozenset(term for term in index.terms if term in BEGINNING.terms)
+        low, high = known.bounds(Form(0, index.terms - beginnings))
+        return Form(low, beginnings) if low is not None and low == high else index
+
+    return with_indices(value, now)
 
 
 def meet(one: ByteRange, other: ByteRange) -> bool:

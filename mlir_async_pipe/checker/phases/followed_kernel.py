@@ -52,7 +52,9 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     parts_of,
     product,
 )
+from mlir_async_pipe.checker.phases.ring_moves import RingFoundError
 from mlir_async_pipe.checker.phases.role_phases import RoleLog
+from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
@@ -170,6 +172,15 @@ def _any_number(
 ) -> tuple[PhasePaths, Followed]:
     """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so: as
     many as can be, then fewer."""
+    alone = classes is not None and not numbers.blocks.threads and not effects.forgiven
+    rings = Rotations.of(flow, numbers) if alone else None
+    if rings is not None:
+        paths, turned = _followed(
+            flow, effects, numbers, exact=False, classes=classes, merged=Merging.ALL, rings=rings
+        )
+        unordered = (others for step, others in turned.roles.items() if step.does == "touches")
+        if not turned.reason and not any(unordered):
+            return paths, turned
     for merging in (Merging.ALL, Merging.SAME_ENDS) if classes is not None else ():
         paths, merged = _followed(
             flow, effects, numbers, exact=False, classes=classes, merged=merging
@@ -218,12 +229,13 @@ def _followed(
     classes: WarpClasses | None = None,
     witness: bool = False,
     merged: Merging = Merging.NOTHING,
+    rings: Rotations | None = None,
 ) -> tuple[PhasePaths, Followed]:
     """Follow all paths, with what iteration numbers are known modulo as small as it may be; with
     roles, if there are `classes` of warps, which are as few as act alike."""
     modulus, reason = 1, "budget"
     counted: dict[int, int] = {}
-    paths = PhasePaths(flow, effects, numbers, witness, merged)
+    paths = PhasePaths(flow, effects, numbers, witness, merged, rings)
     while modulus <= LARGEST_MODULUS**2:
         loops = LoopTurns(flow, modulus, exact, classes is not None, counted)
         try:
@@ -232,6 +244,9 @@ def _followed(
             break
         except ModulusError as needed:
             modulus = lcm(modulus, needed.modulus)
+        except RingFoundError:
+            assert rings is not None
+            rings.alike.clear()
         except CountedError as needed:
             counted |= dict.fromkeys(needed.loops, needed.counted)
         except SplitError as apart:

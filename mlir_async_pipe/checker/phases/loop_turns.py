@@ -17,8 +17,14 @@ from math import gcd
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
-from mlir_async_pipe.checker.phases.byte_places import Value
-from mlir_async_pipe.checker.phases.path_state import PathState, Strand, ThreadsDifferError, Turn
+from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
+from mlir_async_pipe.checker.phases.path_state import (
+    TRIP,
+    PathState,
+    Strand,
+    ThreadsDifferError,
+    Turn,
+)
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
     ModulusError,
@@ -37,8 +43,6 @@ LARGEST_CARRIED = 16
 # Iterations beside other roles are counted up to here, if one of these is in a loop like it; so
 # many more if none is.
 COUNTED, MORE_ALONE = 3, 9
-# An unknown number of iterations beside other roles, and how many there are at most, if known.
-TRIP = "trip"
 
 
 class CountedError(Exception):
@@ -270,6 +274,7 @@ class LoopTurns:
         else:
             _learn(state, forms.of_atom(atom), over, -(-total.constant // step))
         own = forms.add(lower, done)
+        state.count_from(atom, over, state.known.beside(atom))
         state.turns[number] = Turn(own, step, atom)
         for strand, other in alike:
             behind = step * (strand.turns[other].over - over)
@@ -338,10 +343,16 @@ def _learn(state: PathState, form: Form, low: int | None, high: int | None) -> N
 
 def _advance(state: PathState, atom: Atom, step: int) -> None:
     state.known.advance(atom, step)
-    for strand in state.strands():
-        for number, value in strand.env.items():
-            if isinstance(value, Form) and mentions(value, atom):
-                strand.env[number] = moved(value, atom, step)
+
+    def now(form: Form) -> Form | None:
+        return moved(form, atom, step)
+
+    def later(value: Value) -> Value:
+        if not is_made_of(value, atom):
+            return value
+        return now(value) if isinstance(value, Form) else with_indices(value, now)
+
+    state.rewrite(later)
     for other in state.others:
         for number, turn in other.turns.items():
             if isinstance(turn.value, Form) and mentions(turn.value, atom):

@@ -9,9 +9,17 @@ from typing import NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.amounts import EachThread, among
+from mlir_async_pipe.checker.phases.amounts import EachThread
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import BytePlace, Value
+from mlir_async_pipe.checker.phases.byte_places import (
+    BytePlace,
+    EachRotation,
+    Value,
+    among,
+    is_made_of,
+    settled,
+    with_indices,
+)
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory
@@ -19,6 +27,8 @@ from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.role_shapes import Heard, shape_and_heard
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run
 
+# An unknown number of iterations beside other roles, and how many there are at most, if known.
+TRIP = "trip"
 # Places where paths meet that a state may pass, for each of its roles.
 UNASKED = 16
 
@@ -149,7 +159,11 @@ class PathState:
             memory, heard = shape_and_heard(self.memory, ends=ends)
         else:
             memory, heard = self.memory.key(), ()
-        shape = (
+        return self.shape_with(memory), heard
+
+    def shape_with(self, memory: Hashable) -> Hashable:
+        """What is equal for the same state, where its memory is such a one."""
+        return (
             frozenset(self.env.items()),
             self.known.key(),
             memory,
@@ -160,7 +174,6 @@ class PathState:
             self.doubtful,
             self._key_of_others() if self.others else (),
         )
-        return shape, heard
 
     def _key_of_others(self) -> Hashable:
         memory = self.memory
@@ -182,7 +195,7 @@ class PathState:
     def get_here(self, number: int) -> Value:
         """A value by its number, as the threads that run have it."""
         value = self.env[number] if number in self.env else self.given(number)
-        if isinstance(value, EachThread) and self.mask is not None:
+        if isinstance(value, EachThread | EachRotation) and self.mask is not None:
             return among(value, self.mask)
         return value
 
@@ -215,14 +228,53 @@ class PathState:
                         strand.env[other] = forms.add(rest, forms.scale(form, factor))
                     elif mentions(value, atom):
                         strand.env[other] = None
+                elif is_made_of(value, atom):
+                    strand.env[other] = None
+
+    def values(self) -> Iterator[Value]:
+        """The numbers that roles have, or hand on."""
+        for strand in self.strands():
+            yield from strand.env.values()
+            for side in strand.sides:
+                yield from (value for _, value in side.handed)
+        for role in self.others:
+            yield from (value for _, value in role.handed or ())
+
+    def rewrite(self, change: Callable[[Value], Value]) -> None:
+        """Each number that a role has, or hands on, is written another way."""
+
+        def changed(handed: tuple[tuple[int, Value], ...]) -> tuple[tuple[int, Value], ...]:
+            return tuple((number, change(value)) for number, value in handed)
+
+        for strand in self.strands():
+            for number, value in strand.env.items():
+                strand.env[number] = change(value)
+            if any(side.handed for side in strand.sides):
+                strand.sides = tuple(s._replace(handed=changed(s.handed)) for s in strand.sides)
+        for role in self.others:
+            role.handed = role.handed and changed(role.handed)
+
+    def count_from(self, atom: Atom, residue: int, beside: set[Atom]) -> None:
+        """What is so many tiles after others as some unknowns say, of which none is counted, is counted from
+        this one: n of them are n - k + `residue`, where k is that, modulo the tiles after which rings repeat."""
+        done = forms.add(forms.of_atom(atom), Form(-residue))
+
+        def left(index: Form) -> Form:
+            atoms = dict(index.terms)
+            counted = beside.isdisjoint(atoms) or any(other.kind == TRIP for other in atoms)
+            return index if counted else forms.subtract(index, done)
+
+        self.rewrite(lambda value: with_indices(value, left))
 
     def forget(self, atom: Atom) -> None:
         """An unknown gets another value: nothing is known of it and of what it made."""
+
+        def without(value: Value) -> Value:
+            now = settled(value, self.known)
+            return None if is_made_of(now, atom) else now
+
+        self.rewrite(without)
         self.known.forget(atom)
-        for strand in self.strands():
-            for number, value in strand.env.items():
-                if isinstance(value, Form) and mentions(value, atom):
-                    strand.env[number] = None
 
 
 def fresh(run: Run, state: PathState, number: int) -> Form | None:

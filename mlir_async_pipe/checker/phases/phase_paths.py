@@ -26,7 +26,7 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
-from mlir_async_pipe.checker.phases.byte_places import BytePlace, Value
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
@@ -59,6 +59,8 @@ from mlir_async_pipe.checker.phases.role_strands import (
     split_role,
     suspend,
 )
+from mlir_async_pipe.checker.phases.role_unions import Done, shape_and_done, unite
+from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
@@ -107,6 +109,8 @@ class StatesSeen:
     heard: dict[tuple[int, Hashable], Heard] = field(default_factory=dict)
     waiting: dict[tuple[int, Hashable], PathState] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)
+    rings: Rotations | None = None
+    done: dict[tuple[int, Hashable], Done] = field(default_factory=dict)
 
     def goes_on(self, block: int, state: PathState) -> bool:
         """Whether a state is new, or not asked, and goes on at once."""
@@ -114,6 +118,9 @@ class StatesSeen:
         by_iteration = isinstance(memory, RoleMemory) and (merges or memory.blocks.threads)
         if by_iteration and not state.is_asked(block in self.heads):
             return True
+        if self.rings is not None:
+            self.rings.turn(state, block)
+            return self._united(block, state)
         shape, heard = state.shape_and_heard(ends=self.merged is not Merging.ALL)
         if not merges:
             before = len(self.heard)
@@ -130,8 +137,28 @@ class StatesSeen:
         self.waiting[block, shape] = state
         return False
 
+    def _united(self, block: int, state: PathState) -> bool:
+        memory = state.memory
+        assert isinstance(memory, RoleMemory)
+        shape, done = shape_and_done(memory)
+        key = block, state.shape_with(shape)
+        known = self.done.get(key)
+        if known is not None:
+            united = known.with_those_of(done)
+            if united[:2] == known[:2]:
+                return False
+            unite(memory, united, known.memory)
+            done = united
+        self.done[key] = done._replace(memory=memory.copy())
+        self.waiting.pop(key, None)
+        self.waiting[key] = state
+        return False
+
     def next(self) -> tuple[int, PathState]:
         """The block and state that has waited longest."""
+        if self.rings is not None:
+            (block, _), state = self.waiting.popitem()
+            return block, state
         (block, shape), state = next(iter(self.waiting.items()))
         del self.waiting[block, shape]
         return block, state
@@ -161,6 +188,7 @@ class PhasePaths:
     numbers: PathNumbers
     witness: bool = False
     merged: Merging = Merging.NOTHING
+    rings: Rotations | None = None
 
     def __post_init__(self) -> None:
         flow, effects = self.flow, self.effects
@@ -186,7 +214,7 @@ class PhasePaths:
         """Follow all paths, with so much told apart of loops, and with `classes` of warps if there are
         roles. Raises NotFollowedError."""
         self.loops, self.classes = loops, classes
-        self.seen = StatesSeen(self.merged)
+        self.seen = StatesSeen(self.merged, rings=self.rings)
         self.log: RoleLog = {}
         self.faults: dict[FoundFault, None] = {}
         self.taken: dict[FoundFault, list[PathState]] = {}
@@ -284,6 +312,9 @@ class PhasePaths:
         """Another role goes on, if one can; else all that wait hang."""
         if suspended is not None:
             state.others += (suspended,)
+        elif state.others and state.others[-1].handed is not None:
+            last = state.others[-1]
+            last.env = {n: v for n, v in last.env.items() if n in self.live[last.block]}
         try:
             role = resume(state)
             if role is None:
@@ -333,6 +364,9 @@ class PhasePaths:
         if registers is not None and self.effects.forgiven:
             registers = forgiving_registers(registers, self.effects.forgiven)
         rules = self.numbers.parts(run) or [self.numbers.prepare(run)]
+        if self.rings is not None:
+            rules = [rule and self.rings.rule(run, rule) for rule in rules]
+            effect = effect and self.rings.effect(run, effect)
         made = dict(zip(run.results, rules, strict=False))
         wanted = [n for n in run.results if n in self.needed and self.numbers.given(n) is None]
         if effect is None and registers is None and not wanted:
@@ -369,6 +403,8 @@ class PhasePaths:
                 self._take(edge, state)
             case Branch(condition, then, otherwise):
                 value = state.get_here(condition)
+                if isinstance(value, EachRotation):
+                    raise NotFollowedError("rings")
                 if isinstance(value, Form):
                     value = int(state.known.at_least_one(value))
                 if isinstance(value, int):
@@ -410,6 +446,8 @@ class PhasePaths:
                 self.loops.check_bounds(state, number)
         way = self.sides.joined(edge, state)
         self._assign(state, way.assigns)
+        if self.rings is not None:
+            self.rings.begin(state, way)
         again = False
         for kind, number in way.loops:
             if kind == "enter":

@@ -251,12 +251,22 @@ class Knowledge:
         """What is known for each residue that an unknown may have."""
         alone, found = frozenset({(atom, 1)}), []
         for residue in range(modulus):
-            one = self.copy()
+            one = self.supposing(atom, residue, modulus)
             one.ranges[alone] = self._atom(atom)
-            one.residues[atom] = residue, modulus
             if not one._is_empty(alone):
                 found.append(one)
         return found
+
+    def supposing(self, atom: Atom, residue: int, modulus: int) -> Knowledge:
+        """What is known where an unknown has a residue."""
+        one = self.copy()
+        one.residues[atom] = residue, modulus
+        return one
+
+    def beside(self, atom: Atom) -> set[Atom]:
+        """The unknowns of whose sum or difference with one something is known."""
+        pairs = (dict(d) for d in self.ranges if len(d) == 2)
+        return {other for pair in pairs if atom in pair for other in pair} - {atom}
 
     def learn_residue(self, form: Form, modulus: int) -> None:
         """A form is one number: of the unknown in it whose residue is not known it says it."""

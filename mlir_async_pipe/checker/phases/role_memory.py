@@ -29,6 +29,7 @@ from mlir_async_pipe.checker.phases.arrivals import (
 )
 from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet
+from mlir_async_pipe.checker.phases.ring_moves import RingMoves
 from mlir_async_pipe.checker.phases.role_phases import (
     NAMED,
     Blocked,
@@ -67,8 +68,10 @@ class RoleMemory(AsyncMemory):
     cores: TensorRoles = field(default_factory=TensorRoles)
     log: RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)
+    moves: RingMoves | None = None
     names: dict[Hashable, int] = field(default_factory=dict)
     noted: dict[Hashable, tuple[Shared, list[Noted]]] = field(default_factory=dict)
+    bits: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
 
     def copy(self) -> RoleMemory:
         """The same, to be changed on its own."""
@@ -102,6 +105,23 @@ class RoleMemory(AsyncMemory):
     def _new(self, key: Key, op: int, mask: int, count: int) -> None:
         column = self.clocks.new_column()
         self.shared[key] = Shared(count, op, mask, self.clocks.event(mask), column)
+        if self.moves is not None:
+            self._as_begun(key)
+
+    def begin_rings(self, moves: RingMoves) -> None:
+        """Rings may have begun earlier: as if two phases of each mbarrier were over, and all knew that."""
+        if self.moves is None:
+            self.moves = moves
+            for key in self.shared:
+                self._as_begun(key)
+
+    def _as_begun(self, key: Key) -> None:
+        one = self.shared[key]
+        if not one.over and not one.running.arrived:
+            self.shared[key] = one._replace(over=2)
+            over = self.clocks.know_all(one.column, 2)
+            for there, other in self.shared.items():
+                self.shared[there] = other._replace(told=other.told.joined(over))
 
     def _at(self, key: Key, op: int) -> Shared:
         if key not in self.shared:
@@ -161,10 +181,17 @@ class RoleMemory(AsyncMemory):
 
     def _note(self, does: Does, op: int, mask: int, key: Key, parity: int | None = None) -> None:
         barrier = self.shared[key]
-        use = RoleStep(does, op, mask, key[0], barrier.init, barrier.needs)
-        number = key[1] if key[0] == NAMED else key[1] // MBARRIER_BYTES
-        phase = barrier.over % 2 if parity is None else parity
-        self.log.setdefault(use, set()).add((number, phase))
+        phase = barrier.parity(barrier.over) if parity is None else parity
+        beginnings = [(key, 0)]
+        if self.moves is not None:
+            beginnings = [self.moves.key(key, by) for by in range(self.moves.period)]
+        for there, flips in beginnings:
+            if there not in self.shared:
+                raise NotFollowedError("rings")
+            barrier = self.shared[there]
+            use = RoleStep(does, op, mask, there[0], barrier.init, barrier.needs)
+            number = there[1] if there[0] == NAMED else there[1] // MBARRIER_BYTES
+            self.log.setdefault(use, set()).add((number, phase ^ flips))
 
     def running_parity(self, key: Key) -> int | None:
         """Not followed: an arrival may have ended its phase."""

@@ -68,10 +68,10 @@ class End(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """A wait that passed for the phase before the running one, perhaps `again`."""
+    """A wait of a class that passed for the phase before the running one, perhaps `again`; when that was."""
 
     number: int
-    tick: int
+    at: tuple[int, int]
     op: int
     parity: int
     again: bool = False
@@ -83,7 +83,8 @@ class Shared(NamedTuple):
 
     `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
     the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
-    knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase).
+    knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase). The parity of
+    its phase 0 is `first`.
     """
 
     needs: int
@@ -103,6 +104,11 @@ class Shared(NamedTuple):
     ends: tuple[End, ...] = ()
     waits: tuple[Passed, ...] = ()
     shown: tuple[int, int] | None = None
+    first: int = 0
+
+    def parity(self, phase: int) -> int:
+        """That of a phase."""
+        return (phase + self.first) % 2
 
     def is_seen(self, clocks: WarpClocks, mask: int, event: Event) -> bool:
         """Whether threads see what those did that initialised it."""
@@ -208,7 +214,8 @@ def ended(barrier: Shared) -> Shared | None:
     if lacking:
         return None
     for wait in barrier.waits:
-        if barrier.gathered.before[wait.number] <= wait.tick:
+        column, tick = wait.at
+        if barrier.gathered.before[column] <= tick:
             raise PhaseFault(
                 "phase-overtaken",
                 running.op,
@@ -235,7 +242,7 @@ def ended(barrier: Shared) -> Shared | None:
 def wait(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
     """Threads wait for a parity. Raises BlockedError."""
     check_usable(barrier, clocks, op, mask)
-    if (barrier.over - 1) % 2 != parity:
+    if barrier.parity(barrier.over - 1) != parity:
         raise BlockedError(Blocked(op, mask, barrier.column))
     running = barrier.running
     if running.arrived >= barrier.needs:
@@ -266,7 +273,7 @@ def wait_for_next(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parit
     check_usable(barrier, clocks, op, mask)
     numbers = {number for number, _ in clocks.event(mask)}
     again = any(one.op == op and one.number in numbers for one in barrier.waits)
-    first = not again and (barrier.over - 1) % 2 == parity
+    first = not again and barrier.parity(barrier.over - 1) == parity
     if not first and barrier.over <= clocks.passed(mask, barrier.column):
         raise BlockedError(Blocked(op, mask, barrier.column))
     return passed(barrier, clocks, op, mask, parity)
@@ -275,9 +282,7 @@ def wait_for_next(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parit
 def passed(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
     """Threads know that the phase before the running one is over."""
     before = {one.number for one in barrier.waits if one.op == op}
-    mine = [
-        Passed(number, tick, op, parity, number in before) for number, tick in clocks.event(mask)
-    ]
+    mine = [Passed(at[0], at, op, parity, at[0] in before) for at in clocks.event(mask)]
     numbers = {one.number for one in mine}
     others = (one for one in barrier.waits if one.number not in numbers)
     clocks.acquire(mask, barrier.told, barrier.column, barrier.over)

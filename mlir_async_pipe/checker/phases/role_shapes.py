@@ -52,6 +52,7 @@ def shape_and_heard(memory: RoleMemory, *, ends: bool = True) -> tuple[Hashable,
         cores.given,
         frozenset(cores.fenced),
         memory.key_of_blocks(),
+        memory.moves is not None,
         frozenset(done),
     )
     # Many know the same, of mbarriers above all.
@@ -88,13 +89,13 @@ def _asked(memory: RoleMemory) -> tuple[list[list[tuple[int, int]]], list[int]]:
         return event
 
     noted: list[Noted] = []
-    _each_event_of_others(memory, note)
+    each_event_of_others(memory, note)
     asked = [noted]
     for key, one in memory.shared.items():
         # Most mbarriers are as they were in the state before.
         if (key, id(one)) not in memory.noted:
             noted = []
-            _each_event_of(key, one, note)
+            each_event_of(key, one, note)
             memory.noted[key, id(one)] = one, noted
         asked.append(memory.noted[key, id(one)][1])
     for number, column, tick, bit in chain.from_iterable(asked):
@@ -118,7 +119,7 @@ def _phases(memory: RoleMemory) -> dict[int, set[int]]:
 
 def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashable:
     # No wait at a barrier of threads has a parity.
-    parity = None if key[0] == NAMED else one.over % 2
+    parity = None if key[0] == NAMED else one.parity(one.over)
     return (
         key,
         *(one.needs, one.init, one.by, one.column, one.fenced, parity, one.running),
@@ -130,7 +131,22 @@ def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashab
     )
 
 
-def _each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
+def events_of(key: Key, one: Shared) -> Iterator[tuple[Label, Event]]:
+    """What was done at an mbarrier."""
+    yield from (
+        (label, event)
+        for label, event in (
+            (("born", key), one.born),
+            (("fence", key), one.fence),
+            (("arrivals", key), one.arrivals),
+            *((("end", key, age), end.arrivals) for age, end in enumerate(one.ends)),
+            *((("wait", key), (wait.at,)) for wait in one.waits),
+        )
+        if event
+    )
+
+
+def each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
     """An mbarrier with what was done there changed."""
     return one._replace(
         born=rule(("born", key), one.born),
@@ -140,14 +156,11 @@ def _each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
             end._replace(arrivals=rule(("end", key, age), end.arrivals))
             for age, end in enumerate(one.ends)
         ),
-        waits=tuple(
-            wait._replace(tick=rule(("wait", key), ((wait.number, wait.tick),))[0][1])
-            for wait in one.waits
-        ),
+        waits=tuple(wait._replace(at=rule(("wait", key), (wait.at,))[0]) for wait in one.waits),
     )
 
 
-def _each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
+def each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
     """Change what was done elsewhere."""
     for stored in memory.dones():
         for what, event in stored.items():
@@ -165,12 +178,12 @@ def _each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
 def _known(memory: RoleMemory) -> Iterator[Known]:
     """What somebody knows, something tells, or a fence has shown, in one order, of all columns."""
     columns = memory.clocks.columns
-    for told in _tellings(memory):
+    for told in tellings(memory):
         for known in told:
             yield known if len(known) == columns else (*known, *(0,) * (columns - len(known)))
 
 
-def _tellings(memory: RoleMemory) -> Iterator[Told]:
+def tellings(memory: RoleMemory) -> Iterator[Told]:
     yield from memory.clocks.known
     for _, barrier in sorted(memory.shared.items()):
         yield from (barrier.gathered, barrier.told)
@@ -209,8 +222,8 @@ def lower(memory: RoleMemory, heard: Heard) -> None:
         )
 
     for key, one in memory.shared.items():
-        memory.shared[key] = _each_event_of(key, one, later)
-    _each_event_of_others(memory, later)
+        memory.shared[key] = each_event_of(key, one, later)
+    each_event_of_others(memory, later)
     clocks.ticks = [columns[n].last for n in range(len(clocks.ticks))]
     for by, core in cores.cores.items():
         last = columns[core.reads].last, columns[core.sums].last

@@ -18,8 +18,8 @@ from functools import partial
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.amounts import EachThread, chosen, gathered
-from mlir_async_pipe.checker.phases.byte_places import Value
+from mlir_async_pipe.checker.phases.amounts import EachThread, chosen
+from mlir_async_pipe.checker.phases.byte_places import Value, gathered
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
 from mlir_async_pipe.checker.phases.role_memory import RoleMemory

@@ -99,12 +99,14 @@ def joined(one: Known, other: Known) -> Known:
 
 @dataclass
 class WarpClocks:
-    """The clocks of all classes: their ticks, what they know, and how many mbarriers there are."""
+    """The clocks of all classes: their ticks, what they know, and how many mbarriers there are. `further`
+    columns are of classes, too, which have done nothing there since, so often as these say."""
 
     classes: WarpClasses
     ticks: list[int]
     known: list[Told]
     columns: int
+    further: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def started(cls, classes: WarpClasses) -> WarpClocks:
@@ -124,6 +126,10 @@ class WarpClocks:
         self.known = [known.joined(Told(nothing, nothing)) for known in self.known]
         return self.columns - 1
 
+    def class_of(self, column: int) -> int:
+        """The class that did what is in a column."""
+        return self.further[column][0] if column in self.further else column
+
     def event(self, mask: int) -> Event:
         """What some threads do now."""
         return tuple((number, self.ticks[number]) for number in self.classes.of(mask))
@@ -132,7 +138,7 @@ class WarpClocks:
         """Whether all of some threads know that something is over; a warp knows what it did itself."""
         return all(
             self.known[number].before[other] > tick
-            or (number == other and self.classes.is_one_warp(number))
+            or (number == self.class_of(other) and self.classes.is_one_warp(number))
             for number in self.classes.of(mask)
             for other, tick in event
         )
@@ -151,13 +157,17 @@ class WarpClocks:
 
     def phases_known(self, mask: int) -> Told:
         """Which phases threads know to be over, and nothing else."""
-        nothing = (0,) * len(self.classes.groups)
-        told = Told(nothing, nothing)
+        size = len(self.classes.groups)
+
+        def phases(known: Known) -> Known:
+            other = self.further
+            return tuple([0 if n < size or n in other else k for n, k in enumerate(known)])
+
+        told = Told()
         for number in self.classes.of(mask):
             before, seen = self.known[number]
-            phases = (*nothing, *before[len(nothing) :])
-            same = before is seen
-            told = told.joined(Told(phases, phases if same else (*nothing, *seen[len(nothing) :])))
+            over = phases(before)
+            told = told.joined(Told(over, over if before is seen else phases(seen)))
         return told
 
     def saw(self, mask: int, column: int) -> int:
@@ -167,10 +177,13 @@ class WarpClocks:
 
     def release(self, mask: int) -> Told:
         """Threads tell what they know, and all that they did; a new tick begins."""
-        own = [0] * len(self.ticks)
+        own = [0] * (self.columns if self.further else len(self.ticks))
         for number in self.classes.of(mask):
             self.ticks[number] += 1
             own[number] = self.ticks[number]
+            for column, (of, ticks) in self.further.items():
+                if of == number:
+                    own[column] = ticks
         did = tuple(own)
         told = Told(did, did)
         for number in self.classes.of(mask):
@@ -183,6 +196,13 @@ class WarpClocks:
         told = told.joined(Told(over, over))
         for number in self.classes.of(mask):
             self.known[number] = self.known[number].joined(told)
+
+    def know_all(self, column: int, passed: int) -> Told:
+        """All know that phases of an mbarrier are over; gives that."""
+        over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
+        told = Told(over, over)
+        self.known = [known.joined(told) for known in self.known]
+        return told
 
     def meet(self, everybody: int) -> None:
         """All threads of the block know what any of them did."""
