@@ -185,6 +185,8 @@ class RoleMemory(AsyncMemory):
         beginnings = [(key, 0)]
         if self.moves is not None:
             beginnings = [self.moves.key(key, by) for by in range(self.moves.period)]
+            # In which phase of a barrier of threads a state is, is not told apart.
+            beginnings += [(key, 1)] if key[0] == NAMED else []
         for there, flips in beginnings:
             if there not in self.shared:
                 raise NotFollowedError("rings")
