@@ -165,12 +165,12 @@ def _without_a_line(
 @dataclass(frozen=True)
 class Said:
     """What the checker says of a kernel: "safe", "unknown" or "unsafe", with which codes or reasons, and
-    the arguments, by number, and their sizes, by number and dimension, with which an error says that it
+    the arguments, by number, and their sizes, by number and dimension, with which each error says that it
     is met."""
 
     verdict: str
     codes: str
-    example: dict[int | tuple[int, int], int]
+    examples: tuple[dict[int | tuple[int, int], int], ...]
 
 
 def checked(text: str) -> Said:
@@ -185,11 +185,14 @@ def checked(text: str) -> Said:
         for note in one.notes
         if note.message.startswith("for example")
     ]
-    example = {
-        (int(at), int(size)) if size else int(at): int(number)
-        for size, at, number in _NUMBER.findall(" ".join(notes[:1]))
-    }
-    return Said(found, " ".join(sorted(set(why))), example)
+    examples = tuple(
+        {
+            (int(at), int(size)) if size else int(at): int(number)
+            for size, at, number in _NUMBER.findall(note)
+        }
+        for note in notes
+    )
+    return Said(found, " ".join(sorted(set(why))), examples)
 
 
 def with_numbers(ring: Kernel, example: dict[int | tuple[int, int], int]) -> Kernel:

@@ -68,12 +68,18 @@ def test_an_error_is_met_with_the_numbers_that_it_names(seed: int) -> None:
     tiles, code = ONLY_WITH_OTHER_NUMBERS[seed]
     _, ring, text = random_mutant(seed)
     said = checked(text)
-    assert (said.verdict, list(said.example.values())) == ("unsafe", [tiles])
+    assert (said.verdict, list(said.examples[0].values())) == ("unsafe", [tiles])
     assert code in said.codes.split()
     assert all(not failure(ring, text, order) for order in range(4))
-    assert code in failure(with_numbers(ring, said.example), text, 0)
+    assert code in failure(with_numbers(ring, said.examples[0]), text, 0)
     found = judge_mutant(seed)
     assert code in found.fails and not found.accused
+
+
+def test_of_several_errors_the_numbers_of_each_are_run() -> None:
+    """The second of two arrivals too many shows in few orders, the deadlock behind it in more."""
+    found = judge_mutant(20261126_000_134)
+    assert found.verdict == "unsafe" and found.fails == "deadlock"
 
 
 def test_of_tensor_memory_kernels_by_hand_and_by_the_expander_are_drawn() -> None:
