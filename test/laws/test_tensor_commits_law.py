@@ -18,7 +18,8 @@ from mlir_async_pipe import pipeline
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 FIRST = int(os.environ.get("ASYNC_PIPE_SEED", "0")) % 10**6 * 1000
-SEEDS = range(FIRST, FIRST + (300 if NIGHTLY else 30))
+# The first has five slots, three of them in flight, in a persistent nest: the most steps of all that were drawn.
+SEEDS = [261126084, *range(FIRST, FIRST + (300 if NIGHTLY else 30))]
 MOODS = [("eager", "backward"), ("late", "forward"), ("random", "random")]
 
 

@@ -165,7 +165,7 @@ class StatesSeen:
 
 
 # Steps that are run on all paths together: three seconds or so.
-STEPS = 150_000
+STEPS = 200_000
 # This part of it for what else is wrong, after a fault.
 SEARCHED = 8
 # So many times that where threads go one way, or one state stands for many; and where there is a path
