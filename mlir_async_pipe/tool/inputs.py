@@ -14,7 +14,8 @@ from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 # First bytes of MLIR bytecode ("ML" 0xEF "R").
 BYTECODE_MAGIC = b"ML\xefR"
-_PTX = re.compile(rb"(?:\s+|//[^\n]*|/\*.*?\*/)*\.version\s", re.DOTALL)
+# Spaces and comments are given back to nothing: a part of a split file begins with many lines.
+_PTX = re.compile(rb"(?>\s+|//[^\n]*|/\*.*?\*/)*+\.version\s", re.DOTALL)
 
 
 @dataclass(frozen=True)

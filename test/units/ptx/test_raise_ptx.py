@@ -18,6 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.ptx.divisions import divisor
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.tool.inputs import Source
 
 RING = (ROOT / "examples" / "handwritten" / "ring.ptx").read_text()
 
@@ -187,3 +188,10 @@ def test_the_tool_takes_ptx_for_what_it_is(tmp_path: Path) -> None:
 def test_bindings_with_another_nvvm_dialect_are_refused() -> None:
     ended = opt(ROOT / "examples" / "handwritten" / "ring.ptx", "--bindings=flydsl")
     assert ended.code == 1 and "[ptx-bindings]" in ended.err and not ended.out
+
+
+def test_many_lines_and_comments_before_mlir_are_not_read_again_and_again() -> None:
+    """Where each could be one blank or many, asking for PTX behind them would take for ever."""
+    blank = b"\n" * 5000 + b"//  a b  // c\n" * 200
+    assert not Source("k", blank + b"module {}").is_ptx
+    assert Source("k", blank + b"/* no */ .version 8.0\n").is_ptx
