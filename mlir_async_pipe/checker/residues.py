@@ -93,16 +93,17 @@ def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
 
 
 def _numbers(period: int, known: AtomRange) -> Sequence[int]:
-    """The residues that an unknown may have, or the numbers that it may be; too many of them, or none,
-    where that is not known."""
+    """The residues that an unknown may have, or the numbers that it may be; none where that is not known. Where
+    they are too many to be used, so many as say so: all of a 64-bit number cannot be counted."""
     if period > LARGEST_PERIOD:
-        return range(period)
+        return range(LARGEST_PERIOD + 1)
     if period:
         return [r for r in range(period) if _is_possible(r, period, known)]
     if known.low is None or known.high is None:
         return ()
     first = known.low + (known.residue - known.low) % known.modulus
-    return range(first, known.high + 1, known.modulus)
+    most = first + (LARGEST_PERIOD + 1) * known.modulus
+    return range(first, min(known.high + 1, most), known.modulus)
 
 
 def _is_possible(residue: int, period: int, known: AtomRange) -> bool:

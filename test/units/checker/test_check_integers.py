@@ -11,6 +11,9 @@ import pytest
 
 from helpers.check_harness import Checked, check_text, machine_races
 from helpers.integer_programs import kernel
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.residues import cases
 
 KERNEL = """
 gpu.module @m {{
@@ -298,6 +301,18 @@ def test_a_quotient_is_not_free_beside_its_dividend() -> None:
     %from = arith.xori %tid, %c1 : index
     scf.if %p {{ {READ} }}""")
     assert not checked.unsafe
+
+
+@pytest.mark.parametrize("kind", ["symbol", "iteration"])
+def test_more_numbers_than_can_be_counted_are_too_many(kind: str) -> None:
+    """The residues of x modulo 2^63 - 5, and all x of 64 bits."""
+    x = Atom(kind, 1)
+    remainder = forms.call("mod", forms.of_atom(x), Form(2**63 - 5))
+    assert cases([remainder], {}) is None
+    square = forms.call("mul", forms.of_atom(x), forms.of_atom(x))
+    assert cases([square], {x: AtomRange(-(2**63), 2**63 - 1)}) is None
+    small = cases([square], {x: AtomRange(0, 2)})
+    assert small is not None and len(list(small)) == 3
 
 
 SEEDS = 60 if not os.environ.get("ASYNC_PIPE_NIGHTLY") else 6000
