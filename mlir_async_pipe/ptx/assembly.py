@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
@@ -31,18 +31,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk_named,
 )
-from mlir_async_pipe.ptx.function_writer import (
-    FunctionWriter,
-    UnreadError,
-    Value,
-    quoted,
-)
+from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
 from mlir_async_pipe.ptx.raise_ptx import Body, declare_registers
-from mlir_async_pipe.ptx.syntax import Kernel, Register, read_assembly
+from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
+from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
 
-_ASSEMBLY = "llvm.inline_asm"
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
 _REGISTERS = {
     "b": "pred",
@@ -58,10 +53,7 @@ _KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>")
 
 
 def with_assembly_raised(root: Operation) -> Operation:
-    """A copy of a module in which inline assembly that is known is calls; the module itself if it has
-    none."""
-    if not any(_has_effects(op) for op in walk_named(root, _ASSEMBLY.__eq__)):
-        return root
+    """A copy of a module in which inline assembly that is known is ops; the module itself if none is known."""
     copy = root.clone(ip=False).operation
     return copy if raise_assembly(copy) else root
 
@@ -70,11 +62,9 @@ def raise_assembly(root: Operation) -> int:
     """Raise the inline assembly of all functions below `root`; how many there were."""
     made: dict[tuple[Any, ...], Operation | None] = {}
     raised = 0
-    for op in walk_named(root, _ASSEMBLY.__eq__):
-        if not _has_effects(op):
-            continue
+    for op in walk_named(root, INLINE_ASSEMBLY.__eq__):
         table = enclosing(op, SYMBOL_TABLES)
-        if table is None:
+        if table is None or not has_effects(op):
             continue
         key = (str(table.name), *_key(op))
         if key not in made:
@@ -89,10 +79,6 @@ def raise_assembly(root: Operation) -> int:
     return raised
 
 
-def _has_effects(op: Operation) -> bool:
-    return "has_side_effects" in op.attributes
-
-
 def _key(op: Operation) -> tuple[Any, ...]:
     text = str(ir.StringAttr(op.attributes["asm_string"]).value)
     constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
@@ -102,17 +88,12 @@ def _key(op: Operation) -> tuple[Any, ...]:
 
 
 def _write(op: Operation, table: Operation, name: str) -> Operation | None:
-    """The function of an assembly, added to the symbol table around it; None if it is not known."""
+    """The function of an assembly, added to the symbol table around it; None if it is not known, or these bindings
+    have other ops."""
     try:
-        text = _function(op, name)
-    except (UnreadError, InputError):
+        module = promoted(_function(op, name), op.context)
+    except (UnreadError, InputError, ir.MLIRError):
         return None
-    context = op.context
-    module = ir.Module.parse(text, context)
-    with context:
-        passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(
-            module.operation
-        )
     (function,) = operations(module.body)
     first = operations(table.regions[0].blocks[0])[0]
     return raw(function.clone(ip=before(first)))
@@ -169,39 +150,22 @@ def _function(op: Operation, name: str) -> str:
         else:
             registers[number] = _register(one)
             starts.append((number, n))
-    place = Place.of(op)
-    kernel = read_assembly(_plain(text), registers, place.file)
-    kernel.place = place
+    kernel = read_assembly(_plain(text), registers, Place.of(op))
     types = [type_text(value.type) for value in given]
     if not all(map(_KINDS.fullmatch, (*types, *results))):
         raise UnreadError
     arguments = [Value(f"%p{n}", kind) for n, kind in enumerate(types)]
-    w = FunctionWriter(kernel, {}, {}, place=place, at_one_place=True)
+    w = FunctionWriter(kernel, {one.name: one for one in arguments}, {})
     declare_registers(w)
     for register, n in starts:
         w.assign(Register(register), arguments[n])
-    body = Body(w, known_only=True)
-    body.write(ends=False)
-    _return(w, kernel, [f"${n}" for n in range(len(outputs))], results, op)
-    kind = type_text(op.results[0].type) if results else "!llvm.void"
-    inner = ", ".join(kind.replace("!llvm.", "") for kind in types)
-    handed = ", ".join(f"{value.name}: {value.type}" for value in arguments)
-    return "\n".join(
-        (
-            "module {",
-            f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<{kind.replace("!llvm.", "")} ({inner})>, '
-            f"linkage = #llvm.linkage<internal>, sym_name = {quoted(name)}}}> ({{",
-            f"^entry({handed}):",
-            *w.lines,
-            f"}}) {{{ASSEMBLY}}} : () -> () {w.location()}",
-            "}",
-        )
-    )
+    Body(w, inside=True).write()
+    _return(w, [f"${n}" for n in range(len(outputs))], results, op)
+    kind = type_text(op.results[0].type) if results else "void"
+    return w.function(name, kind, "linkage = #llvm.linkage<internal>", ASSEMBLY)
 
 
-def _return(
-    w: FunctionWriter, kernel: Kernel, names: list[str], kinds: list[str], op: Operation
-) -> None:
+def _return(w: FunctionWriter, names: list[str], kinds: list[str], op: Operation) -> None:
     values = [w.read(Register(name), kind) for name, kind in zip(names, kinds, strict=True)]
     if len(values) > 1:
         whole = w.make("llvm.mlir.poison", (), type_text(op.results[0].type))

@@ -15,7 +15,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.ptx.syntax import (
     Address,
     Instruction,
@@ -75,8 +77,8 @@ class Value:
 
 @dataclass
 class FunctionWriter:
-    """The function of one kernel as it is written: `pointers` says which registers and parameters hold
-    addresses that the kernel is given, in which space."""
+    """The function of one kernel as it is written: `arguments` are its parameters, by name, `names` the space
+    of each variable that others may name too, `storage` the pointers to registers and local variables."""
 
     kernel: Kernel
     arguments: dict[str, Value]
@@ -84,7 +86,6 @@ class FunctionWriter:
     lines: list[str] = field(default_factory=list)
     storage: dict[str, Value] = field(default_factory=dict)
     place: Place | None = None
-    at_one_place: bool = False
     guard: Value | None = None
     count: int = 0
     # Predicates that are written once, as a comparison of two numbers.
@@ -139,10 +140,22 @@ class FunctionWriter:
         return f"b{self.count}"
 
     def location(self) -> str:
-        place = self.place
-        if place is None:
-            return "loc(unknown)"
-        return f"loc({json.dumps(place.file)}:{place.line}:{place.column})"
+        place = self.place or self.kernel.place
+        return f"loc({quoted(place.file)}:{place.line}:{place.column})"
+
+    def function(self, name: str, result: str, properties: str, attributes: str) -> str:
+        """The text of the whole function, of what was written as its body."""
+        given = ", ".join(f"{one.name}: {one.type}" for one in self.arguments.values())
+        kinds = ", ".join(one.type for one in self.arguments.values())
+        inner = f"{result} ({kinds})".replace("!llvm.", "")
+        lines = (
+            f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<{inner}>, '
+            f"sym_name = {quoted(name)}, {properties}}}> ({{",
+            f"^entry({given}):",
+            *self.lines,
+            f"}}) {{{attributes}}} : () -> () {self.location()}",
+        )
+        return "\n".join(lines)
 
     # Values ---------------------------------------------------------------------------------
 
@@ -333,6 +346,17 @@ class FunctionWriter:
     def assign_all(self, operands: Iterable[Operand], values: Iterable[Value]) -> None:
         for operand, value in zip(operands, values, strict=True):
             self.assign(operand, value)
+
+
+def promoted(text: str, context: Any) -> Any:
+    """The module that is written so, where registers are values. Raises ir.MLIRError where these bindings
+    have other ops."""
+    module = ir.Module.parse(f"module {{\n{text}\n}}", context)
+    with context:
+        passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(
+            module.operation
+        )
+    return module
 
 
 def storage_type(kind: str) -> str:

@@ -37,6 +37,7 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Vector,
 )
+from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 
 Row: TypeAlias = "Callable[[FunctionWriter, Instruction], None]"
 VALUES: dict[str, Row] = {}
@@ -96,7 +97,7 @@ _ROUNDING = ("rn", "ftz", "approx", "full")
 
 # Numbers of numbers --------------------------------------------------------------------------
 
-_INTEGER = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor"}
+_INTEGER = ("add", "sub", "and", "or", "xor")
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _SIGNED = {"div": ("sdiv", "udiv"), "rem": ("srem", "urem")}
 _EXTREMES = {
@@ -120,7 +121,7 @@ def _two_operands(w: FunctionWriter, i: Instruction) -> None:
     elif _is_float(kind):
         name = _FLOAT[head]
     else:
-        name = _SIGNED[head][kind[0] != "s"] if head in _SIGNED else _INTEGER[head]
+        name = _SIGNED[head][kind[0] != "s"] if head in _SIGNED else head
     w.assign(target, w.binary(f"llvm.{name}", a, b))
 
 
@@ -929,16 +930,9 @@ def _products_fence(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.wgmma.fence.aligned")
 
 
-_OF_SUMS = {"f32": "f32", "f16": "f16", "s32": "s32"}
-_OF_FACTORS = {
-    "f16": "f16",
-    "bf16": "bf16",
-    "tf32": "tf32",
-    "e4m3": "e4m3",
-    "e5m2": "e5m2",
-    "s8": "s8",
-    "u8": "u8",
-}
+# The register that holds a sum, or two halves.
+_OF_SUMS = {"f32": "f32", "f16": "i32", "s32": "i32"}
+_OF_FACTORS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 
 
 @_row(EFFECTS, "wgmma.mma_async")
@@ -952,7 +946,7 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     rows, columns, depth = (
         int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split()
     )
-    kind = {"f32": "f32", "f16": "i32", "s32": "i32"}[of_sums]
+    kind = _OF_SUMS[of_sums]
     registers = elements_of(sums)
     whole = f"!llvm.struct<({', '.join([kind] * len(registers))})>"
     # p says whether the sums are added to.
@@ -969,11 +963,12 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
             "llvm.insertvalue", (given, value), whole, f"position = array<i64: {number}>"
         )
     signs = [w.integer(one) for one in scales]
-    layouts = ["col" if sign else "row" for sign in signs[2:4]] or ["row", "row"]
-    layouts[1] = "row" if signs[3:4] == [1] else "col"
+    # Types of other than 16 bits say nothing: both operands go on along k, which is row by row for the left one.
+    left, right = signs[2:4] or (0, 0)
     scale = "one" if kept is not False else "zero"
     properties = (
-        f"layoutA = #nvvm.mma_layout<{layouts[0]}>, layoutB = #nvvm.mma_layout<{layouts[1]}>, "
+        f"layoutA = #nvvm.mma_layout<{'col' if left else 'row'}>, "
+        f"layoutB = #nvvm.mma_layout<{'row' if right else 'col'}>, "
         f"scaleA = #nvvm.wgmma_scale_in<{'neg' if signs[0] < 0 else 'one'}>, "
         f"scaleB = #nvvm.wgmma_scale_in<{'neg' if signs[1] < 0 else 'one'}>, "
         f"scaleD = #nvvm.wgmma_scale_out<{scale}>, shape = #nvvm.shape<m = {rows}, n = {columns}, k = {depth}>, "
@@ -1000,7 +995,6 @@ def _registers(w: FunctionWriter, i: Instruction) -> None:
     EFFECTS,
     "prefetch",
     "prefetchu",
-    "discard",
     "applypriority",
     "nanosleep",
     "pmevent",
@@ -1012,22 +1006,13 @@ def _advice(w: FunctionWriter, i: Instruction) -> None:
 
 @_row(EFFECTS, "griddepcontrol")
 def _grids(w: FunctionWriter, i: Instruction) -> None:
-    action = {"wait": "wait", "launch_dependents": "launch_dependents"}[i.parts[1]]
-    w.op("nvvm.griddepcontrol", (), (), f"kind = #nvvm<grid_dep_action {action}>")
+    w.op("nvvm.griddepcontrol", (), (), f"kind = #nvvm<grid_dep_action {i.parts[1]}>")
 
 
 # What has no row ----------------------------------------------------------------------------------
 
-_CONSTRAINTS = {
-    "i1": "b",
-    "i16": "h",
-    "f16": "h",
-    "bf16": "h",
-    "i32": "r",
-    "i64": "l",
-    "f32": "f",
-    "f64": "d",
-}
+_CONSTRAINTS = {"i1": "b", "i8": "h", "i16": "h", "f16": "h", "bf16": "h", "i32": "r", "i64": "l",
+                "i128": "q", "f32": "f", "f64": "d"}  # fmt: skip
 
 
 def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
@@ -1052,6 +1037,6 @@ def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
     properties = f'asm_string = "{text};", constraints = "{",".join(constraints)}"'
     if effects:
         properties += ", has_side_effects"
-    made = w.op("llvm.inline_asm", values, (whole,) if kinds else (), properties)
+    made = w.op(INLINE_ASSEMBLY, values, (whole,) if kinds else (), properties)
     if kinds:
         w.assign_all(results, _members(w, made[0], kinds))

@@ -18,19 +18,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.ptx.divisions import write_divisions
 from mlir_async_pipe.ptx.function_writer import (
+    SPACES,
     TYPES,
     FunctionWriter,
     UnreadError,
     Value,
     pointer_type,
+    promoted,
     quoted,
+    registers_of,
     storage_type,
 )
 from mlir_async_pipe.ptx.instructions import row_of, write_assembly, write_wait
 from mlir_async_pipe.ptx.syntax import (
+    BYTES,
     Address,
     Instruction,
     Kernel,
@@ -41,12 +45,9 @@ from mlir_async_pipe.ptx.syntax import (
     Source,
     Symbol,
     Variable,
-    Vector,
     read,
 )
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
-
-_SPACES = {"global": 1, "shared": 3, "const": 4, "local": 5}
 
 
 def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
@@ -56,18 +57,10 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
     is another one.
     """
     source = read(text, file)
-    lines = ["module {"]
-    for variable in source.variables:
-        lines += _global(variable)
-    for kernel in source.kernels:
-        lines += _kernel(kernel, source)
-    lines.append("}")
+    written = [_global(variable) for variable in source.variables]
+    written += [_kernel(kernel, source) for kernel in source.kernels]
     try:
-        module = ir.Module.parse("\n".join(lines), context)
-        with context:
-            passmanager.PassManager.parse("builtin.module(llvm.func(mem2reg,cse))").run(
-                module.operation
-            )
+        module = promoted("\n".join(written), context)
     except ir.MLIRError as error:
         told = re.search(r"\d+:\d+: (.*)", str(error))
         raise UsageError(
@@ -79,18 +72,18 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
     return module
 
 
-def _global(variable: Variable) -> list[str]:
+def _global(variable: Variable) -> str:
     """A variable that several functions may name; one of no size is as large as the launch says."""
-    space, external = _SPACES[variable.space], not variable.size
+    space, external = SPACES[variable.space], not variable.size
     linkage = "external" if external or variable.space in ("global", "const") else "internal"
-    return [
+    return (
         f'"llvm.mlir.global"() <{{addr_space = {space} : i32, alignment = {max(1, variable.alignment)} : i64, '
         f"global_type = !llvm.array<{variable.size} x i8>, linkage = #llvm.linkage<{linkage}>, "
         f"sym_name = {quoted(variable.name)}}}> ({{}}) : () -> ()"
-    ]
+    )
 
 
-def _kernel(kernel: Kernel, source: Source) -> list[str]:
+def _kernel(kernel: Kernel, source: Source) -> str:
     near = [one for one in kernel.variables if one.space != "local"]
     names = {one.name: one.space for one in (*source.variables, *near)}
     pointers = _pointers(kernel)
@@ -98,49 +91,34 @@ def _kernel(kernel: Kernel, source: Source) -> list[str]:
     marks = []
     for number, parameter in enumerate(kernel.parameters):
         mark = ""
-        if (
-            not parameter.kind.endswith(("64", "32", "16", "8"))
-            or parameter.size > 16
-            or _in_memory(parameter, kernel)
-        ):
+        if parameter.size != BYTES.get(parameter.kind):
+            # A struct or a tensor map, whose bytes the kernel addresses.
             kind = "!llvm.ptr"
-            mark = f"llvm.byval = !llvm.array<{parameter.size} x i8>, llvm.align = {max(1, parameter.alignment)} : i64, nvvm.grid_constant"
+            mark = (
+                f"llvm.byval = !llvm.array<{parameter.size} x i8>, "
+                f"llvm.align = {max(1, parameter.alignment)} : i64, nvvm.grid_constant"
+            )
         elif parameter.name in pointers:
             kind = pointer_type("global" if pointers[parameter.name] == "global" else "generic")
         else:
             kind = storage_type(TYPES[parameter.kind])
         arguments[parameter.name] = Value(f"%p{number}", kind)
         marks.append(f"{{{mark}}}")
-    w = FunctionWriter(kernel, arguments, names)
-    w.place = kernel.place
-    w.decided = _decided(kernel)
+    w = FunctionWriter(kernel, arguments, names, decided=_decided(kernel))
     _declare(w, kernel)
     Body(w).write()
+    w.place = kernel.place
     attributes = ["nvvm.kernel"]
-    if kernel.block:
-        attributes.append(f"nvvm.reqntid = {_sizes(kernel.block)}")
-    if kernel.most_threads:
-        attributes.append(f"nvvm.maxntid = {_sizes(kernel.most_threads)}")
-    if kernel.cluster:
-        attributes.append(f"nvvm.cluster_dim = {_sizes(kernel.cluster)}")
-    kinds = ", ".join(value.type.replace("!llvm.", "") for value in arguments.values())
-    given = ", ".join(f"{value.name}: {value.type}" for value in arguments.values())
-    result = [line for variable in near for line in _global(variable)]
-    return [
-        *result,
-        f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<void ({kinds})>, '
-        f"linkage = #llvm.linkage<external>, sym_name = {quoted(kernel.name)}, arg_attrs = [{', '.join(marks)}]}}> ({{",
-        f"^entry({given}):",
-        *w.lines,
-        f"}}) {{{', '.join(attributes)}}} : () -> () {w.location()}",
-    ]
-
-
-def _in_memory(parameter: Any, kernel: Kernel) -> bool:
-    """Whether a parameter has bytes of its own that the kernel addresses: a struct, a tensor map."""
-    return parameter.size != {"8": 1, "16": 2, "32": 4, "64": 8}.get(
-        parameter.kind.lstrip("busf"), 0
-    )
+    for name, sizes in (
+        ("reqntid", kernel.block),
+        ("maxntid", kernel.most_threads),
+        ("cluster_dim", kernel.cluster),
+    ):
+        if sizes:
+            attributes.append(f"nvvm.{name} = {_sizes(sizes)}")
+    properties = f"linkage = #llvm.linkage<external>, arg_attrs = [{', '.join(marks)}]"
+    function = w.function(kernel.name, "void", properties, ", ".join(attributes))
+    return "\n".join((*map(_global, near), function))
 
 
 def _sizes(sizes: Sequence[int]) -> str:
@@ -197,8 +175,8 @@ def _pointers(kernel: Kernel) -> dict[str, str]:
             moves.append((target.name, [one.name for one in summed if isinstance(one, Register)]))
     for item in kernel.body:
         if isinstance(item, Instruction) and item.parts[0] == "cvta" and "to" in item.parts:
-            for name in _names(item.operands[1]):
-                for parameter in loaded.get(name, ()):
+            for register in registers_of(item.operands[1:]):
+                for parameter in loaded.get(register.name, ()):
                     found.setdefault(parameter, "global" if "global" in item.parts else "generic")
     changed = True
     while changed:
@@ -217,10 +195,6 @@ def _pointers(kernel: Kernel) -> dict[str, str]:
             if found.get(parameter) != "global":
                 found[parameter] = space
     return {name: space for name, space in found.items() if name in wide}
-
-
-def _names(operand: Operand) -> list[str]:
-    return [operand.name] if isinstance(operand, Register) else []
 
 
 def _decided(kernel: Kernel) -> dict[str, bool]:
@@ -245,7 +219,7 @@ def _decided(kernel: Kernel) -> dict[str, bool]:
 
 
 def _space_of_address(i: Instruction, address: Operand) -> str:
-    """ "global" where the instruction says so of this operand, else "generic"."""
+    """The space that the instruction names for this operand: "global", or any."""
     if i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == (
         "cp",
         "async",
@@ -256,11 +230,11 @@ def _space_of_address(i: Instruction, address: Operand) -> str:
 
 
 class Body:
-    """Writes the statements of a kernel as blocks. `known_only`: an instruction without a row is refused
-    (UnreadError), instead of kept as assembly."""
+    """Writes the statements of a kernel as blocks; or, `inside` another function, those of a piece of assembly: there
+    an instruction without a row is refused (UnreadError) instead of kept, and one that ends the thread, too."""
 
-    def __init__(self, w: FunctionWriter, known_only: bool = False) -> None:
-        self.w, self.known_only = w, known_only
+    def __init__(self, w: FunctionWriter, inside: bool = False) -> None:
+        self.w, self.inside = w, inside
         self.blocks: dict[str, str] = {}
         self.open = True
         self.guard: Register | None = None
@@ -269,8 +243,8 @@ class Body:
     def block_of(self, label: str) -> str:
         return self.blocks.setdefault(label, f"l{len(self.blocks)}")
 
-    def write(self, ends: bool = True) -> None:
-        """Write all; a kernel `ends` after its last statement."""
+    def write(self) -> None:
+        """Write all; a kernel ends after its last statement, what stands inside a function goes on."""
         items, at = self.w.kernel.body, 0
         while at < len(items):
             item = items[at]
@@ -280,8 +254,7 @@ class Body:
                 length, wait, label = waiting
                 # Who branches back to the label asks again.
                 self.label(label)
-                if not self.w.at_one_place:
-                    self.w.place = wait.place
+                self.w.place = wait.place
                 write_wait(self.w, wait)
                 at += length
                 continue
@@ -291,7 +264,9 @@ class Body:
                 self.instruction(item)
             at += 1
         self.close_guard()
-        if self.open and ends:
+        if self.inside:
+            self.unreached()
+        elif self.open:
             self.w.op("llvm.return")
         for name, block in self.blocks.items():
             if f"^{block}:" not in self.w.lines:
@@ -348,8 +323,7 @@ class Body:
 
     def instruction(self, i: Instruction) -> None:
         w = self.w
-        if not w.at_one_place:
-            w.place = i.place
+        w.place = i.place
         if _is_branch(i) or i.parts[0] in ("ret", "exit", "trap", "brx"):
             self.close_guard()
             self.unreached()
@@ -372,7 +346,8 @@ class Body:
                 raise UnreadError
             row(w, i)
         except (UnreadError, ValueError, KeyError, IndexError, StopIteration):
-            if self.known_only and effects:
+            # Rows take operands apart as their form has them: another form does not fit, or has no such part.
+            if self.inside and effects:
                 raise UnreadError from None
             del w.lines[written:]
             write_assembly(w, i, effects)
@@ -380,6 +355,8 @@ class Body:
 
     def leave(self, i: Instruction) -> None:
         w, head = self.w, i.parts[0]
+        if self.inside and head != "bra":
+            raise UnreadError
         if head == "brx":
             self.switch(i)
             return
@@ -441,10 +418,4 @@ def _target(i: Instruction) -> str:
 
 def _changes(i: Instruction, guard: Register) -> bool:
     """Whether an instruction writes the register of a guard."""
-    targets = i.operands[:1]
-    names = [
-        one
-        for target in targets
-        for one in (target.elements if isinstance(target, Vector) else [target])
-    ]
-    return any(isinstance(one, Register) and one.name == guard.name for one in names)
+    return any(one.name == guard.name for one in registers_of(i.operands[:1]))

@@ -137,9 +137,8 @@ class Kernel:
 
 @dataclass
 class Source:
-    """A PTX file: what it is for, its variables, and its kernels."""
+    """A PTX file: its variables and its kernels."""
 
-    target: str
     variables: list[Variable]
     kernels: list[Kernel]
 
@@ -178,19 +177,18 @@ def read(text: str, file: str = "-") -> Source:
     return _Reader(text, file).module()
 
 
-def read_assembly(text: str, registers: dict[str, str], file: str = "-") -> Kernel:
-    """The instructions of inline assembly, as a kernel without parameters."""
-    kernel = Kernel("", (), Place(file, 1, 1), registers=dict(registers))
-    reader = _Reader(text, file)
-    reader.statements(kernel, end="")
+def read_assembly(text: str, registers: dict[str, str], place: Place) -> Kernel:
+    """The instructions of inline assembly, as a kernel without parameters; all are where the assembly is."""
+    kernel = Kernel("", (), place, registers=dict(registers))
+    _Reader(text, place.file, place).statements(kernel, end="")
     return kernel
 
 
 class _Reader:
-    """Goes through the tokens of one text once."""
+    """Goes through the tokens of one text once; what it reads is `all_at` one place, or each at its own."""
 
-    def __init__(self, text: str, file: str) -> None:
-        self.text, self.file = text, file
+    def __init__(self, text: str, file: str, all_at: Place | None = None) -> None:
+        self.text, self.file, self.all_at = text, file, all_at
         self.tokens = [*_tokens(text), _Token("", text.count("\n") + 1, 1, len(text))]
         self.at = 0
         self.scopes: list[dict[str, str]] = [{}]
@@ -203,7 +201,7 @@ class _Reader:
 
     def place(self) -> Place:
         token = self.tokens[self.at]
-        return Place(self.file, token.line, token.column)
+        return self.all_at or Place(self.file, token.line, token.column)
 
     def take(self, expected: str = "") -> str:
         found = self.next
@@ -250,7 +248,7 @@ class _Reader:
                 return
 
     def module(self) -> Source:
-        source = Source("", [], [])
+        source = Source([], [])
         if self.next not in (".version", ""):
             raise InputError(
                 f"PTX begins with '.version', not with '{self.next}'",
@@ -259,12 +257,10 @@ class _Reader:
             )
         while self.next:
             directive = self.take()
-            if directive == ".target":
-                source.target = self.take()
+            if directive in (".version", ".target"):
+                self.take()
                 while self.taken(","):
                     self.take()
-            elif directive == ".version":
-                self.take()
             elif directive == ".address_size":
                 self.number()
             elif directive in _SPACES:
@@ -509,4 +505,4 @@ class _Reader:
 
 _SPACES = (".global", ".shared", ".const", ".local")
 _SKIPPED = (".pragma", ".alias", ".callprototype", ".calltargets")
-_LINKAGE = (".visible", ".extern", ".weak", ".common", ".noreturn", ".alias")
+_LINKAGE = (".visible", ".extern", ".weak", ".common", ".noreturn")

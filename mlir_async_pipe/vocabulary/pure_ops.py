@@ -164,7 +164,8 @@ _HARMLESS = (
     )
 )
 
-_ASSEMBLY = ("llvm.inline_asm", "nvvm.inline_ptx")
+INLINE_ASSEMBLY = "llvm.inline_asm"
+_ASSEMBLY = (INLINE_ASSEMBLY, "nvvm.inline_ptx")
 _CODE = (CALL, *_ASSEMBLY)
 # The names of all ops that may be code of the target, of which the IR says nothing.
 OPAQUE_CODE = (*_CODE, "llvm.call")
@@ -202,7 +203,7 @@ PURE_ROWS = (
         - {"async_pipe.scope", "affine.yield", "ub.unreachable", *_AS_OPERANDS},
     ),
     # Those that are known to compute nothing but a value are told by the op.
-    *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, "llvm.inline_asm")),
+    *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, INLINE_ASSEMBLY)),
     *(replace(UNKNOWN, op=op, by_op=_of_call) for op in CALL_OPS),
 )
 
@@ -216,12 +217,17 @@ def is_opaque_code(op: Any) -> bool:
     return row_name(op) == op.name and not _only_computes(op)
 
 
+def has_effects(op: Any) -> bool:
+    """Whether inline assembly may do more than make its results of its operands."""
+    return "has_side_effects" in op.attributes
+
+
 def _only_computes(op: Any) -> bool:
     """Whether code of the target makes a value of values: an intrinsic that is known to, assembly
     without side effects, clobbered memory and pointers."""
     if op.name not in _ASSEMBLY:
         return is_pure_intrinsic(intrinsic_name(op))
-    if op.name != "llvm.inline_asm" or "has_side_effects" in op.attributes:
+    if op.name != INLINE_ASSEMBLY or has_effects(op):
         return False
     constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
     given = [str(operand.type) for operand in op.operands]

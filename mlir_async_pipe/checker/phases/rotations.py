@@ -149,9 +149,7 @@ class Rotations:
 
         def execute(spot: Spot) -> None:
             assert isinstance(spot.memory, RoleMemory)
-            if spot.memory.moves is None:
-                return effect(spot)
-            if meets:
+            if spot.memory.moves is None or meets:
                 return effect(spot)
             spot, values = _settled(spot, reads)
             each = [value for value in values if isinstance(value, EachRotation)]

@@ -5,9 +5,14 @@ Covers: ptx/assembly.py, checker/check_pass.py, checker/selection.py
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from helpers.check_harness import check_module, codes
+from helpers.driver_process import opt
 from helpers.machine_programs import parse
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.ptx.assembly import raise_assembly, with_assembly_raised
@@ -81,6 +86,10 @@ def test_what_is_broken_in_assembly_is_named(old: str, new: str, code: str) -> N
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];",
         "this is no PTX",
         "cp.async.wait_group 0; @!p bra nowhere;",
+        "exit;",
+        "{ .reg .pred q; setp.eq.u32 q, 0, 0; @q exit; }",
+        "trap;",
+        "again: bra again;",
     ],
 )
 def test_assembly_with_anything_that_is_not_known_may_do_anything(wait: str) -> None:
@@ -118,3 +127,22 @@ def test_several_results_tied_operands_and_numbers() -> None:
     )
     assert raise_assembly(module.operation) == 1
     assert module.operation.verify() and "llvm.inline_asm" not in str(module)
+
+
+def test_bindings_with_other_ops_leave_assembly_as_it_is(tmp_path: Path) -> None:
+    """Their `nvvm.barrier` has other operands: not read, so unknown, and no error of ours."""
+    file = tmp_path / "k.mlir"
+    file.write_text(
+        "llvm.func @k(%p: !llvm.ptr<3>) attributes {nvvm.kernel} {\n"
+        '  llvm.inline_asm has_side_effects "bar.sync 0;", "" : () -> ()\n  llvm.return\n}\n'
+    )
+    ended = opt(file, "--bindings=flydsl", "--check-only", "-o", tmp_path / "out")
+    assert ended.code == 0 and "internal" not in ended.err and "unknown" in ended.err
+
+
+def test_the_table_is_loaded_where_there_is_assembly_only() -> None:
+    loads = "import sys, mlir_async_pipe.checker.check_pass; print('mlir_async_pipe.ptx.instructions' in sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", loads], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.strip() == "False"

@@ -24,7 +24,7 @@ HEAD = """\
 .visible .entry k(.param .u64 .ptr .global .align 16 x, .param .u32 n)
 .reqntid 128, 1, 1
 {
-  .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<90>; .reg .b64 %d<9>; .reg .f32 %f<9>;
+  .reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<90>; .reg .b64 %d<9>; .reg .f32 %f<9>; .reg .b128 %q<4>;
   ld.param.u64 %d1, [x];
   ld.param.u32 %r1, [n];
   mov.u32 %r2, smem;
@@ -147,7 +147,6 @@ ROWS = {
     "setmaxnreg": ("setmaxnreg.dec.sync.aligned.u32 40", "nvvm.setmaxregister"),
     "prefetch": ("prefetch.global.L2 [%d1]", ""),
     "prefetchu": ("prefetchu.L1 [%d1]", ""),
-    "discard": ("discard.global.L2 [%d1], 128", ""),
     "applypriority": ("applypriority.global.L2::evict_normal [%d1], 128", ""),
     "nanosleep": ("nanosleep.u32 20", ""),
     "pmevent": ("pmevent 1", ""),
@@ -193,6 +192,9 @@ def test_an_instruction_becomes_the_ops_of_its_row(row: str) -> None:
         "barrier.red.popc.u32 %r3, 0, %p1",
         "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1",
         "match.any.sync.b32 %r3, %r1, -1",
+        "discard.global.L2 [%d1], 128",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r2], {%r1, %r1, %r1, %r1}, [%r2+16]",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r2], %q1, [%r2+16]",
     ],
 )
 def test_an_instruction_without_a_row_may_do_anything(instruction: str) -> None:
