@@ -16,18 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import symbol_name, walk_named
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.memory_names import lost_values
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
 
@@ -63,7 +63,7 @@ def check(
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
-    module = _with_assembly_read(module.operation)
+    module = with_assembly_read(module.operation)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
@@ -86,16 +86,6 @@ def check(
             at=declared,
             notes=(("declare it uninitialized, and let the kernel store them", declared),),
         )
-
-
-def _with_assembly_read(root: Any) -> Any:
-    """The module, or a copy in which inline assembly is the ops that it stands for. The table of instructions
-    is loaded where there is some."""
-    if not any(map(has_effects, walk_named(root, INLINE_ASSEMBLY.__eq__))):
-        return root
-    from mlir_async_pipe.ptx.assembly import with_assembly_raised
-
-    return with_assembly_raised(root)
 
 
 def _tell(outcome: KernelVerdict, session: Session) -> None:

@@ -39,6 +39,7 @@ from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRun
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
+from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
@@ -131,7 +132,8 @@ def run(
     """
     if isinstance(target, str):
         target = Target.parse(target)
-    decoder = Decoder(raw(module), target)
+    root = with_assembly_read(raw(module))
+    decoder = Decoder(root, target)
     name = _function_name(module, function)
     stated = decoder.entry(name)
     if threads is None:
@@ -154,7 +156,7 @@ def run(
         target=target,
     )
     _check_cluster(options)
-    detector = _detector(memory, decoder, granule_of(raw(module)), options)
+    detector = _detector(memory, decoder, granule_of(root), options)
     launch = Launch(decoder, options, memory, detector)
     passed = pass_arguments(launch, target_function, arguments)
     decoder.forget_handles()
