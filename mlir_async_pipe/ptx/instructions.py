@@ -865,7 +865,9 @@ def _mbarrier(w: FunctionWriter, i: Instruction, address: Operand) -> Value:
 
 
 def _waits_in(i: Instruction) -> str:
-    relaxed = "true" if "relaxed" in i.parts else "false"
+    # What is released to the block alone tells those who wait in another block nothing.
+    elsewhere = {"cta", "shared::cluster"} <= set(i.parts)
+    relaxed = "true" if "relaxed" in i.parts or elsewhere else "false"
     scope = next((part for part in i.parts if part in ("cta", "cluster")), "cta")
     return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{scope}>"
 

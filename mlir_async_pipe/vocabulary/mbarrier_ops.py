@@ -7,6 +7,7 @@ nvgpu.tma.async.load … to %tile, %full[%slot]            a write, and Phase("c
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -18,6 +19,7 @@ from mlir_async_pipe.vocabulary.memory_ops import whole
 from mlir_async_pipe.vocabulary.rows import (
     AccessRule,
     Fence,
+    MemoryOrder,
     Phase,
     PhaseUse,
     Row,
@@ -29,10 +31,20 @@ from mlir_async_pipe.vocabulary.rows import (
 # Bytes of an mbarrier, and what it is aligned to (PTX ISA: an object of 64 bits).
 MBARRIER_BYTES = 8
 
+
+def is_relaxed(op: Any) -> bool:
+    """Whether an arrival or a wait counts, and orders nothing else (PTX ISA, mbarrier.arrive: .relaxed)."""
+    return "relaxed" in op.attributes and str(op.attributes["relaxed"]) == "true"
+
+
+def _unless_relaxed(order: MemoryOrder) -> Callable[[Any], MemoryOrder]:
+    return lambda op: unordered(op) if is_relaxed(op) else order
+
+
 _ORDERS = {
     # A thread releases by arriving, and acquires by waiting (PTX ISA, mbarrier.arrive and try_wait).
-    **dict.fromkeys(("arrive", "expect", "commit"), lambda op: release("cluster")),
-    **dict.fromkeys(("wait", "test"), lambda op: acquire("cluster")),
+    **dict.fromkeys(("arrive", "expect", "commit"), _unless_relaxed(release("cluster"))),
+    **dict.fromkeys(("wait", "test"), _unless_relaxed(acquire("cluster"))),
 }
 
 

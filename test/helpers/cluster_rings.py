@@ -46,6 +46,11 @@ PARTS = {
     "arrive here": "nvvm.mbarrier.arrive %mine : !llvm.ptr<3>",
     "meet last": "nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}",
 }
+REMOTE_AT_ONCE = "nvvm.mbarrier.arrive %there {relaxed = true} : !llvm.ptr<7>"
+HERE_AT_ONCE = "nvvm.mbarrier.arrive %mine {relaxed = true} : !llvm.ptr<3>"
+# What it releases is for its own block alone.
+TO_THE_BLOCK = """llvm.inline_asm has_side_effects
+            "mbarrier.arrive.release.cta.shared::cluster.b64 _, [$0];", "r" %there : (!llvm.ptr<7>) -> ()"""
 RELAXED = "nvvm.cluster.arrive.relaxed {aligned}\nnvvm.cluster.wait {aligned}"
 # Changes that leave a ring right.
 ANY_TRIPS = {"tiles": "", "more": ", %tiles: index"}

@@ -95,7 +95,12 @@ class AsyncMemory:
             )
         return self.barriers[key]
 
-    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+    def arrive(
+        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+    ) -> None:
+        """Threads arrive; who `tells` nothing is followed with roles alone."""
+        if not tells:
+            raise NotFollowedError("specialised")
         self.barriers[key] = arrivals.arrive(self.barrier(key, op), op, mask, count, size)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:

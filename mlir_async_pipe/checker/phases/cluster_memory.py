@@ -59,11 +59,13 @@ class ClusterMemory(RoleMemory):
         self._check_own(key[0], mask)
         super().init(key, op, mask, count)
 
-    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+    def arrive(
+        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+    ) -> None:
         """Threads arrive, perhaps in another block."""
         if key[0] >= 0:
             self._reach(key[0], op, mask)
-        super().arrive(key, op, mask, count, size)
+        super().arrive(key, op, mask, count, size, tells)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait for an mbarrier of their block."""

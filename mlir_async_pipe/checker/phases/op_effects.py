@@ -53,7 +53,7 @@ from mlir_async_pipe.vocabulary import (
     groups_of,
     named_row,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by
+from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by, is_relaxed
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.rows import (
     BULK_STORE,
@@ -197,9 +197,10 @@ class OpEffects:
                 memory.init(key, number, mask, spot.exact(at["arrivals"]))
             case "arrive":
                 count = spot.exact(at["arrivals"]) if "arrivals" in at else 1
-                memory.arrive(key, number, mask, count, 0)
+                memory.arrive(key, number, mask, count, 0, not is_relaxed(run.op))
             case "expect":
-                memory.arrive(key, number, mask, 1, spot.exact(at["bytes"]))
+                announced = spot.exact(at["bytes"])
+                memory.arrive(key, number, mask, 1, announced, not is_relaxed(run.op))
             case "wait" | "test":
                 memory.wait(key, number, mask, spot.parity(at["phase"]))
             case "commit":
@@ -220,6 +221,8 @@ class OpEffects:
         around = parent(run.op)
         if around is None or around.name != "scf.while":
             raise NotFollowedError("asks-for-a-phase")
+        if is_relaxed(run.op):
+            raise NotFollowedError("memory-order")
         asked = Atom("bit", ("test", self.number(run)))
         passes = spot.known.at_least_one(forms.of_atom(asked))
         spot.known.forget(asked)

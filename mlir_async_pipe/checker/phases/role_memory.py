@@ -130,10 +130,14 @@ class RoleMemory(AsyncMemory):
             )
         return self.shared[key]
 
-    def arrive(self, key: Key, op: int, mask: int, count: int, size: int | None) -> None:
+    def arrive(
+        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+    ) -> None:
         before = self._at(key, op)
         self._note("announces" if size else "arrives", op, mask, key)
-        self.shared[key] = role_phases.arrive(before, self.clocks, op, mask, count, size)
+        self.shared[key] = role_phases.arrive(
+            before, self.clocks, op, mask, count, size, tells=tells
+        )
         self._advance(key)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:

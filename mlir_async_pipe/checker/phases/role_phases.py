@@ -163,7 +163,9 @@ def arrive(
             may_pass=True,
         )
     event = clocks.event(mask)
-    told = clocks.release(mask) if tells else Told()
+    told = clocks.release(mask)
+    if not tells:
+        told = Told()
     if commit:
         told = Told(told.before, ()).joined(Told(commit, commit))
     return barrier._replace(
@@ -194,6 +196,14 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: CopyInFlight) -
     )
 
 
+def _is_after(barrier: Shared, wait: Passed) -> bool:
+    """Whether some arrival of the running phase comes after a wait, or knows of it."""
+    column, tick = wait.at
+    gathered = barrier.gathered.before
+    told = column < len(gathered) and gathered[column] > tick
+    return told or any(number == column and at >= tick for number, at in barrier.arrivals)
+
+
 def ended(barrier: Shared) -> Shared | None:
     """The mbarrier after the end of its running phase, None if that is not over."""
     running = barrier.running
@@ -214,8 +224,7 @@ def ended(barrier: Shared) -> Shared | None:
     if lacking:
         return None
     for wait in barrier.waits:
-        column, tick = wait.at
-        if barrier.gathered.before[column] <= tick:
+        if not _is_after(barrier, wait):
             raise PhaseFault(
                 "phase-overtaken",
                 running.op,

@@ -22,6 +22,7 @@ from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     fenced_by,
+    is_relaxed,
     number_of_mbarriers,
 )
 from mlir_async_pipe.vocabulary.rows import Fence
@@ -112,7 +113,7 @@ def init(site: Site) -> Execute:
 def arrive(site: Site) -> Execute:
     """Each lane arrives, and announces bytes; the result is the phase that it arrived in."""
     operands = Operands(site)
-    gives = len(site.op.results) > 0
+    gives, tells = len(site.op.results) > 0, not is_relaxed(site.op)
 
     def execute(unit: Unit, *given: Array) -> Any:
         refuse_in_scope(unit, site)
@@ -126,7 +127,8 @@ def arrive(site: Site) -> Execute:
             if barrier.rank != unit.rank:
                 where = _granules(unit, operands.addresses(unit, given)[chosen])
                 unit.launch.detector.touch(site.number, _threads(unit, chosen), where)
-            if not unit.launch.mbarriers.arrive(barrier, warps_of(unit, chosen), count, size):
+            told = warps_of(unit, chosen if tells else chosen[:0])
+            if not unit.launch.mbarriers.arrive(barrier, told, count, size):
                 thread = int(_threads(unit, chosen)[0])
                 unit.launch.detector.report_between(
                     "too-many-arrivals", site.number, barrier.site, thread=thread
@@ -192,7 +194,7 @@ def test(site: Site) -> Execute:
             if not is_over().all():
                 launch.mbarriers.force([barrier])
             over[chosen] = is_over()
-            if over[chosen].any():
+            if over[chosen].any() and not is_relaxed(site.op):
                 _pass(unit, site, barrier, chosen[over[chosen]])
         return over
 

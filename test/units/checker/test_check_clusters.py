@@ -16,7 +16,15 @@ import pytest
 from helpers import cluster_rings
 from helpers.check_harness import Checked, check_text
 from helpers.cluster_loops import ClusterLoop
-from helpers.cluster_rings import ANY_TRIPS, ISSUED_BY_ONE, RELAXED, ring_sizes
+from helpers.cluster_rings import (
+    ANY_TRIPS,
+    HERE_AT_ONCE,
+    ISSUED_BY_ONE,
+    RELAXED,
+    REMOTE_AT_ONCE,
+    TO_THE_BLOCK,
+    ring_sizes,
+)
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.checker.phases.path_state import PathState
 
@@ -54,6 +62,12 @@ def test_a_ring_of_two_blocks_is_proven(name, trips):
 MUTANTS: dict[str, tuple[dict[str, str], str]] = {
     "no remote arrival": ({"arrive_remote": ""}, "deadlock"),
     "no arrival here": ({"arrive_here": ""}, "deadlock"),
+    "a relaxed remote arrival": ({"arrive_remote": REMOTE_AT_ONCE}, "overwrite-in-flight"),
+    "a remote arrival that releases to its own block": (
+        {"arrive_remote": TO_THE_BLOCK},
+        "overwrite-in-flight",
+    ),
+    "a relaxed arrival here": ({"arrive_here": HERE_AT_ONCE}, "phase-overtaken"),
     "arrivals of one block are enough": ({"arrivals": "%c1"}, "phase-overtaken"),
     "both arrivals here": (
         {"other": "%other = arith.ori %rank, %rank : i32"},

@@ -13,7 +13,13 @@ import pytest
 
 from helpers import cluster_rings
 from helpers.check_harness import check_text
-from helpers.cluster_rings import ISSUED_BY_ONE, RELAXED
+from helpers.cluster_rings import (
+    HERE_AT_ONCE,
+    ISSUED_BY_ONE,
+    RELAXED,
+    REMOTE_AT_ONCE,
+    TO_THE_BLOCK,
+)
 from helpers.machine_programs import parse, run
 from mlir_async_pipe.bindings.raw_ops import raw, walk_named
 from mlir_async_pipe.machine import COMPLETIONS, SCHEDULES
@@ -41,6 +47,12 @@ def test_one_block_fills_the_slots_of_both(completion):
 MUTANTS = {
     "no remote arrival": ({"arrive_remote": ""}, "deadlock"),
     "no arrival here": ({"arrive_here": ""}, "deadlock"),
+    "a relaxed remote arrival": ({"arrive_remote": REMOTE_AT_ONCE}, "missing-barrier"),
+    "a remote arrival that releases to its own block": (
+        {"arrive_remote": TO_THE_BLOCK},
+        "missing-barrier",
+    ),
+    "a relaxed arrival here": ({"arrive_here": HERE_AT_ONCE}, "missing-barrier"),
     "no wait for empty": ({"wait_empty": ""}, "too-many-arrivals"),
     "no wait for full": ({"wait_full": ""}, "uninitialised-read"),
     "no meeting first": ({"meet_first": "gpu.barrier"}, "missing-barrier"),
