@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
-from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker import addresses, forms
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import settle, stored, unsigned
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
+from mlir_async_pipe.checker.operators import product
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale
@@ -25,10 +26,17 @@ from mlir_async_pipe.checker.state import (
     State,
     moved,
 )
-from mlir_async_pipe.checker.step_graph import Flow, Loop
+from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
-from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes, whole_root
+from mlir_async_pipe.facts.values.views import (
+    BYTES,
+    Piece,
+    Region,
+    as_bytes,
+    pointer_view,
+    whole_root,
+)
 
 
 @dataclass
@@ -48,18 +56,30 @@ class Iterations:
         atom = Atom("iteration", number)
         state.facts[atom] = AtomRange(0, 0)
         if self.slots is not None:
-            starts = {
-                n: value.constant
-                for n, value in state.env.items()
-                if isinstance(value, Form) and value.is_constant
-            }
-            state.rings = {**state.rings, number: self.slots.rings(number, starts)}
+            state.rings = {**state.rings, number: self.slots.rings(number, _constants(state))}
             self._bind_rings(state, number)
             self._turn_slots(state, number, twin)
         for target, growth in self.flow.loops[number].inductions.items():
             value = state.env.get(target)
             if isinstance(value, Form):
                 state.env[target] = forms.add(value, forms.scale(forms.of_atom(atom), growth))
+        for target, run in self.flow.loops[number].advances.items():
+            if target in self.needed:
+                self._advance(state, atom, target, run)
+
+    def _advance(self, state: State, iteration: Atom, target: int, run: Run) -> None:
+        """A pointer that each iteration moves on by as much is start + iteration * way."""
+        start = self.values.view(state, target)
+        if start is None or start.frame != BYTES or start.start is None:
+            return
+        entered = state.copy()
+        entered.env[run.operands[0]] = start
+        moved = addresses.memory_value(self.values, entered, run.op, run.operands)
+        if moved is None or moved.start is None:
+            return
+        way, k = forms.subtract(moved.start[0], start.start[0]), forms.of_atom(iteration)
+        at = forms.add(start.start[0], product(k, way))
+        state.env[target] = pointer_view(start.root, at)
 
     def repeat(self, state: State, number: int) -> None:
         """What was iteration k is now iteration k - 1."""
@@ -76,8 +96,19 @@ class Iterations:
         rewrite(state, {atom: before}, fold_iterations=self.slots is None)
         if self._may_travel(number):
             self._travel_on(state, number)
+        if self.slots is not None and known.exact == 0:
+            self._late_rings(state, number, self.slots)
         self._bind_rings(state, number)
         bound(state, self.largest_wait)
+
+    def _late_rings(self, state: State, number: int, slots: CarriedSlots) -> None:
+        """Slots that turn from iteration 1 on: one that is counted up before its use begins at -1."""
+        turning = {ring.value for ring in state.rings.get(number, ())}
+        starts = {n: start for n, start in _constants(state).items() if n not in turning}
+        late = slots.rings(number, starts)
+        if late:
+            found = (ring._replace(start=(ring.start - 1) % ring.versions) for ring in late)
+            state.rings = {**state.rings, number: (*state.rings.get(number, ()), *found)}
 
     def _turn_slots(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
         """Copies of the prologue into slots of a ring become those of the loop: slot 2 is (k + 2) mod V
@@ -391,6 +422,15 @@ def _bounded_group(group: Group, facts: dict[Atom, AtomRange]) -> Group:
     events = [event for issue in group for event in issue]
     kept = _bounded(events, facts)
     return group if kept is events else tuple((event,) for event in kept)
+
+
+def _constants(state: State) -> dict[int, int]:
+    """The values that are one number in a state."""
+    return {
+        n: value.constant
+        for n, value in state.env.items()
+        if isinstance(value, Form) and value.is_constant
+    }
 
 
 def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:

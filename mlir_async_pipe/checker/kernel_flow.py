@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
+from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.selection import Callees, callee_of
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
@@ -82,7 +83,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     affine_for_bounds,
     leaves_region,
 )
-from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_DESCRIPTOR, taken_member
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, POINTER_STEPS, taken_member
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
@@ -219,7 +220,7 @@ class Builder:
     def _append(self, op: Any, frame: int, current: Block) -> None:
         row = row_of(op)
         makes_values = row.pure and not len(op.regions)
-        member = taken_member(op) if op.name == POINTER_OF_DESCRIPTOR else None
+        member = taken_member(op) if op.name == MEMBER_TAKEN else None
         if member is not None:
             current.steps.append(Assign(self.pairs(op.results, frame, [member], frame)))
             return
@@ -556,8 +557,10 @@ def find_merges(flow: Flow) -> None:
 
 
 def find_inductions(flow: Flow) -> None:
-    """Header arguments that every back edge sets to themselves plus one constant."""
+    """Header arguments that every back edge sets to themselves plus one constant; and pointers that it
+    moves on by what does not change in the loop."""
     added: dict[tuple[int, int], set[int | None]] = {}
+    moved: dict[tuple[int, int], set[int]] = {}
     handed_on = _handed_on(flow)
     for block in flow.blocks:
         for edge in flow.edges(block):
@@ -566,11 +569,36 @@ def find_inductions(flow: Flow) -> None:
                     for target, source in edge.assigns:
                         step = _step_between(flow, target, source, handed_on)
                         added.setdefault((loop, target), set()).add(step)
+                        if is_memory(flow.values[target][1].type):
+                            origin = _origin(source, handed_on, target)
+                            moved.setdefault((loop, target), set()).add(origin)
     for (loop, target), steps in added.items():
         if len(steps) == 1:
             (step,) = steps
             if step is not None:
                 flow.loops[loop].inductions[target] = step
+    if moved:
+        _find_advances(flow, moved, handed_on)
+
+
+def _find_advances(
+    flow: Flow, moved: dict[tuple[int, int], set[int]], handed_on: dict[int, int]
+) -> None:
+    """Of pointers that loops carry, those that one op moves on: getelementptr %p[%n], %n from before the loop."""
+    bodies = dict(loop_bodies(flow).values())
+    for (loop, target), origins in moved.items():
+        steps = [step for n in bodies.get(loop, ()) for step in flow.blocks[n].steps]
+        runs = {n: run for run in steps if isinstance(run, Run) for n in run.results}
+        made = {*runs, *(n for step in steps if isinstance(step, Assign) for n, _ in step.assigns)}
+        for number in bodies.get(loop, ()):
+            edges = (edge for edge in flow.edges(flow.blocks[number]))
+            made.update(n for edge in edges for n, _ in edge.assigns)
+        step = runs.get(min(origins)) if len(origins) == 1 else None
+        if step is None or POINTER_STEPS.get(step.name) != "window":
+            continue
+        pointer, *others = step.operands
+        if _origin(pointer, handed_on, target) == target and made.isdisjoint(others):
+            flow.loops[loop].advances[target] = step
 
 
 def _handed_on(flow: Flow) -> dict[int, int]:

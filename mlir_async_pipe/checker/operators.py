@@ -113,6 +113,17 @@ def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
     return add(outside, call("div", inside, Form(divisor)))
 
 
+def product(a: Form, b: Form) -> Form:
+    """a * b. What one adds to an unknown multiplies the other: (k - 1) * n is k * n - n, so that what was
+    in iteration k can be said of iteration k - 1."""
+    for one, other in ((a, b), (b, a)):
+        if one.constant or not one.terms:
+            rest = Form(0, one.terms)
+            whole = product(rest, other) if rest.terms else Form(0)
+            return add(whole, scale(other, one.constant))
+    return call("mul", a, b)
+
+
 def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
     """The form with atoms replaced, in the operands of operators too.
 
@@ -141,6 +152,8 @@ def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
         return floor_divide(arguments[0], arguments[1].constant, facts)
     if name == "wrap":
         return wrap(arguments[0], arguments[1].constant, facts)
+    if name == "mul":
+        return product(*arguments)
     if all(not a.terms for a in arguments) and name in FOLDS:
         return Form(FOLDS[name](*(a.constant for a in arguments)))
     return call(name, *arguments)
@@ -155,7 +168,6 @@ FOLDS: dict[str, Callable[..., int]] = {
     "xor": lambda a, b: a ^ b,
     "min": min,
     "max": max,
-    "mul": lambda a, b: a * b,
     "shl": lambda a, b: a << b,
     "cmp<": lambda a: int(a < 0),
     "cmp=": lambda a: int(a == 0),

@@ -132,9 +132,10 @@ class Constant:
 class Loop:
     """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
 
-    `inductions` maps a header argument to what each iteration adds to it. `unsigned`: the bounds
-    are read as unsigned numbers, of `bits` bits. `decided_by`: of a loop without bounds of which
-    every thread runs all iterations, the values that decide how many these are.
+    `inductions` maps a header argument to what each iteration adds to it, `advances` a pointer to the
+    op that does. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of
+    a loop without bounds of which every thread runs all iterations, the values that decide how many
+    these are.
     """
 
     number: int
@@ -147,6 +148,7 @@ class Loop:
     unsigned: bool = False
     bits: int = INDEX_BITS
     inductions: dict[int, int] = field(default_factory=dict)
+    advances: dict[int, Run] = field(default_factory=dict)
 
 
 @dataclass

@@ -84,8 +84,8 @@ POINTER_STEPS: dict[str, Shown] = {
 }
 # What takes a pointer out of a value that holds it, as an argument may be one: an address, or the
 # descriptor of a memref.
-POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR = "llvm.inttoptr", "llvm.extractvalue"
-ADDRESSES_IN = (POINTER_OF_ADDRESS, POINTER_OF_DESCRIPTOR)
+POINTER_OF_ADDRESS, MEMBER_TAKEN = "llvm.inttoptr", "llvm.extractvalue"
+ADDRESSES_IN = (POINTER_OF_ADDRESS, MEMBER_TAKEN)
 # A struct or array (operand 0) with the member at `position` replaced.
 MEMBER_PUT = "llvm.insertvalue"
 # An address as an integer; that of a memref is where its allocation begins.
@@ -108,19 +108,25 @@ def taken_member(op: Any) -> Any | None:
 
     %s = llvm.insertvalue %p, %t[0]      %q = llvm.extractvalue %s[0]      %q is %p
     """
-    if op.name != POINTER_OF_DESCRIPTOR:
+    if op.name != MEMBER_TAKEN:
         return None
-    position = tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
-    container = defining_op(op.operands[0])
+    return container_of(op.operands[0], tuple(ir.DenseI64ArrayAttr(op.attributes["position"])))[1]
+
+
+def container_of(value: Any, position: tuple[int, ...]) -> tuple[Any, Any | None]:
+    """The struct or array that the member at `position` of another is of, and that member, if it is seen
+    how it was put there: in the example above %t where another position is asked for."""
+    container = defining_op(value)
     while container is not None and container.name == MEMBER_PUT:
         put = tuple(ir.DenseI64ArrayAttr(container.attributes["position"]))
         if put == position:
-            return container.operands[1]
+            return value, container.operands[1]
         # A part of what is asked for, or more than that.
         if put[: len(position)] == position or position[: len(put)] == put:
-            return None
-        container = defining_op(container.operands[0])
-    return None
+            return value, None
+        value = container.operands[0]
+        container = defining_op(value)
+    return value, None
 
 
 MEMORY_NAMES = frozenset((*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY))

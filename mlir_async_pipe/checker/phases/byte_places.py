@@ -42,8 +42,8 @@ from mlir_async_pipe.vocabulary.memory_layout import (
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESS_OPS,
+    MEMBER_TAKEN,
     POINTER_OF_ADDRESS,
-    POINTER_OF_DESCRIPTOR,
     VIEW_OPS,
 )
 
@@ -291,7 +291,7 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
         known = start is not None and (source.low == source.high or start == source.base)
         return address_of(source.root, start) if known and start is not None else None
     try:
-        if op.name == POINTER_OF_DESCRIPTOR:
+        if op.name == MEMBER_TAKEN:
             return _of_descriptor(op, source)
         return _begun(op, source, operands)
     except UnknownLayoutError:

@@ -51,9 +51,9 @@ from mlir_async_pipe.vocabulary.memory_names import (
     BY_VALUE,
     DEALLOCATION_OPS,
     INDEPENDENT,
+    MEMBER_TAKEN,
     NOALIAS,
     POINTER_OF_ADDRESS,
-    POINTER_OF_DESCRIPTOR,
     POINTER_STEPS,
     READONLY,
     THREAD_ALLOCATION_OPS,
@@ -183,7 +183,7 @@ def memref_behind(op: Operation) -> Value | None:
     source = defining_op(op.operands[0])
     while source is not None and _is_cast(source):
         if str(source.operands[0].type).startswith("memref<"):
-            of_descriptor = op.name == POINTER_OF_DESCRIPTOR and _POINTER.search(
+            of_descriptor = op.name == MEMBER_TAKEN and _POINTER.search(
                 str(op.attributes["position"])
             )
             return source.operands[0] if of_descriptor else None

@@ -39,8 +39,8 @@ from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESS_OPS,
+    MEMBER_TAKEN,
     POINTER_OF_ADDRESS,
-    POINTER_OF_DESCRIPTOR,
 )
 
 
@@ -60,7 +60,7 @@ def sink_addresses_of(memory: list[Value], loop: Operation) -> None:
         for number, value in enumerate(op.operands if op != loop else ()):
             if _is_outside(value, loop) and value in addresses:
                 op.operands[number] = _sunk(value, addresses, sunk, first)
-    for op in [op for op in walk(loop) if op.name == POINTER_OF_DESCRIPTOR]:
+    for op in [op for op in walk(loop) if op.name == MEMBER_TAKEN]:
         if op.results[0] in addresses:
             _write_address(op)
     addresses = _Addresses(tiles)

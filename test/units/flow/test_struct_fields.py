@@ -1,0 +1,94 @@
+"""Fields of structs that blocks are handed: the same values, handed on by themselves.
+
+Covers: facts/flow/struct_fields.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.machine_programs import parse
+from mlir_async_pipe import machine
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.facts.flow.struct_fields import split_fields, taken_fields
+
+PAIR = "!llvm.struct<(i32, struct<(i32, f32)>)>"
+# Counts down from %n; what it adds up stands in a struct that one block hands on unread, and that
+# either side of a branch makes another way.
+PROGRAM = f"""
+llvm.func @f(%n: i32, %out: !llvm.ptr) {{
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %three = llvm.mlir.constant(3 : i32) : i32
+  %none = llvm.mlir.undef : {PAIR}
+  %first = llvm.insertvalue %zero, %none[1, 0] : {PAIR}
+  %counted = llvm.insertvalue %n, %first[0] : {PAIR}
+  llvm.br ^head(%counted : {PAIR})
+^head(%s: {PAIR}):
+  %left = llvm.extractvalue %s[0] : {PAIR}
+  %more = llvm.icmp "sgt" %left, %zero : i32
+  llvm.cond_br %more, ^body(%s : {PAIR}), ^out(%s : {PAIR})
+^body(%t: {PAIR}):
+  %least = llvm.extractvalue %t[0] : {PAIR}
+  %small = llvm.icmp "slt" %least, %three : i32
+  llvm.cond_br %small, ^once(%t : {PAIR}), ^twice
+^once(%u: {PAIR}):
+  %sum = llvm.extractvalue %u[1, 0] : {PAIR}
+  %more1 = llvm.add %sum, %one : i32
+  %u1 = llvm.insertvalue %more1, %u[1, 0] : {PAIR}
+  llvm.br ^next(%u1 : {PAIR})
+^twice:
+  %inner = llvm.extractvalue %t[1] : {PAIR}
+  %total = llvm.extractvalue %inner[0] : !llvm.struct<(i32, f32)>
+  %more3 = llvm.add %total, %three : i32
+  %changed = llvm.insertvalue %more3, %inner[0] : !llvm.struct<(i32, f32)>
+  %t1 = llvm.insertvalue %changed, %t[1] : {PAIR}
+  llvm.br ^next(%t1 : {PAIR})
+^next(%v: {PAIR}):
+  %now = llvm.extractvalue %v[0] : {PAIR}
+  %fewer = llvm.sub %now, %one : i32
+  %w = llvm.insertvalue %fewer, %v[0] : {PAIR}
+  llvm.br ^head(%w : {PAIR})
+^out(%end: {PAIR}):
+  %result = llvm.extractvalue %end[1, 0] : {PAIR}
+  llvm.store %result, %out : i32, !llvm.ptr
+  llvm.return
+}}
+"""
+
+
+def result(module, trips: int) -> int:
+    out = np.zeros(1, np.int32)
+    return int(machine.run(module, "f", [trips, out]).arrays[1][0])
+
+
+@pytest.mark.parametrize("trips", range(6))
+def test_values_stay_what_they_are(trips: int) -> None:
+    module = parse(PROGRAM)
+    before = result(module, trips)
+    split_fields(taken_fields(module.operation))
+    assert module.operation.verify()
+    assert result(module, trips) == before == (trips if trips < 3 else 2 + 3 * (trips - 2))
+
+
+def test_no_field_is_taken_out_of_an_argument_any_more() -> None:
+    module = parse(PROGRAM)
+    # The struct in the struct is data: what it holds is taken out of it at once, and of a struct of its own.
+    assert len(taken_fields(module.operation)) == 5
+    split_fields(taken_fields(module.operation))
+    assert taken_fields(module.operation) == []
+    (function,) = [op for op in walk(module.operation) if op.name == "llvm.func"]
+    # The first field, and the one inside the second, of which ^out needs no other; ^twice is handed nothing.
+    taken = [len(block.arguments) for block in function.regions[0].blocks]
+    assert taken == [2, 3, 3, 3, 0, 3, 2]
+
+
+def test_fields_of_what_the_kernel_is_given_stay() -> None:
+    module = parse(f"""
+llvm.func @f(%s: {PAIR}, %out: !llvm.ptr) {{
+  %n = llvm.extractvalue %s[0] : {PAIR}
+  llvm.store %n, %out : i32, !llvm.ptr
+  llvm.return
+}}""")
+    assert taken_fields(module.operation) == []
