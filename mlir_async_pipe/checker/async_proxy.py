@@ -119,11 +119,12 @@ def _judge_turns(
     again: Callable[..., Followed],
     may_meet: Callable[[set[int], int, ThreadRange], bool],
 ) -> None:
-    """Accesses to global memory of which paths of single threads do not tell that roles come to them in
-    turn: only threads that run them together may race there.
+    """Accesses to memory of which paths of single threads do not tell that roles come to them in turn: only
+    threads that run them together may race there, and these not where they meet in between.
 
         group 0: store %c[%row, %t mod 64]; nvvm.barrier.arrive id = 1       threads 0 to 63
         group 1: nvvm.barrier id = 1; store %c[%row, %t mod 64]              threads 64 to 127
+                 nvvm.barrier id = 2 number_of_threads = 64; load %c[%t mod 64, %row]
     """
     by_root: dict[int, list[tuple[int, int, Cause | FaultCode]]] = {}
     for key, finding in judge.findings.items():
@@ -142,12 +143,23 @@ def _judge_turns(
         numbers = {number for key in keys for number in key[:2]}
         runs = {(sites.sites[number].op, sites.sites[number].frame) for number in numbers}
         ops = {number for number, run in enumerate(found.ops) if (run.op, run.frame) in runs}
-        turns = {step: others for step, others in found.roles.items() if step.op in ops}
+        turns = {
+            s: others for s, others in found.roles.items() if s.op in ops and s.does == "touches"
+        }
         known = ops and ops <= {step.op for step in turns}
         if not known or any(op in ops for others in turns.values() for op, _ in others):
             continue
-        if not any(may_meet(numbers, root, _ids_of(step.mask)) for step in turns):
-            for key in keys:
+        meet = any(may_meet(numbers, root, _ids_of(step.mask)) for step in turns)
+        beside = {
+            frozenset({step.op, op})
+            for step, others in found.roles.items()
+            if step.does == "overlaps"
+            for op, _ in others
+        }
+        for key in keys:
+            both = {(sites.sites[number].op, sites.sites[number].frame) for number in key[:2]}
+            touched = frozenset(n for n, run in enumerate(found.ops) if (run.op, run.frame) in both)
+            if not meet or (len(touched) == 2 and touched not in beside):
                 del judge.findings[key]
 
 

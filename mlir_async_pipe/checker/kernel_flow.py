@@ -535,6 +535,8 @@ def needs_iterations(loop: Any) -> bool:
             return True
         if row.commits or row.wait or row.barrier is not None:
             return True
+        if row.meeting is not None and row.meeting.of != "warp":
+            return True
         has_async = has_async or row.asynchronous(op)
         has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
     return has_async and (has_sync or (conditions and _is_short(loop)))

@@ -126,9 +126,11 @@ class Owners:
 
     def may_meet(self, sites: set[int], root: int, among: ThreadRange) -> bool:
         """Whether accesses of some sites, to one root, may touch one place in two threads that are
-        `among` some."""
+        `among` some. Places in workgroup memory are not gathered: there they may."""
         found = [touched for touched in self._meetings.touched if touched.event.site in sites]
-        if any(touched.event.region.root != root for touched in found):
+        if sites != {t.event.site for t in found} or any(
+            t.event.region.root != root for t in found
+        ):
             return True
         there = [
             replace(

@@ -129,21 +129,25 @@ class OpEffects:
             )
         if row.queue in (WGMMA, BULK_STORE):
             return not_followed if run.maybe or run.variables else self._queued(run, row)
-        if self._comes_in_turn(run):
-            return partial(_touch_in_turn, self.number(run))
-        return self.generic.access(run)
+        access = self.generic.access(run)
+        return (
+            partial(_touch_in_turn, self.number(run), access)
+            if self._comes_in_turn(run)
+            else access
+        )
 
     def _comes_in_turn(self, run: Run) -> bool:
-        """Whether of an op only the threads matter, and after what they run it."""
+        """Whether it matters after what threads run an op."""
         roots = (self.root(access.memory, run.frame) for access in accesses(run.op))
-        return any(root in self.in_turn for root in roots) and self.generic.access(run) is None
+        return any(root in self.in_turn for root in roots)
 
     def reads(self, run: Run) -> tuple[int, ...]:
         """The values that an op looks at which does something, or makes a name of memory: where
         in global memory a copy is does not matter."""
         row = run.row
         names = row.phase is not None or row.swizzled
-        if not names and (self.prepare(run) is None or self._comes_in_turn(run)):
+        alone = self._comes_in_turn(run) and self.generic.access(run) is None
+        if not names and (alone or self.prepare(run) is None):
             return ()
         groups = groups_of(run.op) if row.described else {}
         followed = self.far is not None and self.far.touched(run)
@@ -357,7 +361,9 @@ def _fence_of(op: Any, fence: Fence) -> Effect | None:
     return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
 
 
-def _touch_in_turn(number: int, spot: Spot) -> None:
+def _touch_in_turn(number: int, access: Effect | None, spot: Spot) -> None:
+    if access is not None:
+        access(spot)
     if isinstance(spot.memory, RoleMemory):
         spot.memory.touch_in_turn(number, spot.threads())
 

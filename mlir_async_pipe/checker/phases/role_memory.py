@@ -280,17 +280,15 @@ class RoleMemory(AsyncMemory):
         self._note_reads((touch,), False, self.clocks.event(threads_of(touch)))
 
     def touch_in_turn(self, op: int, mask: int) -> None:
-        """Threads access memory that no copy touches, after what others did to it or not."""
+        """Threads access memory, after what they and others did to it or not."""
         touch, event = Touch(IN_TURN, op, mask), self.clocks.event(mask)
-        unordered = self.log.setdefault(RoleStep("touches", op, mask, IN_TURN.root, op, 0), set())
+        step = RoleStep("touches", op, mask, IN_TURN.root, op, 0)
+        unordered = self.log.setdefault(step, set())
+        beside = self.log.setdefault(step._replace(does="overlaps"), set())
         for other, done in self.put.items():
             by = threads_of(other)
-            if (
-                other.region == IN_TURN
-                and by != mask
-                and (by & mask or not self.clocks.sees(mask, done))
-            ):
-                unordered.add((other.op, by))
+            if other.region == IN_TURN and not self.clocks.sees(mask, done):
+                (beside if by == mask else unordered).add((other.op, by))
         self.put[touch] = event
 
     def has_turns(self) -> bool:

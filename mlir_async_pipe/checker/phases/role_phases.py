@@ -316,7 +316,7 @@ def explained(fault: PhaseFault, barriers: Iterable[Shared]) -> PhaseFault:
     return fault
 
 
-Does = Literal["waits", "arrives", "announces", "copies", "touches"]
+Does = Literal["waits", "arrives", "announces", "copies", "touches", "overlaps"]
 # Stand for the root of barriers that have a number and no memory, and of that where the threads of a
 # cluster meet.
 NAMED, MEETING = -1, -2
@@ -337,5 +337,5 @@ class RoleStep(NamedTuple):
 
 
 # With which of these mbarriers, and in phases of which parity; of what "touches" memory in turns, the op and
-# threads of each access that it has no order with.
+# threads of each access that it has no order with, and of what "overlaps" with accesses of the same threads these.
 RoleLog = dict[RoleStep, set[tuple[int, int]]]

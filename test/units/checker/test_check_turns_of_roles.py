@@ -1,14 +1,17 @@
-"""Global memory that roles come to in turn: proven where they wait for each other, and only then.
+"""Memory that roles come to in turn: proven where they wait for each other, and only then; memory of one role
+where its threads meet in between.
 
-Covers: checker/async_proxy.py, checker/places.py, checker/phases/op_effects.py, checker/phases/role_memory.py
+Covers: checker/async_proxy.py, checker/kernel_flow.py, checker/owners.py, checker/places.py, checker/phases/op_effects.py, checker/phases/role_memory.py
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
+from mlir_async_pipe import machine
 
 TEXT = """
 func.func @f(%out: memref<?x32xf32>, %row: index, %v: f32)
@@ -105,3 +108,104 @@ def test_one_store_that_both_roles_run_in_turn_is_proven(
     own_row = {"STORE": changes.get("STORE", PARTS["STORE"]).replace("[%row", "[%mine")}
     text = TEXT[: TEXT.index("  scf.if %first")] + ONE_STORE
     assert checked(text, **changes | own_row)[0] == expected
+
+
+EPILOGUE = """
+#wg = #gpu.address_space<workgroup>
+func.func @f(%out: memref<?x64xf32> {llvm.noalias}, %n: index, %v: f32)
+    attributes {gpu.known_block_size = array<i32: 96, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %c63 = arith.constant 63 : index
+  %c64 = arith.constant 64 : index
+  %ticks = arith.constant 1000 : index
+  %false = arith.constant false
+  %number = arith.constant 1 : i32
+  %threads = arith.constant 64 : i32
+  %warp = arith.constant 32 : i32
+  %t = gpu.thread_id x
+  %tile = memref.alloc() : memref<64xf32, #wg>
+  %leader = arith.cmpi eq, %t, %c64 : index
+  %own = arith.divui %t, %c32 : index
+  %own_ = arith.index_cast %own : index to i32
+  %mirror = arith.subi %c63, %t : index
+  %speaks = arith.cmpi eq, %t, %c0 : index
+  %begun = nvgpu.mbarrier.create -> BARS
+  nvgpu.mbarrier.init %begun[%c0], %c1, predicate = %leader : BARS
+  gpu.barrier
+  %stores = arith.cmpi ult, %t, %c64 : index
+  scf.if %stores {
+    nvgpu.mbarrier.try_wait.parity %begun[%c0], %false, %ticks : BARS
+    scf.for %i = %c0 to %n step %c1 {
+      STORE
+      MEET
+      %x = memref.load %tile[LOADED] : memref<64xf32, #wg>
+      memref.store %x, %out[%i, %t] : memref<?x64xf32>
+      AGAIN
+    }
+  } else {
+    scf.if %leader {
+      %token = nvgpu.mbarrier.arrive %begun[%c0] : BARS -> !nvgpu.mbarrier.token
+    }
+  }
+  return
+}"""
+MEET = "nvvm.barrier id = %number number_of_threads = %threads"
+BY_ONE = {
+    "store": "scf.if %speaks {\n memref.store %v, %tile[%c0] : memref<64xf32, #wg>\n }",
+    "load": "%c0",
+}
+TOUCHED = """%map = builtin.unrealized_conversion_cast %x_ : !llvm.ptr to MAP
+      nvgpu.mbarrier.arrive.expect_tx %begun[%c0], %bytes : BARS
+      nvgpu.tma.async.load %map[%c0], %begun[%c0] to %tile : MAP, BARS -> memref<64xf32, #wg>"""
+MAP = "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>"
+
+
+def epilogue(
+    *, copied: bool, store: str = "", load: str = "%mirror", meet: str = MEET, again: str = MEET
+) -> str:
+    """What the checker says of a role that hands numbers on to itself, and the machine with three tiles;
+    `copied`: a tile stood there before."""
+    stored = store or "memref.store %v, %tile[%t] : memref<64xf32, #wg>"
+    text = EPILOGUE.replace("STORE", stored).replace("LOADED", load)
+    text = text.replace("MEET", meet).replace("AGAIN", again)
+    if copied:
+        arrival = text[text.index("%token") : text.index("!nvgpu.mbarrier.token\n") + 21]
+        fenced = "nvvm.fence.mbarrier.init\n  gpu.barrier\n"
+        text = text.replace(arrival, TOUCHED).replace("gpu.barrier\n", fenced)
+        text = text.replace("(%out", "(%x_: !llvm.ptr, %out")
+        text = text.replace("%ticks =", "%bytes = arith.constant 256 : index\n  %ticks =")
+    module = parse(text.replace("MAP", MAP).replace("BARS", GROUP))
+    given = [np.zeros(64, np.float32)] * copied + [np.zeros((3, 64), np.float32), 3, 1.0]
+    races = machine.run(module, None, given, schedule="backward").races
+    said = verdict(check_module(module).report)
+    assert (said == "safe") == (not races)
+    return said
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("changes", [{}, BY_ONE], ids=["each", "one for all"])
+def test_a_role_that_meets_at_a_barrier_of_its_own_hands_numbers_on_to_itself(
+    changes, copied: bool
+) -> None:
+    assert epilogue(copied=copied, **changes) == "safe"
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"meet": ""},
+        {"again": ""},
+        BY_ONE | {"meet": ""},
+        BY_ONE | {"again": ""},
+        dict.fromkeys(("meet", "again"), "nvvm.barrier id = %own_ number_of_threads = %warp"),
+        {"meet": "nvvm.barrier.arrive id = %number number_of_threads = %threads", "again": ""},
+        {"store": "memref.store %v, %tile[%own] : memref<64xf32, #wg>", "load": "%own"},
+    ],
+    ids=["no barrier", "none before the next store", "one, no barrier", "one, none before the next store",
+         "one a warp", "an arrival", "one place"],
+)  # fmt: skip
+def test_a_role_that_does_not_meet_in_between_is_not_proven(changes, copied: bool) -> None:
+    assert epilogue(copied=copied, **changes) != "safe"
