@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
 from mlir_async_pipe.checker.forms import Atom, AtomRange
@@ -139,27 +140,27 @@ def _judge_turns(
     found = again(in_turn=frozenset(by_root))
     if found.reason or found.faults:
         return
+    numbers = {(run.op, run.frame): number for number, run in enumerate(found.ops)}
+
+    def pair_of(key: tuple[int, int, Any]) -> frozenset[int | None]:
+        return frozenset(numbers.get((sites.sites[n].op, sites.sites[n].frame)) for n in key[:2])
+
+    met: dict[str, set[frozenset[int | None]]] = {"touches": set(), "overlaps": set()}
+    masks: dict[int | None, set[int]] = {}
+    for step, others in found.roles.items():
+        if step.does in met:
+            met[step.does].update(frozenset({step.op, op}) for op, _ in others)
+            masks.setdefault(step.op, set()).add(step.mask)
     for root, keys in by_root.items():
-        numbers = {number for key in keys for number in key[:2]}
-        runs = {(sites.sites[number].op, sites.sites[number].frame) for number in numbers}
-        ops = {number for number, run in enumerate(found.ops) if (run.op, run.frame) in runs}
-        turns = {
-            s: others for s, others in found.roles.items() if s.op in ops and s.does == "touches"
-        }
-        known = ops and ops <= {step.op for step in turns}
-        if not known or any(op in ops for others in turns.values() for op, _ in others):
+        accesses = {number for key in keys for number in key[:2]}
+        ops = frozenset[int | None]().union(*map(pair_of, keys))
+        if not ops <= masks.keys():
             continue
-        meet = any(may_meet(numbers, root, _ids_of(step.mask)) for step in turns)
-        beside = {
-            frozenset({step.op, op})
-            for step, others in found.roles.items()
-            if step.does == "overlaps"
-            for op, _ in others
-        }
+        ranges = [_ids_of(mask) for mask in set().union(*(masks[op] for op in ops))]
+        together = any(may_meet(accesses, root, threads) for threads in ranges)
         for key in keys:
-            both = {(sites.sites[number].op, sites.sites[number].frame) for number in key[:2]}
-            touched = frozenset(n for n, run in enumerate(found.ops) if (run.op, run.frame) in both)
-            if not meet or (len(touched) == 2 and touched not in beside):
+            beside = len(pair_of(key)) == 1 or pair_of(key) in met["overlaps"]
+            if pair_of(key) not in met["touches"] and not (beside and together):
                 del judge.findings[key]
 
 
@@ -216,9 +217,13 @@ def is_proxy(site: Site) -> bool:
 
 
 def _has_phases(flow: Flow) -> bool:
-    """Whether some op is of use to `phases` alone: mbarriers, products, tensor memory."""
+    """Whether some op is of use to `phases` alone: mbarriers, barriers of some threads, products, tensor
+    memory."""
     return any(
-        step.row.phase is not None or step.row.tensor is not None or step.row.queue == WGMMA
+        step.row.phase is not None
+        or step.row.tensor is not None
+        or step.row.queue == WGMMA
+        or (step.row.meeting is not None and step.row.meeting.of == "block")
         for step in (step for block in flow.blocks for step in block.steps)
         if isinstance(step, Run)
     )

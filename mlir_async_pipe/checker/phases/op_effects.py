@@ -364,8 +364,9 @@ def _fence_of(op: Any, fence: Fence) -> Effect | None:
 def _touch_in_turn(number: int, access: Effect | None, spot: Spot) -> None:
     if access is not None:
         access(spot)
-    if isinstance(spot.memory, RoleMemory):
-        spot.memory.touch_in_turn(number, spot.threads())
+    if not isinstance(spot.memory, RoleMemory):
+        raise NotFollowedError("specialised")
+    spot.memory.touch_in_turn(number, spot.threads())
 
 
 def _commit(queue: str, spot: Spot) -> None:

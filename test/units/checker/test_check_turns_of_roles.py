@@ -163,10 +163,16 @@ MAP = "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l
 
 
 def epilogue(
-    *, copied: bool, store: str = "", load: str = "%mirror", meet: str = MEET, again: str = MEET
+    *,
+    copied: bool = False,
+    named: bool = False,
+    store: str = "",
+    load: str = "%mirror",
+    meet: str = MEET,
+    again: str = MEET,
 ) -> str:
     """What the checker says of a role that hands numbers on to itself, and the machine with three tiles;
-    `copied`: a tile stood there before."""
+    `copied`: a tile stood there before; `named`: there is no mbarrier."""
     stored = store or "memref.store %v, %tile[%t] : memref<64xf32, #wg>"
     text = EPILOGUE.replace("STORE", stored).replace("LOADED", load)
     text = text.replace("MEET", meet).replace("AGAIN", again)
@@ -176,6 +182,8 @@ def epilogue(
         text = text.replace(arrival, TOUCHED).replace("gpu.barrier\n", fenced)
         text = text.replace("(%out", "(%x_: !llvm.ptr, %out")
         text = text.replace("%ticks =", "%bytes = arith.constant 256 : index\n  %ticks =")
+    if named:
+        text = "\n".join(line for line in text.splitlines() if "begun" not in line)
     module = parse(text.replace("MAP", MAP).replace("BARS", GROUP))
     given = [np.zeros(64, np.float32)] * copied + [np.zeros((3, 64), np.float32), 3, 1.0]
     races = machine.run(module, None, given, schedule="backward").races
@@ -184,15 +192,19 @@ def epilogue(
     return said
 
 
-@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize(
+    "kind", [{}, {"copied": True}, {"named": True}], ids=["mbarriers", "copied", "named"]
+)
 @pytest.mark.parametrize("changes", [{}, BY_ONE], ids=["each", "one for all"])
 def test_a_role_that_meets_at_a_barrier_of_its_own_hands_numbers_on_to_itself(
-    changes, copied: bool
+    changes, kind
 ) -> None:
-    assert epilogue(copied=copied, **changes) == "safe"
+    assert epilogue(**kind, **changes) == "safe"
 
 
-@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize(
+    "kind", [{}, {"copied": True}, {"named": True}], ids=["mbarriers", "copied", "named"]
+)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -207,5 +219,5 @@ def test_a_role_that_meets_at_a_barrier_of_its_own_hands_numbers_on_to_itself(
     ids=["no barrier", "none before the next store", "one, no barrier", "one, none before the next store",
          "one a warp", "an arrival", "one place"],
 )  # fmt: skip
-def test_a_role_that_does_not_meet_in_between_is_not_proven(changes, copied: bool) -> None:
-    assert epilogue(copied=copied, **changes) != "safe"
+def test_a_role_that_does_not_meet_in_between_is_not_proven(changes, kind) -> None:
+    assert epilogue(**kind, **changes) != "safe"
