@@ -182,6 +182,9 @@ def new_context() -> Any:
         importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
         context.append_dialect_registry(registry)
         context.load_all_available_dialects()
+        # Types of Pallas' kernels, `!mosaic_gpu.barrier` among them.
+        gpu = importlib.import_module("jaxlib.mlir._mlir_libs._mosaic_gpu_ext")
+        gpu.register_dialect(context, True)
     context.allow_unregistered_dialects = True
     return context
 

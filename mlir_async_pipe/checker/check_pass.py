@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.flow.struct_fields import with_fields_split
+from mlir_async_pipe.facts.values.same_values import with_same_values
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
@@ -64,7 +65,7 @@ def check(
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
-    module = with_fields_split(with_assembly_read(module.operation))
+    module = with_fields_split(with_same_values(with_assembly_read(module.operation)))
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:

@@ -53,7 +53,7 @@ class Finding:
     the wait op in force there and `wait_age` the count that it would have needed (negative:
     the group was committed after it). `certain` False: it cannot be told, for `reason`. `note`: of
     a fault of phases, what is to be said of the other op; `example`: with which numbers it is met, and
-    the site of the loop, or of the op, that this is said of.
+    the site of the loop, or of the op, that this is said of. `loose`: see `State`, of the path.
     """
 
     later: int
@@ -68,6 +68,7 @@ class Finding:
     barrier: int | None = None
     note: str = ""
     example: tuple[str, int] | None = None
+    loose: frozenset[Atom] = frozenset()
 
 
 @dataclass
@@ -313,6 +314,9 @@ class Judge:
             found = self.findings[key] = Finding(
                 later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
             )
+            found.loose = state.loose
+        elif certain and len(state.loose) < len(found.loose):
+            found.loose = state.loose
         elif not found.certain:
             found.reason = min(found.reason, reason)
         return found

@@ -23,6 +23,8 @@ from functools import partial
 from heapq import heappop, heappush
 from math import lcm
 
+from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
 from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle
@@ -36,10 +38,11 @@ from mlir_async_pipe.checker.effects import (
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
+from mlir_async_pipe.checker.kernel_flow import SHORT_LOOP
 from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import Values
-from mlir_async_pipe.checker.paths import at_least, at_most, without_ends
+from mlir_async_pipe.checker.paths import Side, at_least, at_most, without_ends
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
@@ -48,6 +51,7 @@ from mlir_async_pipe.checker.step_graph import (
     Block,
     Bracket,
     Branch,
+    Constant,
     ControlEdge,
     Flow,
     Goto,
@@ -76,7 +80,8 @@ class Explorer:
     one iteration more than it has groups in flight. What is then safe is safe; what is not
     must be looked at again with iteration numbers modulo `periods`, slot by slot. `until_found`:
     stop as soon as anything is found. `lost` are the ops on the paths that move control in a way
-    that nobody knows.
+    that nobody knows. So many states of a loop as `patience` says are followed before what differs in
+    numbers is widened; `decided` are the iteration numbers by which paths part in a loop.
     """
 
     flow: Flow
@@ -89,6 +94,8 @@ class Explorer:
     states: int = 0
     tainted: str = ""
     lost: dict[Lost, None] = field(default_factory=dict)
+    patience: int = 1
+    decided: set[Atom] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         sites = self.effects.sites
@@ -125,6 +132,8 @@ class Explorer:
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
         }
+        self.short = frozenset() if self.symbolic else _short_loops(self.flow)
+        self.tested = _tests(self.flow)
         # Loops around others, that carry nothing that a path looks at.
         self.around = {
             header
@@ -202,7 +211,7 @@ class Explorer:
             try:
                 plan[position](state)
             except OpenConditionError as open_condition:
-                sides = self.values.split(open_condition.condition, state.facts)
+                sides = self._sides(open_condition.condition, state, block)
                 parting = self.partings.at_choice([side.facts for side in sides], state)
                 for side in sides:
                     half = state.under(side.facts, side.exact)
@@ -229,10 +238,15 @@ class Explorer:
             if self.symbolic:
                 self._generalise(block, state)
         forget_facts(state, live, self.values.base_facts)
-        key = key_of(state, self.periods, self.counted)
+        key = key_of(state, self.periods, self.counted, self.short)
         seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
-        if not seen.adds(state, 1 if is_header else SEPARATE_STATES):
+        before = state.facts
+        if not seen.adds(state, self.patience if is_header else SEPARATE_STATES):
             return None
+        if state.facts is not before:
+            state.loose |= {
+                a for a in before if a.kind == "iteration" and before[a] != state.facts.get(a)
+            }
         if meets:
             self._another_thread(block.number, 0, state)
         return state
@@ -285,7 +299,7 @@ class Explorer:
                     self.effects.judge.end(state)
 
     def _split(self, state: State, form: Form, ways: dict[int, ControlEdge], block: Block) -> None:
-        sides = self.values.split(form, state.facts)
+        sides = self._sides(form, state, block)
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
         for side in sides:
             half = state.under(side.facts, side.exact)
@@ -297,6 +311,16 @@ class Explorer:
                 self._push(block.number, len(self.plans[block.number]), half)
             elif value == side.truth or form.terms:
                 self._follow(ways[1 if value else 0], half)
+
+    def _sides(self, condition: Form, state: State, block: Block) -> list[Side]:
+        """Both sides of a condition. Iteration numbers that decide are kept, but for that of a loop
+        whose test this is."""
+        sides = self.values.split(condition, state.facts)
+        if len(sides) > 1:
+            tested = self.tested.get(block.number)
+            numbers = {a for a in forms.atoms_of(condition) if a.kind == "iteration"}
+            self.decided |= {a for a in numbers if a.key != tested}
+        return sides
 
     def _switch(
         self,
@@ -344,6 +368,36 @@ class Explorer:
             self.values.forget_chosen(state, None)
             self._another_thread(edge.target, 0, state)
         self._push(edge.target, 0, state)
+
+
+def _short_loops(flow: Flow) -> frozenset[int]:
+    """Loops that surely have few iterations: these are not taken for each other."""
+
+    def number(value: int | None) -> int | None:
+        given = None if value is None else flow.values[value][1]
+        if isinstance(given, Constant):
+            return given.value
+        return None if given is None else constant_value(given)
+
+    found = []
+    for loop in flow.loops:
+        lower, upper, step = (number(n) for n in (loop.lower, loop.upper, loop.step))
+        if lower is None or upper is None or step is None or step <= 0:
+            continue
+        if (upper - lower) // step <= SHORT_LOOP:
+            found.append(loop.number)
+    return frozenset(found)
+
+
+def _tests(flow: Flow) -> dict[int, int]:
+    """The blocks at which loops are left that are left at one place: their tests."""
+    places: dict[int, set[int]] = {}
+    for block in flow.blocks:
+        for edge in flow.edges(block):
+            for kind, loop in edge.loops:
+                if kind == "leave":
+                    places.setdefault(loop, set()).add(block.number)
+    return {min(blocks): loop for loop, blocks in places.items() if len(blocks) == 1}
 
 
 # Reads each step of a kernel once: what it gives runs on the states that come to it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -172,6 +173,11 @@ def check_kernel(
         return run.slot_by_slot() if outcome is None else outcome
 
 
+# Iterations that are each followed by themselves where those of widened states need not exist: more than
+# rings have slots and groups in flight.
+PATIENCE = 24
+
+
 @dataclass(frozen=True)
 class _Run:
     """Following all paths of one kernel: with slots as symbols first, which proves most
@@ -225,6 +231,7 @@ class _Run:
             except BudgetError:
                 met = tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
+            self._confirm(explorer, tracked)
             shared = explorer.effects.owners.shared_roots()
             if shared <= tracked:
                 return self._outcome(explorer, exhausted=False)
@@ -232,6 +239,28 @@ class _Run:
             clean = not (judge.findings or judge.left or judge.in_scope)
             clean = clean and not tracked
             tracked |= shared
+
+    def _confirm(self, explorer: Explorer, tracked: frozenset[int]) -> None:
+        """What was found of widened states on paths that iteration numbers choose is an error only if it
+        is found of the first iterations too, each followed by itself."""
+
+        def doubtful(finding: Finding) -> bool:
+            return finding.certain and not finding.loose.isdisjoint(decided)
+
+        decided, judge = explorer.decided, explorer.effects.judge
+        if self.until_found or not any(map(doubtful, judge.findings.values())):
+            return
+        patient = self._explorer(
+            tracked, self._budget(POINTS), periods=explorer.periods, patience=PATIENCE
+        )
+        with suppress(BudgetError, PeriodError):
+            patient.run()
+        decided |= patient.decided
+        found = patient.effects.judge.findings
+        for key, finding in judge.findings.items():
+            surely = found.get(key)
+            if doubtful(finding) and not (surely and surely.certain and not doubtful(surely)):
+                finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:
         return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))

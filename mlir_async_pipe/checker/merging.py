@@ -94,9 +94,11 @@ class Seen:
         )
 
 
-def key_of(state: State, periods: Mapping[int, int], counted: frozenset[str]) -> Hashable:
+def key_of(
+    state: State, periods: Mapping[int, int], counted: frozenset[str], short: frozenset[int]
+) -> Hashable:
     """What must be equal for one of two states to cover the other. Of the queues `counted` waits count
-    the copies; so does what a scope issues."""
+    the copies; so does what a scope issues. Iterations of `short` loops are told apart."""
     bits = frozenset(
         (atom, known)
         for atom, known in state.facts.items()
@@ -110,6 +112,7 @@ def key_of(state: State, periods: Mapping[int, int], counted: frozenset[str]) ->
         (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, state.facts))
         for loop, period in sorted(periods.items())
     )
+    numbers = tuple(state.facts.get(Atom("iteration", loop), ANYTHING).exact for loop in short)
     queues = frozenset(
         (name, pending if state.scopes or name in counted else _waits(pending))
         for name, pending in state.queues.items()
@@ -123,6 +126,7 @@ def key_of(state: State, periods: Mapping[int, int], counted: frozenset[str]) ->
         (state.tainted, state.other, state.uneven, state.unordered),
         bits,
         residues,
+        numbers,
     )
 
 

@@ -137,7 +137,8 @@ class State:
     `tainted`: why it may not be reached like this, "" if it certainly is.
     `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
     the loops around that other threads may have left already; `unordered`: a barrier was passed
-    that not all threads need reach.
+    that not all threads need reach. `loose` are the iteration numbers of which less is known, since
+    states were widened, than that some path came here with them.
     """
 
     env: dict[int, Value]
@@ -155,6 +156,7 @@ class State:
     other: bool = False
     uneven: frozenset[int] = frozenset()
     unordered: bool = False
+    loose: frozenset[Atom] = frozenset()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -187,6 +189,7 @@ class State:
             self.other,
             self.uneven,
             self.unordered,
+            self.loose,
         )
 
     def events(self) -> Iterable[Event]:
