@@ -23,13 +23,13 @@ from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surround
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
-from mlir_async_pipe.facts.flow.struct_fields import with_fields_split
 from mlir_async_pipe.facts.values.same_values import with_same_values
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.memory_names import lost_values
+from mlir_async_pipe.waits.ssa.struct_fields import with_fields_split
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
 

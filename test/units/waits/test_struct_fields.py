@@ -1,6 +1,6 @@
 """Fields of structs that blocks are handed: the same values, handed on by themselves.
 
-Covers: facts/flow/struct_fields.py
+Covers: waits/ssa/struct_fields.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from helpers.machine_programs import parse
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.facts.flow.struct_fields import split_fields, taken_fields
+from mlir_async_pipe.waits.ssa.struct_fields import split_fields, taken_fields
 
 PAIR = "!llvm.struct<(i32, struct<(i32, f32)>)>"
 # Counts down from %n; what it adds up stands in a struct that one block hands on unread, and that
@@ -67,21 +67,57 @@ def result(module, trips: int) -> int:
 def test_values_stay_what_they_are(trips: int) -> None:
     module = parse(PROGRAM)
     before = result(module, trips)
-    split_fields(taken_fields(module.operation))
+    split_fields(module.operation)
     assert module.operation.verify()
     assert result(module, trips) == before == (trips if trips < 3 else 2 + 3 * (trips - 2))
 
 
 def test_no_field_is_taken_out_of_an_argument_any_more() -> None:
     module = parse(PROGRAM)
-    # The struct in the struct is data: what it holds is taken out of it at once, and of a struct of its own.
-    assert len(taken_fields(module.operation)) == 5
-    split_fields(taken_fields(module.operation))
+    assert [field.position for field in taken_fields(module.operation)] == [(0,), (1, 0)]
+    split_fields(module.operation)
     assert taken_fields(module.operation) == []
     (function,) = [op for op in walk(module.operation) if op.name == "llvm.func"]
-    # The first field, and the one inside the second, of which ^out needs no other; ^twice is handed nothing.
+    # ^twice is handed nothing.
     taken = [len(block.arguments) for block in function.regions[0].blocks]
-    assert taken == [2, 3, 3, 3, 0, 3, 2]
+    assert taken == [2, 3, 3, 3, 0, 3, 3]
+
+
+STRUCTURED = """
+func.func @f(%n: i32, %out: memref<1xi32>) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %three = arith.constant 3 : i32
+  %at = arith.constant 0 : index
+  %none = llvm.mlir.undef : !llvm.struct<(f32, i32)>
+  %first = llvm.insertvalue %zero, %none[1] : !llvm.struct<(f32, i32)>
+  %last = scf.for %i = %zero to %n step %one iter_args(%s = %first) -> (!llvm.struct<(f32, i32)>) : i32 {
+    %small = arith.cmpi slt, %i, %three : i32
+    %t = scf.if %small -> (!llvm.struct<(f32, i32)>) {
+      %sum = llvm.extractvalue %s[1] : !llvm.struct<(f32, i32)>
+      %more = arith.addi %sum, %three : i32
+      %u = llvm.insertvalue %more, %s[1] : !llvm.struct<(f32, i32)>
+      scf.yield %u : !llvm.struct<(f32, i32)>
+    } else {
+      scf.yield %s : !llvm.struct<(f32, i32)>
+    }
+    scf.yield %t : !llvm.struct<(f32, i32)>
+  }
+  %result = llvm.extractvalue %last[1] : !llvm.struct<(f32, i32)>
+  memref.store %result, %out[%at] : memref<1xi32>
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("trips", range(6))
+def test_loops_and_branches_hand_on_fields(trips: int) -> None:
+    module = parse(STRUCTURED)
+    split_fields(module.operation)
+    assert module.operation.verify() and taken_fields(module.operation) == []
+    assert result(module, trips) == 3 * min(trips, 3)
+    (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
+    assert [str(kind.type) for kind in loop.results][1:] == ["i32"]
 
 
 def test_fields_of_what_the_kernel_is_given_stay() -> None:

@@ -1,0 +1,135 @@
+"""Fields of structs that loops, branches and blocks hand on become values that are handed on by themselves.
+
+      llvm.br ^bb1(%s : !llvm.struct<(ptr<3>, i32)>)        llvm.br ^bb1(%s, %p : …, !llvm.ptr<3>)
+    ^bb1(%t: !llvm.struct<(ptr<3>, i32)>):            -->  ^bb1(%t: …, %q: !llvm.ptr<3>):
+      %q = llvm.extractvalue %t[0]
+
+Triton and CuTe carry the slot of a ring in such a struct. Integers and pointers are taken out; what is
+in registers only (fragments of products, say) stays in its struct.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    Value,
+    after,
+    create,
+    defining_op,
+    functions,
+    is_block_argument,
+    is_function,
+    type_text,
+    walk_named,
+)
+from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, container_of
+from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
+
+
+class Field(NamedTuple):
+    """The part of a struct type at a position, and its own type."""
+
+    whole: Any
+    position: tuple[int, ...]
+    kind: Any
+
+
+def with_fields_split(root: Operation) -> Operation:
+    """The module, or a copy in which such fields are handed on by themselves."""
+    if not taken_fields(root):
+        return root
+    copy = root.clone(ip=False).operation
+    split_fields(copy)
+    return copy
+
+
+def split_fields(root: Operation) -> None:
+    """Hand on beside their structs the fields that somebody takes out of what is handed on."""
+    for function in functions(root):
+        for field in taken_fields(function):
+            _Fields(function, field).run([])
+
+
+def taken_fields(root: Operation) -> list[Field]:
+    """The integers and pointers that ops below `root` take out of structs which they are handed."""
+    found = (_taken(op) for op in walk_named(root, MEMBER_TAKEN.__eq__))
+    return list(dict.fromkeys(field for field in found if field is not None))
+
+
+class _Fields(Carrier):
+    """Carries one field of all structs of one type."""
+
+    def __init__(self, function: Operation, field: Field) -> None:
+        super().__init__(Skeleton(function, self._matters, lambda op: False), field.kind)
+        self.field = field
+
+    def _matters(self, op: Operation) -> bool:
+        return op.name == MEMBER_TAKEN or any(map(_is_struct, op.operands))
+
+    def over(self, op: Operation, variables: Variables) -> Variables:
+        """What takes the field is the field."""
+        if op.name == MEMBER_TAKEN and _taken(op) == self.field:
+            whole, _ = container_of(op.operands[0], self.field.position)
+            if whole in self.companions:
+                op.results[0].replace_all_uses_with(self.companions[whole])
+                op.erase()
+        return variables
+
+    def accompanied(self, values: Any) -> list[int]:
+        return [n for n, value in enumerate(values) if value.type == self.field.whole]
+
+    def companion(self, value: Value, variables: Variables) -> Value:
+        whole, put = container_of(value, self.field.position)
+        if put is not None:
+            return put
+        if whole not in self.companions:
+            made = defining_op(whole)
+            ip = ir.InsertionPoint.at_block_begin(whole.owner) if made is None else after(made)
+            at = {"position": ir.DenseI64ArrayAttr.get(self.field.position, value.context)}
+            loc = self.skeleton.root.location
+            taken = create(MEMBER_TAKEN, (whole,), (self.kind,), at, ip=ip, loc=loc)
+            self.bind(whole, taken.results[0])
+        return self.companions[whole]
+
+    def width_at(self, block: Block) -> int:
+        return 0
+
+    def width_behind(self, op: Operation) -> int:
+        return 0
+
+    def apart(self, op: Operation, block: Block) -> Variables:
+        return []
+
+    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+        return variables
+
+
+def _taken(op: Operation) -> Field | None:
+    """The field that an op takes out of a struct which it is handed; None if that is not what it does."""
+    if not type_text(op.results[0].type).startswith(("i", "!llvm.ptr")):
+        return None
+    position = tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
+    whole, put = container_of(op.operands[0], position)
+    if put is not None or not _is_handed(whole):
+        return None
+    return Field(whole.type, position, op.results[0].type)
+
+
+def _is_handed(value: Value) -> bool:
+    """Whether a loop, a branch or another block gives a value."""
+    if not is_block_argument(value):
+        made = defining_op(value)
+        return made is not None and made.name in CARRYING_OPS
+    block = value.owner
+    around = block.owner.operation
+    first = block == block.region.blocks[0]
+    return around.name in CARRYING_OPS or (is_function(around) and not first)
+
+
+def _is_struct(value: Value) -> bool:
+    return type_text(value.type).startswith("!llvm.struct<")
