@@ -33,7 +33,7 @@ from mlir_async_pipe.facts.values.integer_ops import is_size
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
-from mlir_async_pipe.vocabulary.launch_ids import IDS
+from mlir_async_pipe.vocabulary.launch_ids import IDS, SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -142,7 +142,7 @@ class Values:
                 key = ("thread bit" if is_bit else "thread", number)
             found = self._symbols[number] = Atom("symbol", key)
             op = defining_op(ssa) if hasattr(ssa, "type") else None
-            if op is not None and arithmetic.has_rule(op.name):
+            if op is not None and (arithmetic.has_rule(op.name) or op.name in SHUFFLES):
                 self._given_up.add(found)
         return found
 

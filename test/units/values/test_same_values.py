@@ -1,0 +1,120 @@
+"""Values that are others by another name: what all lanes have, and addresses taken back for pointers.
+
+Covers: facts/values/same_values.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from mlir_async_pipe.bindings.raw_ops import defining_op, walk
+from mlir_async_pipe.facts.values.same_values import with_same_values
+
+
+def kernel(*lines: str, space: int = 3) -> str:
+    body = "\n  ".join(lines)
+    return f"""
+llvm.mlir.global external @base() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<64 x f32>
+llvm.func @f(%n: i32, %given: !llvm.ptr<1>) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 64>}} {{
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %all = llvm.mlir.constant(-1 : i32) : i32
+  %top = llvm.mlir.constant(31 : i32) : i32
+  %x = llvm.mlir.constant(1.0 : f32) : f32
+  %tid = nvvm.read.ptx.sreg.tid.x range <i32, 0, 64> : i32
+  %base = llvm.mlir.addressof @base : !llvm.ptr<3>
+  {body}
+  llvm.store %x, %to : f32, !llvm.ptr<{space}>
+  llvm.return
+}}"""
+
+
+def stored_to(text: str) -> str:
+    """The op that makes the address of the store."""
+    root = with_same_values(parse(text).operation)
+    (store,) = [op for op in walk(root) if op.name == "llvm.store"]
+    made = defining_op(store.operands[1])
+    return "argument" if made is None else str(made.name)
+
+
+SHUFFLED = (
+    "%number = llvm.ptrtoint %base : !llvm.ptr<3> to i32",
+    "%same = nvvm.shfl.sync idx %all, %number, %c0, %top : i32 -> i32",
+    "%wide = llvm.zext %same : i32 to i64",
+    "%to = llvm.inttoptr %wide : i64 to !llvm.ptr<3>",
+)
+
+
+def test_the_base_that_lanes_hand_around_is_the_base() -> None:
+    assert stored_to(kernel(*SHUFFLED)) == "llvm.mlir.addressof"
+
+
+def test_a_module_with_nothing_of_that_is_not_copied() -> None:
+    module = parse("llvm.func @f() { llvm.return }")
+    assert with_same_values(module.operation) == module.operation
+
+
+@pytest.mark.parametrize(
+    "lines, space",
+    [
+        # Other lanes have other numbers.
+        (
+            (
+                "%number = llvm.ptrtoint %base : !llvm.ptr<3> to i32",
+                "%own = llvm.add %number, %tid : i32",
+                "%same = nvvm.shfl.sync idx %all, %own, %c0, %top : i32 -> i32",
+                "%to = llvm.inttoptr %same : i32 to !llvm.ptr<3>",
+            ),
+            3,
+        ),
+        # 16 bits are not all of an address.
+        (
+            (
+                "%number = llvm.ptrtoint %base : !llvm.ptr<3> to i16",
+                "%wide = llvm.zext %number : i16 to i32",
+                "%to = llvm.inttoptr %wide : i32 to !llvm.ptr<3>",
+            ),
+            3,
+        ),
+        # Nor are 32 of a pointer to global memory.
+        (
+            (
+                "%number = llvm.ptrtoint %given : !llvm.ptr<1> to i32",
+                "%to = llvm.inttoptr %number : i32 to !llvm.ptr<1>",
+            ),
+            1,
+        ),
+        # Another kind of pointer.
+        (
+            (
+                "%number = llvm.ptrtoint %given : !llvm.ptr<1> to i64",
+                "%to = llvm.inttoptr %number : i64 to !llvm.ptr<3>",
+            ),
+            3,
+        ),
+    ],
+)
+def test_what_is_not_the_same_stays(lines: tuple[str, ...], space: int) -> None:
+    assert stored_to(kernel(*lines, space=space)) == "llvm.inttoptr"
+
+
+@pytest.mark.parametrize("condition", ["%c0", "%tid"])
+def test_threads_that_a_shuffle_chooses_need_not_be_two(condition: str) -> None:
+    """The lanes of one warp hand around the number of their warp: one thread may be meant, or many."""
+    text = kernel(
+        f"%given_on = nvvm.shfl.sync idx %all, {condition}, %c0, %top : i32 -> i32",
+        '%chosen = llvm.icmp "eq" %given_on, %n : i32',
+        "llvm.cond_br %chosen, ^do, ^end",
+        "^do:",
+        "llvm.store %x, %base : f32, !llvm.ptr<3>",
+        "llvm.br ^end",
+        "^end:",
+        "%to = llvm.getelementptr %base[%tid] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32",
+        "nvvm.barrier",
+    )
+    found = check_module(parse(text))
+    if condition == "%c0":
+        assert {code for code, _ in found.unsafe} == {"missing-barrier"}
+    else:
+        assert not found.unsafe and found.unknown
