@@ -35,7 +35,7 @@ class Mbarrier:
     of the running one. `gathered` is what its arrivals told, `told` what those of all phases that
     are over did. `landed` are copies of the running phase, `over` those of earlier ones that
     nobody has waited for, with their phase. `rank` is its block's number in the cluster,
-    `warp` of the cluster set it up, and its init `is_fenced`; in which phase of the barrier of the
+    of a barrier of threads the phase in which each warp `arrived` last; `warp` of the cluster set it up, and its init `is_fenced`; in which phase of the barrier of the
     cluster that was `shown`, and the warps that have `seen` it there.
     """
 
@@ -55,6 +55,7 @@ class Mbarrier:
     is_fenced: bool = False
     shown: int | None = None
     seen: set[int] = field(default_factory=set)
+    arrived: dict[int, int] = field(default_factory=dict)
 
     def lacks(self) -> str:
         """What the running phase still waits for."""

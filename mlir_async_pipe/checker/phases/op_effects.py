@@ -410,7 +410,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
         if whole and spot.threads() == memory.everybody and not memory.blocks.threads:
             memory.meet()
         elif not isinstance(memory, RoleMemory):
-            if whole:
+            if is_named:
                 raise NotFollowedError("specialised")
             memory.some_met = True
         elif "predicate" in at or run.maybe:

@@ -231,6 +231,12 @@ class RoleMemory(AsyncMemory):
         barrier = self.shared[key]
         if barrier.needs != count:
             raise NotFollowedError("unknown-mbarrier")
+        if barrier.arrived_by & mask:
+            note = "these threads have arrived there before, and that phase is not over"
+            raise PhaseFault("too-many-arrivals", op, barrier.running.op, note)
+        # Some of these threads may make a phase of their own.
+        if mask.bit_count() > count - barrier.running.arrived:
+            raise NotFollowedError("unknown-mbarrier")
         self.arrive(key, op, mask, 1, 0)
         return barrier.over
 

@@ -146,6 +146,7 @@ class Rotations:
         """What an op does for beginning 0, if it does the same for all others. Raises NotFollowedError, or
         RingFoundError where that shows that something is a ring."""
         reads, number, meets = self.numbers.effects.reads(run), id(run), is_barrier(run)
+        named = run.row.meeting is not None
 
         def execute(spot: Spot) -> None:
             assert isinstance(spot.memory, RoleMemory)
@@ -153,8 +154,11 @@ class Rotations:
                 return effect(spot)
             spot, values = _settled(spot, reads)
             each = [value for value in values if isinstance(value, EachRotation)]
-            if any(value.indices != (BEGINNING,) for value in each):
+            # Barriers that have a number are no rings, so theirs is the same wherever these begin.
+            if any(value.indices != (BEGINNING,) for value in each) or (named and each):
                 raise NotFollowedError("rings")
+            if named:
+                return effect(spot)
             step = number, values, spot.mask
             first, *later = range(self.period if each else 1)
             here = self._beginning(spot, reads, values, first) if each else spot

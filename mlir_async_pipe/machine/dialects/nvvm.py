@@ -229,7 +229,14 @@ def _arrive(
     barrier: Mbarrier = barriers.at[key]
     if barrier.count != count:
         raise site.unsupported(f"barrier {number} of {count} threads, and of {barrier.count}")
-    phase = barrier.phase
-    if not barriers.arrive(barrier, warps_of(unit, lanes), len(lanes), 0):
+    phase, warps = barrier.phase, warps_of(unit, lanes)
+    # Who has arrived may not come again before the phase is over (PTX ISA, barrier.arrive).
+    if any(barrier.arrived.get(warp) == phase for warp in warps):
+        thread = int(unit.launch.grid_threads(unit.threads[lanes])[0])
+        unit.launch.detector.report_between(
+            "too-many-arrivals", site.number, barrier.site, thread=thread
+        )
+    barrier.arrived.update(dict.fromkeys(warps, phase))
+    if not barriers.arrive(barrier, warps, len(lanes), 0):
         raise site.unsupported(f"more than {count} threads at barrier {number}")
     return (barrier, phase), lanes

@@ -221,3 +221,10 @@ def test_a_role_that_meets_at_a_barrier_of_its_own_hands_numbers_on_to_itself(
 )  # fmt: skip
 def test_a_role_that_does_not_meet_in_between_is_not_proven(changes, kind) -> None:
     assert epilogue(**kind, **changes) != "safe"
+
+
+def test_who_has_arrived_at_a_barrier_may_not_come_again_before_its_phase_is_over() -> None:
+    """Two arrivals of two warps are as many as those of four, and are no phase (PTX ISA)."""
+    four = "%four = arith.constant 128 : i32"
+    arrive = "nvvm.barrier.arrive id = %number number_of_threads = %four"
+    assert epilogue(named=True, meet=f"{four}\n{arrive}\n{arrive}", again="") == "unsafe"

@@ -109,3 +109,9 @@ def test_two_counts_of_one_barrier_are_refused():
             WAIT="%more = arith.constant 96 : i32\n"
             "nvvm.barrier id = %written number_of_threads = %more",
         )
+
+
+def test_who_has_arrived_may_not_come_again_before_the_phase_is_over():
+    """Two arrivals of one warp are as many threads as one of each, and are no phase (PTX ISA)."""
+    twice = PARTS["WRITTEN"] + "\n" + PARTS["WRITTEN"]
+    assert handed(WRITTEN=twice).race_codes & {"too-many-arrivals"}
