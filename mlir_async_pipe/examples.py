@@ -39,6 +39,7 @@ _GROUPS = (
         "Pipelines written by hand: their waits are counted, their accesses checked",
         "handwritten/.*",
     ),
+    ("Bugs of public projects, as they were and as they were mended (docs/museum.md)", "museum/.*"),
     ("Loops to be pipelined", "[^/]*(?<!_gemm)(?<!_attention)"),
     ("Generators of kernels, as a front end writes them, and of what tuning tries", "[^/]*"),
     ("Inside of other MLIR stacks", "embedding/.*|iree/(?:round_trip|transcribe)"),
@@ -123,7 +124,12 @@ def find(name: str) -> Path:
 
 
 def target_of(name: str) -> str:
-    """The target that an example is written for, by its name."""
+    """The target that an example is written for: that of the command in its comment, if it is of the museum, else
+    by its name."""
+    if name.startswith("museum/"):
+        stated = re.search(r"--target=(\S+)", find(name).read_text())
+        assert stated is not None, name
+        return stated[1]
     if "gfx942" in name:
         return "rocdl:gfx942"
     return _AMD if "amd_" in name or "gfx" in name else _NVIDIA

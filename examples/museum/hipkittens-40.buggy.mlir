@@ -1,0 +1,50 @@
+// HazyResearch/HipKittens#40: Copies run two tiles ahead of the loop. In the epilogue the read of the last
+// tile was moved up, next to that of the tile before, and the wait for its own copy stayed where it was,
+// after it.
+// async-pipe-opt FILE --target=rocdl:gfx950 --run=epilogue --arg=16x128xf32:1 --arg=zeros:128xf32 --arg=3
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @epilogue(%a: memref<16x128xf32> {llvm.noalias}, %out: memref<128xf32> {llvm.noalias}, %n: index)
+      workgroup(%tiles: memref<2x128xf32, #wg>)
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c64 = arith.constant 64 : index
+    %c127 = arith.constant 127 : index
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %mirror = arith.subi %c127, %t : index
+    %wave = arith.divui %t, %c64 : index
+    %first = arith.muli %wave, %c64 : index
+    amdgpu.gather_to_lds async %a[%c0, %t], %tiles[%c0, %first] : f32, memref<16x128xf32>, memref<2x128xf32, #wg>
+    rocdl.asyncmark
+    amdgpu.gather_to_lds async %a[%c1, %t], %tiles[%c1, %first] : f32, memref<16x128xf32>, memref<2x128xf32, #wg>
+    rocdl.asyncmark
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> (f32) {
+      rocdl.wait.asyncmark 1
+      amdgpu.lds_barrier
+      %slot = arith.remui %k, %c2 : index
+      %later = arith.addi %k, %c2 : index
+      %x = memref.load %tiles[%slot, %mirror] : memref<2x128xf32, #wg>
+      %s1 = arith.addf %s, %x : f32
+      amdgpu.lds_barrier
+      amdgpu.gather_to_lds async %a[%later, %t], %tiles[%slot, %first] : f32, memref<16x128xf32>, memref<2x128xf32, #wg>
+      rocdl.asyncmark
+      scf.yield %s1 : f32
+    }
+    rocdl.wait.asyncmark 1
+    amdgpu.lds_barrier
+    %last = arith.addi %n, %c1 : index
+    %slot0 = arith.remui %n, %c2 : index
+    %slot1 = arith.remui %last, %c2 : index
+    %x0 = memref.load %tiles[%slot0, %mirror] : memref<2x128xf32, #wg>
+    %x1 = memref.load %tiles[%slot1, %mirror] : memref<2x128xf32, #wg>
+    %sum0 = arith.addf %sum, %x0 : f32
+    rocdl.wait.asyncmark 0
+    amdgpu.lds_barrier
+    %sum1 = arith.addf %sum0, %x1 : f32
+    memref.store %sum1, %out[%t] : memref<128xf32>
+    gpu.return
+  }
+}

@@ -1,0 +1,24 @@
+// tile-ai/tilelang#2556, mended: a barrier of the whole block, outside of the branch.
+// async-pipe-opt FILE --target=nvvm:sm_90a --run=partial --arg=48xi32:1 --arg=zeros:48xi32
+#wg = #gpu.address_space<workgroup>
+gpu.module @kernels {
+  gpu.func @partial(%a: memref<48xi32> {llvm.noalias}, %out: memref<48xi32> {llvm.noalias})
+      workgroup(%tile: memref<48xi32, #wg>)
+      kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %c47 = arith.constant 47 : index
+    %c48 = arith.constant 48 : index
+    %t = gpu.thread_id x
+    %mirror = arith.subi %c47, %t : index
+    %active = arith.cmpi ult, %t, %c48 : index
+    scf.if %active {
+      %v = memref.load %a[%t] : memref<48xi32>
+      memref.store %v, %tile[%t] : memref<48xi32, #wg>
+    }
+    gpu.barrier
+    scf.if %active {
+      %x = memref.load %tile[%mirror] : memref<48xi32, #wg>
+      memref.store %x, %out[%t] : memref<48xi32>
+    }
+    gpu.return
+  }
+}
