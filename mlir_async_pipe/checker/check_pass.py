@@ -139,6 +139,13 @@ def _tell_homeless(module: Any, session: Session) -> None:
 
 def _remark(outcome: KernelVerdict, session: Session) -> None:
     """What the user may want to know although no access in the kernel races."""
+    for number in outcome.one_value:
+        op = outcome.sites[number].op
+        session.diagnostics.remark(
+            f"all lanes of a warp store one value to one place in '{op.name}': one of them would do",
+            code="same-value",
+            at=op,
+        )
     for number in outcome.left:
         op = outcome.sites[number].op
         session.diagnostics.remark(

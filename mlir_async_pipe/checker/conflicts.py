@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
+from mlir_async_pipe.facts.values.warp_values import WarpValues
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import Scope
@@ -89,6 +90,8 @@ class Judge:
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
+    one_value: set[int] = field(default_factory=set)
+    _lanes: WarpValues = field(default_factory=WarpValues)
     _slots: Slots = field(default_factory=Slots)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
@@ -146,6 +149,14 @@ class Judge:
         site = self.sites[event.site]
         if self._overlap(event, event, state, same_thread=False).verdict == "no":
             return
+        if site.stored is not None and self._lanes.same_in_warp(site.stored):
+            ranges = (event.threads, event.threads)
+            between_warps = self.comparer.of_warps.overlap(
+                event.region, event.region, state.facts, same_thread=False, ranges=ranges
+            )
+            if between_warps.verdict == "no":
+                self.one_value.add(event.site)
+                return
         if not (site.asynchronous and copies_the_same(site.op, site.frame)):
             self._compare_threads(event, event, state, "same-op")
 

@@ -65,7 +65,8 @@ class KernelVerdict:
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
     outlives it. `in_scope` are groups, waits and barriers that run inside an async scope, and
     `relied_on` barriers without which something would race (numbers of `ops`). `roles` says what
-    threads do with mbarriers that go ways of their own."""
+    threads do with mbarriers that go ways of their own; `one_value` are sites of stores at which the lanes
+    of a warp store one value to one place."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
@@ -76,6 +77,7 @@ class KernelVerdict:
     ops: list[Any]
     summary: CheckSummary
     roles: tuple[RoleUse, ...] = ()
+    one_value: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -360,6 +362,7 @@ class _Run:
             sites.ops,
             _summary(self.name, findings, len(in_scope), sites, explorer),
             () if followed is None else tuple(role_uses(self.name, followed)),
+            tuple(sorted(judge.one_value)),
         )
 
 

@@ -11,7 +11,8 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it cannot be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
@@ -59,6 +60,11 @@ class Comparer:
     _timeless: dict[tuple[object, ...], tuple[Region, Region, Overlap]] = field(
         default_factory=dict
     )
+
+    @cached_property
+    def of_warps(self) -> Comparer:
+        """The same of threads in two warps."""
+        return Comparer(replace(self.threads, by_warp=True), self.budget)
 
     def overlap(
         self,

@@ -44,6 +44,7 @@ from mlir_async_pipe.vocabulary import (
     Row,
     accesses,
     given_count,
+    groups_of,
     queue_of,
     row_of,
 )
@@ -463,6 +464,14 @@ class Site:
     @property
     def manner(self) -> Manner:
         return Manner(self.writes, self.strong)
+
+    @property
+    def stored(self) -> Any | None:
+        """The value that a plain store stores."""
+        if not self.writes or self.asynchronous or self.atomic:
+            return None
+        group = groups_of(self.op).get("value", range(0))
+        return self.op.operands[group.start] if len(group) == 1 else None
 
 
 # Each call has others of these.

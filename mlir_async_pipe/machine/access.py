@@ -107,7 +107,7 @@ def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> Non
         whole = kind.with_shape(where.addresses.shape[1:])
         element_wise(unit, site, where, where.inside, whole, values)
         return
-    if _enter(unit, site, where, "write"):
+    if _enter(unit, site, where, "write", values if site.is_handed else None):
         return
     _store(unit, where, values, kind)
 
@@ -148,24 +148,37 @@ def granules(unit: Unit, where: Span) -> tuple[Array, Array, Array]:
     return lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes)
 
 
-def _enter(unit: Unit, site: Site, where: Span, how: str) -> bool:
-    """Check one access; True if a scope only records it and nothing must be changed."""
+def _enter(unit: Unit, site: Site, where: Span, how: str, values: Array | None = None) -> bool:
+    """Check one access; True if a scope only records it and nothing must be changed. `values` are those that
+    lanes may have been handed by others: where those of a warp are one, it is stored once."""
     launch = unit.launch
     if unit.deferred is not None:
         return unit.deferred.access(unit, where, how)
     if launch.random_completion:
         unit.queues.tick()
     within = where
-    if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong:
+    if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong and values is None:
         within = _two_lanes(unit, where)
     if within.lanes is not None and not within.lanes.any():
         return False
-    _, threads, touched = granules(unit, within)
+    lanes, threads, touched = granules(unit, within)
     if how == "read":
         launch.detector.read(site.number, threads, touched)
     else:
-        launch.detector.write(site.number, threads, touched, atomic=how == "atomic")
+        stored = None if values is None else lanes_of(values, unit.width)[lanes]
+        once = None if stored is None else _once_a_warp(unit, lanes, touched, stored)
+        launch.detector.write(site.number, threads, touched, atomic=how == "atomic", once=once)
     return False
+
+
+def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:
+    """A number for each lane, that those of a warp share which store one value to one place."""
+    warps = unit.threads[lanes] // unit.launch.options.warp
+    data = (
+        np.ascontiguousarray(stored.reshape(len(lanes), -1)).view(np.uint8).reshape(len(lanes), -1)
+    )
+    rows = np.column_stack((warps, touched, data.astype(np.int64)))
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _two_lanes(unit: Unit, where: Span) -> Span:

@@ -66,11 +66,19 @@ class ClockedDetector(Detector):
         self._hear(site, threads, where)
         super().read(site, threads, where)
 
-    def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
+    def write(
+        self,
+        site: int,
+        threads: Array,
+        where: Array,
+        *,
+        atomic: bool = False,
+        once: Array | None = None,
+    ) -> None:
         """A generic write: the async proxy does not see it before a fence."""
         if atomic:
             self._hear(site, threads, where)
-        super().write(site, threads, where, atomic=atomic)
+        super().write(site, threads, where, atomic=atomic, once=once)
         self._tell(site, threads, where, atomic)
         self.unfenced[where] = np.isin(
             self.memory.space[where * self.granule], list(_SPACES.values())

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     ancestors,
     captured,
+    defining_op,
     has_body,
     integer_attribute,
     is_function,
@@ -31,7 +32,8 @@ from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
-from mlir_async_pipe.vocabulary import Queue, Row, order_of, queue_of, row_of
+from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of
+from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
@@ -57,6 +59,7 @@ class Site:
     kind: str
     order: MemoryOrder = UNORDERED
     has_users: bool = False
+    is_handed: bool = False
 
     @property
     def is_strong(self) -> bool:
@@ -343,6 +346,7 @@ class Decoder:
             kind_of_op(op),
             order_of(op),
             any(len(list(result.uses)) for result in op.results),
+            not is_async and row is not None and _stores_what_was_handed(op, row),
         )
         self.sites.append(made)
         return made
@@ -506,3 +510,23 @@ def bytes_by_value(function: Any) -> tuple[int, ...]:
         kind = ir.TypeAttr(given[BY_VALUE]).value if BY_VALUE in given else None
         sizes.append(0 if kind is None else layout_of(str(kind)).stride)
     return tuple(sizes) if any(sizes) else ()
+
+
+# A reduction ends in a sum, its operand that came from another lane, and casts between registers.
+NEAREST = 8
+
+
+def _stores_what_was_handed(op: Any, row: Row) -> bool:
+    """Whether what an op stores may come from another lane, by the ops right before it."""
+    if not any(access.kind == "write" for access in row.accesses):
+        return False
+    group = operand_groups(op, row).get("value", range(0))
+    pending = [op.operands[number] for number in group]
+    for _ in range(NEAREST):
+        made = defining_op(pending.pop(0)) if pending else None
+        if made is None:
+            continue
+        if made.name in SHUFFLES:
+            return True
+        pending += list(made.operands)
+    return False

@@ -133,8 +133,16 @@ class Detector(Shadow):
         self._check_writer(site, threads, where, now, "not-visible")
         self._record_read(site, threads, where, now)
 
-    def write(self, site: int, threads: Array, where: Array, *, atomic: bool = False) -> None:
-        """A synchronous write, or an atomic update, by `threads`."""
+    def write(
+        self,
+        site: int,
+        threads: Array,
+        where: Array,
+        *,
+        atomic: bool = False,
+        once: Array | None = None,
+    ) -> None:
+        """A synchronous write, or an atomic update, by `threads`; those with one number of `once` are one."""
         self.cover_memory()
         self._check_live(site, threads, where)
         if self.in_flight:
@@ -147,7 +155,7 @@ class Detector(Shadow):
         self._check_readers(site, threads, where, now)
         self._record_write(site, threads, where, now)
         if not self.sites[site].is_strong:
-            self._check_same_op(site, threads, where)
+            self._check_same_op(site, threads, where, once)
 
     def issue(self, operation: Any) -> None:
         """An async op starts: check it against this interval, then mark its footprint."""
@@ -283,9 +291,12 @@ class Detector(Shadow):
             unknown = np.full(where.shape, -1)
             self._report_each("cross-block", site, threads, where, bad, others, unknown)
 
-    def _check_same_op(self, site: int, threads: Array, where: Array) -> None:
+    def _check_same_op(self, site: int, threads: Array, where: Array, once: Array | None) -> None:
         winner = self.write_thread[where]
         bad = winner != threads[:, None]
+        if once is not None and bad.any():
+            order = np.argsort(threads)
+            bad &= once[order][np.searchsorted(threads[order], winner)] != once[:, None]
         if bad.any():
             sites = np.full(where.shape, site)
             self._report("missing-barrier", site, threads, where, bad, sites, winner)

@@ -116,6 +116,19 @@ _AS_OPERANDS = (
     )
     | _named("util", "assume.int")
 )
+# The same whichever operand comes first, and what gives bits of a register another type.
+COMMUTATIVE = (
+    _named(
+        "arith",
+        "addf addi andi maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli",
+    )
+    | _named("arith", "ori xori")
+    | _named(
+        "llvm", "add and fadd fmul mul or xor intr.maximum intr.maxnum intr.minimum intr.minnum"
+    )
+    | _named("llvm", "intr.smax intr.smin intr.umax intr.umin")
+)
+BIT_CASTS = _named("arith", "bitcast") | _named("llvm", "bitcast") | _named("vector", "bitcast")
 _SAME = (
     _named("memref", "get_global")
     | _named("gpu", "num_subgroups subgroup_size dynamic_shared_memory")

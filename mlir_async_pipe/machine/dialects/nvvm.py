@@ -179,6 +179,32 @@ def barrier(site: Site) -> Execute:
     return execute
 
 
+@semantics("nvvm.shfl.sync")
+def shuffle(site: Site) -> Execute:
+    """A number of another lane of the segment, one's own where that is none (PTX ISA, shfl.sync)."""
+    kind = site.text("kind").split()[-1].strip("<>")
+    if str(site.result_type()).startswith("!llvm.struct<"):
+        raise site.unsupported("whether the lane was in the segment, as a member of a struct")
+
+    def execute(unit: Unit, mask: Array, value: Array, offset: Array, ends: Array) -> Array:
+        lane, by, last = unit.threads % 32, offset.astype(np.int64) & 31, ends.astype(np.int64) & 31
+        segment = ends.astype(np.int64) >> 8 & 31
+        first, end = lane & segment, (lane & segment) | (last & ~segment)
+        source = {
+            "up": lane - by,
+            "down": lane + by,
+            "bfly": lane ^ by,
+            "idx": first | (by & ~segment),
+        }[kind]
+        inside = source >= end if kind == "up" else source <= end
+        number = np.arange(unit.width) - lane + np.where(inside, source, lane)
+        number = np.clip(number, 0, unit.width - 1)
+        taken = lanes_of(value, unit.width)
+        return np.where(unit.active()[number], taken[number], taken)
+
+    return execute
+
+
 # What `#nvvm.reduction` makes of the predicates of all threads (PTX ISA, barrier.red).
 _REDUCTIONS: dict[str, Callable[[Array], Any]] = {"popc": np.sum, "and": np.all, "or": np.any}
 

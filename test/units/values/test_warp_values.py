@@ -1,0 +1,115 @@
+"""Values that all lanes of a warp have, after a reduction by butterflies, and stores of them.
+
+Covers: facts/values/warp_values.py, checker/conflicts.py, checker/thread_grid.py, machine/access.py,
+machine/detector.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from helpers.check_harness import check_module
+from helpers.machine_programs import parse
+from mlir_async_pipe import machine
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.facts.values.warp_values import WarpValues
+
+STEPS = (16, 8, 4, 2, 1)
+
+
+def kernel(
+    steps: Sequence[int] = STEPS,
+    *,
+    op: str = "llvm.fadd",
+    mask: int = -1,
+    place: str = "%warp",
+    kind: str = "bfly",
+) -> str:
+    """128 threads sum up what each warp was given, as Triton does, and all lanes store the sum."""
+    lines = [f"%m{step} = llvm.mlir.constant({step} : i32) : i32" for step in dict.fromkeys(steps)]
+    current = "%x"
+    for n, step in enumerate(steps):
+        lines += [
+            f"%b{n} = llvm.bitcast {current} : f32 to i32",
+            f"%h{n} = nvvm.shfl.sync {kind} %mask, %b{n}, %m{step}, %last : i32 -> i32",
+            f"%o{n} = llvm.bitcast %h{n} : i32 to f32",
+            f"%s{n} = {op} {current}, %o{n} : f32"
+            if op.startswith("llvm.f")
+            else f"%s{n} = {op}({current}, %o{n}) : (f32, f32) -> f32",
+        ]
+        current = f"%s{n}"
+    body = "\n  ".join(lines)
+    return f"""
+llvm.mlir.global external @sums() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<128 x f32>
+llvm.func @f(%from: !llvm.ptr<1> {{llvm.noalias}}) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 128>}} {{
+  %mask = llvm.mlir.constant({mask} : i32) : i32
+  %last = llvm.mlir.constant(31 : i32) : i32
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %c32 = llvm.mlir.constant(32 : i32) : i32
+  %tid = nvvm.read.ptx.sreg.tid.x range <i32, 0, 128> : i32
+  %warp = llvm.udiv %tid, %c32 : i32
+  %sums = llvm.mlir.addressof @sums : !llvm.ptr<3>
+  %own = llvm.getelementptr %from[%tid] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+  %x = llvm.load %own : !llvm.ptr<1> -> f32
+  {body}
+  %to = llvm.getelementptr %sums[{place}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+  llvm.store {current}, %to : f32, !llvm.ptr<3>
+  llvm.return
+}}"""
+
+
+def stored_is_same(text: str) -> bool:
+    module = parse(text)
+    (store,) = [op for op in walk(module.operation) if op.name == "llvm.store"]
+    return WarpValues().same_in_warp(store.operands[0])
+
+
+def races(text: str) -> set[str]:
+    """What the machine finds where each lane was given another number."""
+    values = np.random.default_rng(1).standard_normal(128).astype(np.float32)
+    found = machine.run(parse(text), "f", [values], threads=(128, 1, 1))
+    return {race.code for race in found.races}
+
+
+@pytest.mark.parametrize("op", ["llvm.fadd", "llvm.fmul", "llvm.intr.maxnum", "llvm.intr.minimum"])
+@pytest.mark.parametrize("steps", [STEPS, STEPS[::-1], (4, 16, 1, 2, 8)])
+def test_a_reduction_by_butterflies_is_the_same_in_all_lanes(op: str, steps: tuple) -> None:
+    text = kernel(steps, op=op)
+    assert stored_is_same(text)
+    found = check_module(parse(text))
+    assert not found.unsafe and not found.unknown
+    assert {entry.code for entry in found.report.diagnostics} == {"same-value"}
+    assert not races(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": (16, 8, 4, 2)},
+        {"steps": (16, 8, 4, 2, 2)},
+        {"op": "llvm.fsub"},
+        {"mask": 0xFFFF},
+        {"kind": "down"},
+        {"steps": ()},
+    ],
+)
+def test_other_values_differ_and_storing_them_is_a_race(changes: dict) -> None:
+    text = kernel(**changes)
+    assert not stored_is_same(text)
+    assert {code for code, _ in check_module(parse(text)).unsafe} == {"missing-barrier"}
+    if "mask" not in changes:
+        assert races(text) == {"missing-barrier"}
+
+
+def test_two_warps_that_store_to_one_place_race() -> None:
+    text = kernel(place="%c0")
+    assert stored_is_same(text)
+    assert {code for code, _ in check_module(parse(text)).unsafe} == {"missing-barrier"}
+    assert races(text) == {"missing-barrier"}
+
+
+def test_lanes_that_store_to_places_of_their_own_need_no_remark() -> None:
+    assert not check_module(parse(kernel(place="%tid"))).report.diagnostics
