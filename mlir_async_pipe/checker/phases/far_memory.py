@@ -30,7 +30,12 @@ from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.flow.algorithms import components
-from mlir_async_pipe.facts.values.map_memory import described_memref, described_root, is_given_map
+from mlir_async_pipe.facts.values.map_memory import (
+    described_memref,
+    described_root,
+    is_given_map,
+    map_root,
+)
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import (
     accesses,
@@ -102,6 +107,25 @@ def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
     open_ones = ((a, b) for a, b in pairs if not _is_vouched(a, b))
     ends = tuple((kinds[a], kinds[b]) for a, b in open_ones)
     return FarMemory(sites, _families([(a[0], b[0]) for a, b in pairs]), ends)
+
+
+def changed_maps(sites: Sites, flow: Flow) -> Iterator[tuple[Run, Run]]:
+    """Copies by tensor maps that the kernel may write itself, each with an op that does."""
+    runs = [
+        run
+        for block in flow.blocks
+        for run in block.steps
+        if isinstance(run, Run) and not run.makes_values
+    ]
+    by_map: dict[int, list[Run]] = {}
+    for run in runs:
+        at = groups_of(run.op) if run.row.queue == BULK_STORE or run.row.phase == "copy" else {}
+        own = map_root(run.op.operands[at["tensor_map"][0]]) if "tensor_map" in at else None
+        if own is not None:
+            by_map.setdefault(sites.roots.number(own, run.frame), []).append(run)
+    for run in runs if by_map else ():
+        written = [root for root, use in uses(sites, run) if use == "write"]
+        yield from ((copy, run) for root in written for copy in by_map.get(root, []))
 
 
 def _conflict(one: _Kind, other: _Kind, sites: Sites) -> bool:

@@ -36,6 +36,12 @@ def described_root(tensor_map: Value) -> Root:
     return Root("argument" if given else "unknown", (OPAQUE, value), value, "global")
 
 
+def map_root(tensor_map: Value) -> Root | None:
+    """The root of the bytes of a tensor map itself, None where it is no pointer."""
+    made, value = _maker(tensor_map)
+    return root_of(value) if made is None and str(value.type).startswith("!llvm.ptr") else None
+
+
 @remembered
 def described_memref(tensor_map: Value) -> Any:
     """The memref type that a tensor map is made of, which is all of its root; None where it is not

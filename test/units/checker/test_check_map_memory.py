@@ -227,3 +227,44 @@ def test_a_fence_of_global_memory_is_none_of_shared_memory() -> None:
     text = f"{start}{row}{shared}{GLOBAL}{rest.split('>}', 1)[1]}"
     assert codes(check_module(parse(text)).report) == {"missing-fence"}
     assert raced(text) == {"missing-fence"}
+
+
+CHANGES_ITS_MAP = """
+func.func @f(%map_: !llvm.ptr {llvm.noalias}, %v: i64, %out: memref<64xf32> {llvm.noalias})
+    attributes {gpu.known_block_size = array<i32: 64, 1, 1>} {
+  %map = builtin.unrealized_conversion_cast %map_ : !llvm.ptr to MAP
+  %tile = memref.alloc() : memref<64xf32, WG>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %bytes = arith.constant 256 : index
+  %false = arith.constant false
+  %t = gpu.thread_id x
+  %leader = arith.cmpi eq, %t, %c0 : index
+  %full = nvgpu.mbarrier.create -> BARS
+  nvgpu.mbarrier.init %full[%c0], %c1, predicate = %leader : BARS
+  nvvm.fence.mbarrier.init
+  gpu.barrier
+  nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %leader : BARS
+  nvgpu.tma.async.load %map[%c0], %full[%c0] to %tile, predicate = %leader : MAP, BARS -> memref<64xf32, WG>
+  CHANGE
+  nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %bytes : BARS
+  %r = memref.load %tile[%t] : memref<64xf32, WG>
+  memref.store %r, %out[%t] : memref<64xf32>
+  return
+}"""
+MAP = (
+    "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, "
+    "oob = zero, interleave = none>"
+)
+BARS = "!nvgpu.mbarrier.group<memorySpace = WG>"
+
+
+@pytest.mark.parametrize(
+    "change", ["llvm.store %v, %map_ : i64, !llvm.ptr", '"my.change"(%map_) : (!llvm.ptr) -> ()']
+)
+def test_a_kernel_that_changes_the_map_of_a_copy_is_not_proven(change: str) -> None:
+    text = CHANGES_ITS_MAP.replace("MAP", MAP).replace("BARS", BARS)
+    assert said(text.replace("CHANGE", "")) == ("safe", set())
+    changed, reasons = said(text.replace("CHANGE", f"scf.if %leader {{\n{change}\n}}"))
+    assert changed == "unknown"
+    assert "async-proxy" in reasons
