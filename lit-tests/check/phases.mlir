@@ -122,7 +122,7 @@ func.func @bytes(%x_: !llvm.ptr, %out: memref<64xf32> {llvm.noalias}) attributes
   gpu.barrier
   // expected-error @below {{'nvgpu.mbarrier.arrive.expect_tx' announces other bytes than the copies of its phase bring [wrong-bytes]}}
   nvgpu.mbarrier.arrive.expect_tx %full[%c0], %c64, predicate = %leader : !bars
-  // expected-note @below {{64 bytes are announced, and with this copy 256 come}}
+  // expected-note @below {{64 bytes are announced, 256 are copied: the wait may pass before they have landed}}
   nvgpu.tma.async.load %x[%c0], %full[%c0] to %tile, predicate = %leader : !map, !bars -> memref<64xf32, #wg>
   nvgpu.mbarrier.try_wait.parity %full[%c0], %false, %c64 : !bars
   %mirrored = arith.subi %c64, %t : index

@@ -31,7 +31,7 @@ from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
-from mlir_async_pipe.checker.phases.role_phases import Does
+from mlir_async_pipe.checker.phases.mbarrier_state import Does
 from mlir_async_pipe.checker.selection import (
     Callees,
     callable_functions,

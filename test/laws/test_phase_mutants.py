@@ -3,8 +3,8 @@ checker names.
 
 `python test/reports/phase_report.py` does the same to hundreds of loops and mutants.
 
-Covers: checker/phases/phase_paths.py, checker/phases/arrivals.py, checker/phases/async_memory.py,
-checker/phases/role_memory.py, checker/phases/cluster_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py,
+Covers: checker/phases/phase_paths.py, checker/phases/mbarrier_state.py, checker/phases/block_memory.py,
+checker/phases/cluster_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py,
 test/helpers/tensor_memory_mutants.py
 """
 

@@ -4,8 +4,8 @@
     phase_paths      all paths; role_strands: threads that go different ways; path_state: one point of a path
     op_effects       what an op arrives at, waits for, copies, reads and writes; generic_effects: what threads
                      do themselves, and what is surely beyond its group, buffer or columns
-    arrivals         mbarriers: arrivals, bytes and phases; async_memory: who may touch which bytes
-    role_phases      the same between roles, role_memory, by warp_clocks, the vector clocks of warps
+    block_memory     who may touch which bytes; mbarrier_state: arrivals, bytes, phases; tensor_state: tensor
+                     memory; all by warp_clocks, the vector clocks of threads or warps
     cluster_blocks   blocks of a cluster as such roles; cluster_memory: what they do to each other's
     amounts          numbers on a path: exact ones, one for each thread, addresses, or sums of unknowns;
                      ranges_of_sums: what a path knows of these

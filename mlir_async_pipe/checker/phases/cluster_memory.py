@@ -14,11 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases import role_phases
-from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, Key
+from mlir_async_pipe.checker.phases import mbarrier_state
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory, check_waited
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory, check_waited
-from mlir_async_pipe.checker.phases.role_phases import MEETING, Blocked, BlockedError
+from mlir_async_pipe.checker.phases.mbarrier_state import (
+    MEETING,
+    Blocked,
+    BlockedError,
+    CopyInFlight,
+    Key,
+)
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch, unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event
@@ -27,7 +32,7 @@ _MEETING: Key = (MEETING, 0)
 
 
 @dataclass
-class ClusterMemory(RoleMemory):
+class ClusterMemory(BlockMemory):
     """The memory on one path of all blocks. `reached`: what threads did last, by an op, to the memory
     of a block of others; `met`: threads that have arrived where all meet, and not waited since;
     `ended`: those that have ended."""
@@ -134,10 +139,10 @@ class ClusterMemory(RoleMemory):
             if one.fenced and one.shown is None and not one.by & ~mask:
                 self.shared[key] = one._replace(shown=(barrier.column, barrier.over))
         self._note("arrives", op, mask, _MEETING)
-        self.shared[_MEETING] = role_phases.arrive(
+        self.shared[_MEETING] = mbarrier_state.arrive(
             barrier, self.clocks, op, mask, 1, 0, tells=tells
         )
-        self._advance(_MEETING)
+        self.advance(_MEETING)
 
     def wait_all(self, op: int, mask: int) -> None:
         """They wait for all others. Raises BlockedError."""
@@ -153,8 +158,8 @@ class ClusterMemory(RoleMemory):
         self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
         self.met &= ~mask
 
-    def _advance(self, key: Key) -> None:
-        super()._advance(key)
+    def advance(self, key: Key) -> None:
+        super().advance(key)
         barrier = self.shared[key]
         if key == _MEETING and not barrier.arrived_by:
             self.shared[key] = barrier._replace(needs=(self.everybody & ~self.ended).bit_count())
@@ -169,7 +174,7 @@ class ClusterMemory(RoleMemory):
             missing = (mask & ~barrier.arrived_by).bit_count()
             self.shared[_MEETING] = barrier._replace(needs=barrier.needs - missing)
             if barrier.running.arrived:
-                self._advance(_MEETING)
+                self.advance(_MEETING)
         rank = self.blocks.rank_of(mask)
         if not self.blocks.members(rank) & ~self.ended:
             self._check_block_end(rank)

@@ -1,10 +1,10 @@
 """Decides a kernel by the phases of its mbarriers: all of its paths, with as little told apart as does.
 
-    all threads go one way together      one path state, barriers of the block order everybody
-    roles                                the same paths with clocks of warps (`role_memory`)
+    all threads go one way together      clocks of threads, a barrier of the block shows all to everybody
+    roles                                the same paths with clocks of warps
     blocks of a cluster                  roles, each with memory of its own (`cluster_memory`)
 
-What iteration numbers are known modulo, and which warps act alike, is found while paths are
+What iteration numbers are known modulo, and which threads or warps act alike, is found while paths are
 followed: they begin anew where more of it is needed. What is wrong on a path is told for certain
 if numbers of the kernel are found (`witness_numbers`) with which it is met.
 """
@@ -36,6 +36,7 @@ from mlir_async_pipe.checker.phase_faults import (
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns, iteration_of
+from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
@@ -53,7 +54,6 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     product,
 )
 from mlir_async_pipe.checker.phases.ring_moves import RingFoundError
-from mlir_async_pipe.checker.phases.role_phases import RoleLog
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
 from mlir_async_pipe.checker.sites import Sites
@@ -145,7 +145,8 @@ def _follow(
 ) -> Followed:
     """Follow it once, past the faults that are forgiven."""
     numbers = PathNumbers(flow, effects, size)
-    classes = None
+    everybody = (1 << numbers.threads) - 1
+    classes = WarpClasses((everybody,), together=True)
     try:
         numbers.blocks = blocks_of(flow, size, cluster)
     except NotFollowedError as unknown:
@@ -155,44 +156,42 @@ def _follow(
     paths, short = _any_number(flow, effects, numbers, classes)
     # What one side hands on may be no number of all threads, but one of each role.
     if short.reason in ("specialised", "unknown-number"):
-        classes = WarpClasses((warps_of((1 << numbers.threads) - 1),))
+        classes = WarpClasses((warps_of(everybody),))
         paths, short = _any_number(flow, effects, numbers, classes)
     proven = not short.reason and not short.faults
     if proven or not paths.loops.some_long:
-        return _confirmed(short, paths, classes)
+        return _confirmed(short, paths)
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    followed, exact = _followed(flow, effects, numbers, exact=True, classes=classes)
+    followed, exact = _followed(flow, effects, numbers, paths.classes, exact=True)
     if not exact.reason or any(fault.certain for fault in exact.faults):
-        return _confirmed(exact, followed, classes)
-    return _confirmed(short, paths, classes)
+        return _confirmed(exact, followed)
+    return _confirmed(short, paths)
 
 
 def _any_number(
-    flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses | None
+    flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses
 ) -> tuple[PhasePaths, Followed]:
     """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so: as
     many as can be, then fewer."""
-    alone = classes is not None and not numbers.blocks.threads and not effects.forgiven
+    alone = not classes.together and not numbers.blocks.threads and not effects.forgiven
     rings = Rotations.of(flow, numbers) if alone else None
     if rings is not None:
         paths, turned = _followed(
-            flow, effects, numbers, exact=False, classes=classes, merged=Merging.ALL, rings=rings
+            flow, effects, numbers, classes, exact=False, merged=Merging.ALL, rings=rings
         )
         unordered = (others for step, others in turned.roles.items() if step.does == "touches")
         if not turned.reason and not any(unordered):
             return paths, turned
-    for merging in (Merging.ALL, Merging.SAME_ENDS) if classes is not None else ():
-        paths, merged = _followed(
-            flow, effects, numbers, exact=False, classes=classes, merged=merging
-        )
+    for merging in () if classes.together else (Merging.ALL, Merging.SAME_ENDS):
+        paths, merged = _followed(flow, effects, numbers, classes, exact=False, merged=merging)
         if not merged.reason:
             return paths, merged
         if merged.reason != "merged":
             break
-    return _followed(flow, effects, numbers, exact=False, classes=classes)
+    return _followed(flow, effects, numbers, classes, exact=False)
 
 
-def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) -> Followed:
+def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
     """What is certain: that which is met where the kernel is followed with numbers."""
     met: dict[Ends, FoundFault] = {}
     tried: set[frozenset[tuple[Atom, int]]] = set()
@@ -206,7 +205,7 @@ def _confirmed(found: Followed, paths: PhasePaths, classes: WarpClasses | None) 
                 continue
             tried.add(frozenset(chosen.items()))
             one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
-            there, _ = _followed(flow, effects, one, exact=True, classes=classes, witness=True)
+            there, _ = _followed(flow, effects, one, paths.classes, exact=True, witness=True)
             for other, (first, *_) in there.taken.items():
                 if other.ends not in met:
                     example = example_of(other, first, flow, chosen)
@@ -224,20 +223,20 @@ def _followed(
     flow: Flow,
     effects: OpEffects,
     numbers: PathNumbers,
+    classes: WarpClasses,
     *,
     exact: bool,
-    classes: WarpClasses | None = None,
     witness: bool = False,
     merged: Merging = Merging.NOTHING,
     rings: Rotations | None = None,
 ) -> tuple[PhasePaths, Followed]:
-    """Follow all paths, with what iteration numbers are known modulo as small as it may be; with
-    roles, if there are `classes` of warps, which are as few as act alike."""
+    """Follow all paths, with what iteration numbers are known modulo as small as it may be, and of the
+    `classes` as few as act alike."""
     modulus, reason = 1, "budget"
     counted: dict[int, int] = {}
     paths = PhasePaths(flow, effects, numbers, witness, merged, rings)
     while modulus <= LARGEST_MODULUS**2:
-        loops = LoopTurns(flow, modulus, exact, classes is not None, counted)
+        loops = LoopTurns(flow, modulus, exact, not classes.together, counted)
         try:
             paths.run(loops, classes)
             reason = ""
@@ -250,7 +249,6 @@ def _followed(
         except CountedError as needed:
             counted |= dict.fromkeys(needed.loops, needed.counted)
         except SplitError as apart:
-            assert classes is not None
             classes = classes.split(apart.warps)
         except NotFollowedError as stopped:
             reason = stopped.reason

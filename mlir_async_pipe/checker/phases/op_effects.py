@@ -19,7 +19,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import address_parts, is_address
-from mlir_async_pipe.checker.phases.arrivals import CopyInFlight
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
     ByteRange,
     Described,
@@ -37,10 +37,9 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     GenericEffects,
     not_followed,
 )
+from mlir_async_pipe.checker.phases.mbarrier_state import NUMBERS, CopyInFlight
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import NUMBERS
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.touches import FAR_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
@@ -364,7 +363,7 @@ def _fence_of(op: Any, fence: Fence) -> Effect | None:
 def _touch_in_turn(number: int, access: Effect | None, spot: Spot) -> None:
     if access is not None:
         access(spot)
-    if not isinstance(spot.memory, RoleMemory):
+    if spot.memory.together:
         raise NotFollowedError("specialised")
     spot.memory.touch_in_turn(number, spot.threads())
 
@@ -405,11 +404,11 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
     def execute(spot: Spot) -> None:
         memory = spot.memory
-        if near_only and isinstance(memory, RoleMemory) and memory.has_turns():
+        if near_only and memory.has_turns():
             raise NotFollowedError("memory-order")
         if whole and spot.threads() == memory.everybody and not memory.blocks.threads:
             memory.meet()
-        elif not isinstance(memory, RoleMemory):
+        elif memory.together:
             if is_named:
                 raise NotFollowedError("specialised")
             memory.some_met = True
@@ -421,7 +420,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     return execute
 
 
-def _join(spot: Spot, memory: RoleMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
+def _join(spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
     name = spot.exact(at["number"]) if "number" in at else 0
     name += NUMBERS * memory.blocks.rank_of(spot.mask)
     everybody = memory.everybody.bit_count() // memory.blocks.count

@@ -10,7 +10,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.amounts import EachThread
-from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
     EachRotation,
@@ -20,10 +20,9 @@ from mlir_async_pipe.checker.phases.byte_places import (
     settled,
     with_indices,
 )
+from mlir_async_pipe.checker.phases.mbarrier_state import Blocked
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import Blocked
 from mlir_async_pipe.checker.phases.role_shapes import Heard, shape_and_heard
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run
 
@@ -111,7 +110,7 @@ class PathState:
     it has `passed` so many places since where it might have been."""
 
     given: Callable[[int], Value]
-    memory: AsyncMemory
+    memory: BlockMemory
     mask: int | None
     env: dict[int, Value] = field(default_factory=dict)
     known: Knowledge = field(default_factory=Knowledge)
@@ -155,10 +154,7 @@ class PathState:
     def shape_and_heard(self, *, ends: bool = True) -> tuple[Hashable, Heard]:
         """What is equal for the same state, beside what warps have heard of each other; `ends` as in
         `role_shapes`."""
-        if isinstance(self.memory, RoleMemory):
-            memory, heard = shape_and_heard(self.memory, ends=ends)
-        else:
-            memory, heard = self.memory.key(), ()
+        memory, heard = shape_and_heard(self.memory, ends=ends)
         return self.shape_with(memory), heard
 
     def shape_with(self, memory: Hashable) -> Hashable:
@@ -177,7 +173,6 @@ class PathState:
 
     def _key_of_others(self) -> Hashable:
         memory = self.memory
-        assert isinstance(memory, RoleMemory)
         return self.acted, tuple(
             (strand.key(memory.progress), strand.meeting and memory.phases_ago(*strand.meeting))
             for strand in self.others
@@ -188,9 +183,8 @@ class PathState:
 
     def spot(self) -> Spot:
         """What effects look at."""
-        if isinstance(self.memory, RoleMemory):
-            return Spot(self.memory, self.known, self.mask, self.get_here, self.meeting)
-        return Spot(self.memory, self.known, self.mask, self.get)
+        get = self.get if self.memory.together else self.get_here
+        return Spot(self.memory, self.known, self.mask, get, self.meeting)
 
     def get_here(self, number: int) -> Value:
         """A value by its number, as the threads that run have it."""
@@ -303,7 +297,7 @@ class Spot:
     """A point of a path: the memory there, what its numbers are, and the threads that are there
     (None: not known which)."""
 
-    memory: AsyncMemory
+    memory: BlockMemory
     known: Knowledge
     mask: int | None
     get: Callable[[int], Value]

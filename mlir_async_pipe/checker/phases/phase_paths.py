@@ -20,15 +20,17 @@ from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import (
+    Forgiven,
     FoundFault,
     NotFollowedError,
     PhaseFault,
 )
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
-from mlir_async_pipe.checker.phases.async_memory import AsyncMemory
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -46,8 +48,6 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     atoms_within,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import BlockedError, RoleLog
 from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,
@@ -115,13 +115,13 @@ class StatesSeen:
     def goes_on(self, block: int, state: PathState) -> bool:
         """Whether a state is new, or not asked, and goes on at once."""
         memory, merges = state.memory, self.merged is not Merging.NOTHING
-        by_iteration = isinstance(memory, RoleMemory) and (merges or memory.blocks.threads)
-        if by_iteration and not state.is_asked(block in self.heads):
+        if not state.is_asked(block in self.heads):
             return True
         if self.rings is not None:
             self.rings.turn(state, block)
             return self._united(block, state)
-        shape, heard = state.shape_and_heard(ends=self.merged is not Merging.ALL)
+        ends = self.merged is not Merging.ALL and not memory.together
+        shape, heard = state.shape_and_heard(ends=ends)
         if not merges:
             before = len(self.heard)
             self.heard[block, (shape, heard)] = ()
@@ -131,7 +131,6 @@ class StatesSeen:
             heard = least(known, heard)
             if heard == known:
                 return False
-            assert isinstance(memory, RoleMemory)
             lower(memory, heard)
         self.heard[block, shape] = heard
         self.waiting[block, shape] = state
@@ -139,7 +138,6 @@ class StatesSeen:
 
     def _united(self, block: int, state: PathState) -> bool:
         memory = state.memory
-        assert isinstance(memory, RoleMemory)
         shape, done = shape_and_done(memory)
         key = block, state.shape_with(shape)
         known = self.done.get(key)
@@ -210,34 +208,31 @@ class PhasePaths:
 
     # Paths --------------------------------------------------------------------------------
 
-    def run(self, loops: LoopTurns, classes: WarpClasses | None) -> None:
-        """Follow all paths, with so much told apart of loops, and with `classes` of warps if there are
-        roles. Raises NotFollowedError."""
+    def run(self, loops: LoopTurns, classes: WarpClasses) -> None:
+        """Follow all paths, with so much told apart of loops and of `classes` of warps. Raises
+        NotFollowedError."""
         self.loops, self.classes = loops, classes
         self.seen = StatesSeen(self.merged, rings=self.rings)
         self.log: RoleLog = {}
         self.faults: dict[FoundFault, None] = {}
         self.taken: dict[FoundFault, list[PathState]] = {}
         everybody = (1 << self.numbers.threads) - 1
-        memory = AsyncMemory(everybody)
-        if self.classes is not None:
-            clocks = WarpClocks.started(self.classes)
-            blocks = self.numbers.blocks
-            kind = ClusterMemory if blocks.threads else RoleMemory
-            memory = kind(
-                everybody,
-                clocks=clocks,
-                log=self.log,
-                blocks=blocks,
-                forgiven=self.effects.forgiven,
-            )
-        known = Knowledge(beside_roles=self.classes is not None)
+        blocks, together = self.numbers.blocks, classes.together
+        kind = ClusterMemory if blocks.threads else BlockMemory
+        memory = kind(
+            everybody,
+            clocks=WarpClocks.started(classes),
+            log=self.log,
+            blocks=blocks,
+            forgiven=Forgiven() if together else self.effects.forgiven,
+        )
+        known = Knowledge(beside_roles=not together)
         self.loops.suppose_steps(known, self.numbers.given)
         start = PathState(self.numbers.given, memory, everybody, known=known)
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        alone = self.classes is None or self.merged is not Merging.NOTHING
+        alone = together or self.merged is not Merging.NOTHING
         self.steps, steps = STEPS * (ONE_WAY if alone else 1), 0
         if self.effects.forgiven:
             self.steps //= SEARCHED
@@ -288,7 +283,6 @@ class PhasePaths:
             split_role(state, apart.value, block.number, position)
             self.work.append((block.number, position, state))
         except BlockedError as waiting:
-            assert isinstance(state.memory, RoleMemory)
             state.meeting = spot.meeting
             role = self._suspended(state, block.number, position)
             role.blocked = waiting.blocked, state.memory.progress
@@ -331,8 +325,7 @@ class PhasePaths:
     def _found(self, fault: PhaseFault, state: PathState) -> None:
         if self.merged is not Merging.NOTHING:
             raise NotFollowedError("merged")
-        if isinstance(state.memory, RoleMemory):
-            fault = state.memory.explained(fault)
+        fault = state.memory.explained(fault)
         doubt = state.doubtful or state.mask is None or state.memory.some_met
         certain = fault.found.certain and not doubt
         found = replace(fault.found, certain=certain, by=state.mask or 0)
@@ -505,7 +498,7 @@ class Outlived:
 
     def forget(self, state: PathState, block: int) -> None:
         """Forget what is over, where all threads of one block go one way."""
-        if type(state.memory) is not AsyncMemory or state.mask != state.memory.everybody:
+        if not state.memory.together or state.mask != state.memory.everybody:
             return
         if block not in self._given:
             self._given[block] = [self.numbers.given(number) for number in self.live[block]]

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, Key
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
+from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Key
 from mlir_async_pipe.checker.phases.touches import Issued, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import Known, Told
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES

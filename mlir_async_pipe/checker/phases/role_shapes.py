@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from itertools import accumulate, chain
 from operator import and_, or_
 from typing import NamedTuple
 
-from mlir_async_pipe.checker.phases.arrivals import Key
-from mlir_async_pipe.checker.phases.role_memory import Noted, RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import NAMED, Shared
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory, Noted
+from mlir_async_pipe.checker.phases.mbarrier_state import NAMED, Key, Mbarrier
 from mlir_async_pipe.checker.phases.tensor_state import Read
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told
 
@@ -31,15 +31,16 @@ Rule = Callable[[Label, Event], Event]
 Heard = tuple[int, ...]
 
 
-def shape_and_heard(memory: RoleMemory, *, ends: bool = True) -> tuple[Hashable, Heard]:
+def shape_and_heard(memory: BlockMemory, *, ends: bool = True) -> tuple[Hashable, Heard]:
     """What was done, equal for the same, and who has heard of it; which op ended a phase, of which only the
     sentence of a fault tells, is a part of that if `ends`."""
-    asked, done = _asked(memory)
-    phases = [sorted({number for number, _ in events}) for events in asked]
+    at = [_at_mbarrier(memory, key, one, ends) for key, one in memory.shared.items()]
+    asked, done = _asked(memory, [noted for _, noted, _ in at])
+    phases = [[number for number, _ in events] for events in asked]
     cores = memory.cores
     shape = (
         memory.clocks.classes.groups,
-        frozenset(_shape(key, one, phases, ends) for key, one in memory.shared.items()),
+        frozenset((known, *_ranks(one, phases)) for one, _, known in at),
         frozenset(memory.queues.items()),
         frozenset(
             (one.copy, one.column, bisect_left(phases[one.column], one.phase))
@@ -55,12 +56,19 @@ def shape_and_heard(memory: RoleMemory, *, ends: bool = True) -> tuple[Hashable,
         memory.moves is not None,
         frozenset(done),
     )
+    before = [list(accumulate((bit for _, bit in each), or_, initial=0)) for each in asked]
+    nothing = [0] * len(asked)
+    found: dict[Known, list[int]] = {}
+    heard: list[int] = []
     # Many know the same, of mbarriers above all.
-    knowing = list(_known(memory))
-    known = list(dict.fromkeys(knowing))
-    heard = zip(*map(_heard, asked, zip(*known, strict=True)), strict=True)
-    found = dict(zip(known, heard, strict=True))
-    return shape, tuple(chain.from_iterable(map(found.__getitem__, knowing)))
+    for known in chain.from_iterable(tellings(memory)):
+        mine = found.get(known)
+        if mine is None:
+            numbers = map(bisect_left, phases, known)
+            mine = [events[number] for events, number in zip(before, numbers, strict=False)]
+            mine = found[known] = mine + nothing[len(mine) :]
+        heard += mine
+    return shape, tuple(heard)
 
 
 def least(one: Heard, other: Heard) -> Heard:
@@ -68,45 +76,46 @@ def least(one: Heard, other: Heard) -> Heard:
     return tuple(map(and_, one, other))
 
 
-def _heard(asked: list[tuple[int, int]], known: Iterable[int]) -> list[int]:
-    """The events of a column, given by number and bit, that those have heard of who know lower numbers
-    than these."""
-    asked.sort()
-    numbers = [number for number, _ in asked]
-    before = list(accumulate((bit for _, bit in asked), or_, initial=0))
-    return [before[bisect_left(numbers, number)] for number in known]
+def _at_mbarrier(
+    memory: BlockMemory, key: Key, one: Mbarrier, ends: bool
+) -> tuple[Mbarrier, list[Noted], Hashable]:
+    """An mbarrier, what was done there, and what is asked of it beside that."""
+    # Most mbarriers are as they were in the state before.
+    found = memory.noted.get((key, id(one)))
+    if found is None:
+        noted: list[Noted] = []
+        for label, event in events_of(key, one):
+            _note(memory.names, noted, label, event)
+        found = memory.noted[key, id(one)] = one, noted, _shape(key, one, ends)
+    return found
 
 
-def _asked(memory: RoleMemory) -> tuple[list[list[tuple[int, int]]], list[int]]:
-    """By column the ticks, commits and phases that are asked for, and the events among them."""
+def _note(names: dict[Hashable, int], noted: list[Noted], label: Label, event: Event) -> Event:
+    for index, (column, tick) in enumerate(event):
+        number = names.setdefault((*label, index, column), len(names))
+        noted.append((number, column, tick, 1 << number))
+    return event
+
+
+def _asked(
+    memory: BlockMemory, at_mbarriers: Iterable[list[Noted]]
+) -> tuple[list[list[tuple[int, int]]], list[int]]:
+    """By column the ticks, commits and phases that are asked for, in order, and the events among them."""
     found: list[list[tuple[int, int]]] = [[] for _ in range(memory.clocks.columns)]
     done: list[int] = []
-
-    def note(label: Label, event: Event) -> Event:
-        for index, (column, tick) in enumerate(event):
-            number = memory.names.setdefault((*label, index, column), len(memory.names))
-            noted.append((number, column, tick, 1 << number))
-        return event
-
-    noted: list[Noted] = []
-    each_event_of_others(memory, note)
-    asked = [noted]
-    for key, one in memory.shared.items():
-        # Most mbarriers are as they were in the state before.
-        if (key, id(one)) not in memory.noted:
-            noted = []
-            each_event_of(key, one, note)
-            memory.noted[key, id(one)] = one, noted
-        asked.append(memory.noted[key, id(one)][1])
-    for number, column, tick, bit in chain.from_iterable(asked):
+    others: list[Noted] = []
+    each_event_of_others(memory, partial(_note, memory.names, others))
+    for number, column, tick, bit in chain(others, *at_mbarriers):
         done.append(number)
         found[column].append((tick, bit))
+    for events in found:
+        events.sort()
     for column, phases in _phases(memory).items():
         found[column] = [(phase, 1 << age) for age, phase in enumerate(sorted(phases))]
     return found, done
 
 
-def _phases(memory: RoleMemory) -> dict[int, set[int]]:
+def _phases(memory: BlockMemory) -> dict[int, set[int]]:
     """The phases of each mbarrier of which somebody may be asked whether they are over."""
     found = {one.column: {one.over - 1, one.over - 2} for one in memory.shared.values()}
     for one in memory.shared.values():
@@ -114,10 +123,10 @@ def _phases(memory: RoleMemory) -> dict[int, set[int]]:
             found[one.shown[0]].add(one.shown[1])
     for landed in memory.brought.values():
         found[landed.column].add(landed.phase)
-    return {column: {phase for phase in phases if phase >= 0} for column, phases in found.items()}
+    return found
 
 
-def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashable:
+def _shape(key: Key, one: Mbarrier, ends: bool) -> Hashable:
     # No wait at a barrier of threads has a parity.
     parity = None if key[0] == NAMED else one.parity(one.over)
     return (
@@ -126,27 +135,31 @@ def _shape(key: Key, one: Shared, phases: list[list[int]], ends: bool) -> Hashab
         *(one.arrived_by, one.commits),
         tuple((end.by, end.later, ends and end.op) for end in one.ends),
         tuple((wait.number, wait.op, wait.parity, wait.again) for wait in one.waits),
-        bisect_left(phases[one.column], one.over),
-        one.shown and (one.shown[0], bisect_left(phases[one.shown[0]], one.shown[1])),
     )
 
 
-def events_of(key: Key, one: Shared) -> Iterator[tuple[Label, Event]]:
+def _ranks(one: Mbarrier, phases: list[list[int]]) -> Iterator[Hashable]:
+    """Which of the phases that are asked for runs, and which one shows the mbarrier."""
+    yield bisect_left(phases[one.column], one.over)
+    if one.shown is not None:
+        yield one.shown[0], bisect_left(phases[one.shown[0]], one.shown[1])
+
+
+def events_of(key: Key, one: Mbarrier) -> Iterator[tuple[Label, Event]]:
     """What was done at an mbarrier."""
-    yield from (
-        (label, event)
-        for label, event in (
-            (("born", key), one.born),
-            (("fence", key), one.fence),
-            (("arrivals", key), one.arrivals),
-            *((("end", key, age), end.arrivals) for age, end in enumerate(one.ends)),
-            *((("wait", key), (wait.at,)) for wait in one.waits),
-        )
-        if event
-    )
+    if one.born:
+        yield ("born", key), one.born
+    if one.fence:
+        yield ("fence", key), one.fence
+    if one.arrivals:
+        yield ("arrivals", key), one.arrivals
+    for age, end in enumerate(one.ends):
+        yield ("end", key, age), end.arrivals
+    for wait in one.waits:
+        yield ("wait", key), (wait.at,)
 
 
-def each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
+def each_event_of(key: Key, one: Mbarrier, rule: Rule) -> Mbarrier:
     """An mbarrier with what was done there changed."""
     return one._replace(
         born=rule(("born", key), one.born),
@@ -160,7 +173,7 @@ def each_event_of(key: Key, one: Shared, rule: Rule) -> Shared:
     )
 
 
-def each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
+def each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
     """Change what was done elsewhere."""
     for stored in memory.dones():
         for what, event in stored.items():
@@ -175,17 +188,10 @@ def each_event_of_others(memory: RoleMemory, rule: Rule) -> None:
             products[product] = rule(("product", product), (at,))[0]
 
 
-def _known(memory: RoleMemory) -> Iterator[Known]:
-    """What somebody knows, something tells, or a fence has shown, in one order, of all columns."""
-    columns = memory.clocks.columns
-    for told in tellings(memory):
-        for known in told:
-            yield known if len(known) == columns else (*known, *(0,) * (columns - len(known)))
-
-
-def tellings(memory: RoleMemory) -> Iterator[Told]:
+def tellings(memory: BlockMemory) -> Iterator[Told]:
     yield from memory.clocks.known
-    for _, barrier in sorted(memory.shared.items()):
+    for key in sorted(memory.shared):
+        barrier = memory.shared[key]
         yield from (barrier.gathered, barrier.told)
     for _, known in sorted(memory.cores.fenced.items()):
         yield Told(known, known)
@@ -207,7 +213,7 @@ class _Column(NamedTuple):
         return len(self.parts) - 1
 
 
-def lower(memory: RoleMemory, heard: Heard) -> None:
+def lower(memory: BlockMemory, heard: Heard) -> None:
     """Everybody has heard of that only, and of as much of it as numbers can tell."""
     clocks, cores, phases = memory.clocks, memory.cores, _phases(memory)
     columns = [

@@ -20,10 +20,9 @@ from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import EachThread, chosen
 from mlir_async_pipe.checker.phases.byte_places import Value, gathered
+from mlir_async_pipe.checker.phases.mbarrier_state import lacks
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import lacks
 from mlir_async_pipe.checker.phases.warp_clocks import warps_of
 from mlir_async_pipe.checker.step_graph import ControlEdge, Flow
 from mlir_async_pipe.facts.flow.algorithms import reached
@@ -57,7 +56,6 @@ def suspend(state: PathState, block: int, position: int) -> Strand:
 def resume(state: PathState) -> Strand | None:
     """The first role that may go on is the one that runs; None if there is none."""
     memory = state.memory
-    assert isinstance(memory, RoleMemory)
     ready = [
         number
         for number, role in enumerate(state.others)
@@ -188,7 +186,6 @@ def act(state: PathState) -> None:
 def deadlock(state: PathState) -> PhaseFault:
     """Nobody can go on: what one waits for, and where another one does."""
     memory = state.memory
-    assert isinstance(memory, RoleMemory)
     at = {barrier.column: barrier for barrier in memory.shared.values()}
     waiting = sorted(role.blocked[0] for role in state.others if role.blocked is not None)
     for one in waiting:
@@ -261,12 +258,12 @@ class PartedSides:
             only_arrive = not any(
                 self._comes_to(self.beside, edge.target, join) for edge, _ in ways
             )
-            if join is not None and only_arrive and not isinstance(state.memory, RoleMemory):
+            if join is not None and only_arrive and state.memory.together:
                 return False
-            if not isinstance(state.memory, RoleMemory):
+            if state.memory.together:
                 raise NotFollowedError("specialised")
             return True
-        return isinstance(state.memory, RoleMemory) and any(
+        return not state.memory.together and any(
             self._comes_to(self.waiting, edge.target, join) for edge, _ in ways
         )
 

@@ -15,9 +15,8 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from mlir_async_pipe.checker.phases.arrivals import Key
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import NAMED, End, Shared
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
+from mlir_async_pipe.checker.phases.mbarrier_state import NAMED, End, Key, Mbarrier
 from mlir_async_pipe.checker.phases.role_shapes import (
     Label,
     each_event_of,
@@ -36,7 +35,7 @@ class Done(NamedTuple):
 
     all: int
     heard: tuple[int, ...]
-    memory: RoleMemory
+    memory: BlockMemory
 
     def with_those_of(self, other: Done) -> Done:
         """What was done in either; of what was done in one only everybody has heard in the other."""
@@ -46,7 +45,7 @@ class Done(NamedTuple):
         return Done(both, tuple(heard), self.memory)
 
 
-def shape_and_done(memory: RoleMemory) -> tuple[Hashable, Done]:
+def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
     """What decides which steps come next, and what was done."""
     shape = (
         memory.clocks.classes.groups,
@@ -78,7 +77,7 @@ def _or(bits: Iterable[int]) -> int:
     return reduce(or_, bits, 0)
 
 
-def _shape(key: Key, one: Shared, clocks: WarpClocks) -> Hashable:
+def _shape(key: Key, one: Mbarrier, clocks: WarpClocks) -> Hashable:
     parity = None if key[0] == NAMED else one.parity(one.over)
     return (
         *(key, one.needs, one.init, one.by, one.fenced, parity, one.running),
@@ -87,7 +86,7 @@ def _shape(key: Key, one: Shared, clocks: WarpClocks) -> Hashable:
     )
 
 
-def _bits(memory: RoleMemory, label: Label, event: Event) -> tuple[int, ...]:
+def _bits(memory: BlockMemory, label: Label, event: Event) -> tuple[int, ...]:
     """A bit for each part of what was done, by its class, which may have done it twice."""
     further = memory.clocks.further
     classes = tuple([further[n][0] if n in further else n for n, _ in event])
@@ -99,7 +98,7 @@ def _bits(memory: RoleMemory, label: Label, event: Event) -> tuple[int, ...]:
     return found
 
 
-def _levels(memory: RoleMemory) -> list[Levels]:
+def _levels(memory: BlockMemory) -> list[Levels]:
     """What was done, by column; that the last two phases, and those of copies, are over, too."""
     columns: list[Levels] = [{} for _ in range(memory.clocks.columns)]
 
@@ -120,7 +119,7 @@ def _levels(memory: RoleMemory) -> list[Levels]:
     return columns
 
 
-def unite(memory: RoleMemory, done: Done, other: RoleMemory) -> None:
+def unite(memory: BlockMemory, done: Done, other: BlockMemory) -> None:
     """Make a memory one in which all was `done`, as it is in this or another one of its shape, and nobody has heard of
     more."""
     _with_those_of(memory, other)
@@ -219,7 +218,7 @@ def _columns(chains: list[list[Levels]], clocks: WarpClocks) -> Iterator[tuple[i
         yield column, {}
 
 
-def _with_those_of(memory: RoleMemory, other: RoleMemory) -> None:
+def _with_those_of(memory: BlockMemory, other: BlockMemory) -> None:
     """What was done in another memory was done in this one, at some time."""
     clocks = other.clocks
 
@@ -254,4 +253,4 @@ def _either(one: End, other: End, clocks: WarpClocks) -> End:
     have = {clocks.class_of(column) for column, _ in one.arrivals}
     more = [part for part in other.arrivals if part[0] not in have]
     by = one.by if one.by == other.by else 0
-    return End((*one.arrivals, *more), by, one.later or other.later, one.op)
+    return End((*one.arrivals, *more), by, one.later or other.later, one.op, one.copy)

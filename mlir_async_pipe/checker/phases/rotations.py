@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.amounts import EACH
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
     BEGINNING,
     EachRotation,
@@ -45,7 +46,6 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     ResiduesError,
 )
 from mlir_async_pipe.checker.phases.ring_moves import Call, RingMoves
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
 from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
@@ -103,9 +103,8 @@ class Rotations:
         for kind, loop in edge.loops:
             for target, sequence in self.starts.get(loop, {}).items() if kind == "enter" else ():
                 if state.env.get(target) == sequence[0]:
-                    assert isinstance(state.memory, RoleMemory)
                     state.env[target] = of_each((BEGINNING,), sequence, self.period)
-                    state.memory.begin_rings(self.moves)
+                    state.memory.moves = self.moves
 
     def rule(self, run: Run, rule: Evaluation) -> Evaluation:
         """What an op gives for each beginning, and for each residue of an unknown."""
@@ -149,7 +148,6 @@ class Rotations:
         named = run.row.meeting is not None
 
         def execute(spot: Spot) -> None:
-            assert isinstance(spot.memory, RoleMemory)
             if spot.memory.moves is None or meets:
                 return effect(spot)
             spot, values = _settled(spot, reads)
@@ -180,7 +178,6 @@ class Rotations:
     def turn(self, state: PathState, block: int) -> None:
         """Go on as the beginning that has come to the first slot, if no ring begins later."""
         memory = state.memory
-        assert isinstance(memory, RoleMemory)
         places = [block, *(role.block for role in state.others)]
         if memory.moves is None or not self.before.isdisjoint(places):
             return
@@ -258,7 +255,7 @@ def _first_turn(values: tuple[Any, ...]) -> int | None:
 class _Noting:
     """Stands for a memory: notes what a step does there."""
 
-    memory: RoleMemory
+    memory: BlockMemory
     calls: list[Call] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:
@@ -269,7 +266,7 @@ class _Noting:
 
 
 def _calls(effect: Effect, spot: Spot) -> list[Call]:
-    memory: Any = _Noting(spot.memory)  # type: ignore[arg-type]
+    memory: Any = _Noting(spot.memory)
     effect(replace(spot, memory=memory))
     return memory.calls
 

@@ -1,15 +1,16 @@
 """Products of tensor memory on a path: what they read and add up until a wait for their commit, and who
 may load or add up there.
 
-    product, by one thread       reads its tiles and fills its cells until the phase is over in which
-                                 a later commit of the thread has arrived
-    wait of all threads          over; loads need a fence after it
-    load, wait for it, fence before, barrier, fence after
-                                 then products may fill the cells anew
-    load, wait for it, barrier   then a warp may give the columns back
+    multiplier: product, commit on empty[0]   the commit shows all that its core did so far
+    producer: waits for empty[0]              so the product's tiles may be overwritten
+    multiplier: commit on filled[0]
+    readers: wait for filled[0], fence after  so the sums may be loaded
+    readers: load, wait for it, fence before, arrive at drained[0]
+    multiplier: wait for drained[0], fence after            so products may fill the columns anew
+    load, wait for it, barrier                then a warp may give the columns back
 
-Products of one thread are executed in order, so a commit is for all before it: once its phase is over,
-those of earlier commits are too.
+Products of one thread are executed in order, so a commit is for all before it. The tensor core of a thread has two
+columns among the clocks, which count its commits.
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import Key, Mbarrier
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks
 from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS
 
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
 IN_FLIGHT = "it adds up there until a wait for the mbarrier of its commit"
-# Steps of a load on its way to be known to those who issue products.
-_ISSUED, _LANDED, _TOLD, _MET = range(4)
-_MISSING = {
-    _ISSUED: ("source-overwritten", UNWAITED),
-    _LANDED: (
-        "missing-tensor-fence",
-        "'fence <before>' is missing after it, before the block meets",
-    ),
-    _TOLD: ("missing-barrier", "other warps may still load here: the block must meet in between"),
-    _MET: ("missing-tensor-fence", "'fence <after>' is missing before this, after the block met"),
-}
+# Notes of faults where threads know of each other by what they wait for, and where all go together.
+_BEFORE = (
+    "'fence <before>' is missing after it, before its threads arrive",
+    "'fence <before>' is missing after it, before the block meets",
+)
+_LOADS = (
+    "other warps may still load here: they must arrive, after that, where this waits",
+    "other warps may still load here: the block must meet in between",
+)
+_AFTER = (
+    "'fence <after>' is missing before this, after the wait that says so",
+    "'fence <after>' is missing before this, after the block met",
+)
+_AFTER_COMMIT = _AFTER[0], "'fence <after>' is missing after the wait for its commit"
 
 
 class Cells(NamedTuple):
@@ -65,30 +68,13 @@ class Product(NamedTuple):
     sums: Cells
 
 
-class Touched(NamedTuple):
-    """Cells that products have filled (`step` is None), or that threads load, by the op `op`; the
-    threads `fenced` have made the fence after they heard of it; `met`: the block has met since a load
-    was waited for."""
-
-    cells: Cells
-    op: int
-    step: int | None = None
-    fenced: int = 0
-    met: bool = False
-
-
 @dataclass(frozen=True)
 class TensorState:
-    """Tensor memory on one path. `open` are products that no commit covers; those of commits stand in
-    the phases of their mbarriers. `columns`: where ops write the address of those that they take, by
-    root the op, -1 where that is lost. `given`: the cells that ops have given back. `live`: ops by the columns
-    that they took, each as often as its columns are not given back."""
+    """Columns of tensor memory on one path. `columns`: where ops write the address of those that they take, by
+    root the op, -1 where that is lost. `live`: ops by the columns that they took, each as often as its columns
+    are not given back."""
 
-    everybody: int
-    open: tuple[Product, ...] = ()
-    known: frozenset[Touched] = frozenset()
     columns: frozenset[tuple[int, int]] = frozenset()
-    given: frozenset[tuple[Cells, int]] = frozenset()
     live: tuple[tuple[int, int], ...] = ()
 
     def took(self, op: int, count: int, warps: int) -> TensorState:
@@ -113,10 +99,10 @@ class TensorState:
             raise PhaseFault("columns-kept", op, op, note)
 
     def taken(self, root: int, op: int) -> TensorState:
-        """An op takes columns, the first one that writes there; they may be some that were given back."""
+        """An op takes columns, the first one that writes there."""
         if any(at == root for at, _ in self.columns):
-            return replace(self.lost(root), given=frozenset())
-        return replace(self, columns=self.columns | {(root, op)}, given=frozenset())
+            return self.lost(root)
+        return replace(self, columns=self.columns | {(root, op)})
 
     def lost(self, root: int) -> TensorState:
         """Something else is written there."""
@@ -128,103 +114,6 @@ class TensorState:
     def columns_at(self, root: int) -> int | None:
         """The op whose columns begin where a number in this memory says."""
         return next((op for at, op in self.columns if at == root and op >= 0), None)
-
-    def in_flight(self, barriers: dict[Key, Mbarrier]) -> tuple[Product, ...]:
-        """The products in flight, oldest first: the latest commit covers all before it."""
-        phases = [phase.products for barrier in barriers.values() for phase in barrier.phases]
-        return (*max(phases, key=len, default=()), *self.open)
-
-    def issue(self, product: Product) -> TensorState:
-        check_one_issuer(product)
-        if any(other.by != product.by for other in self.open):
-            raise NotFollowedError("specialised")
-        check_taken(self.given, product.sums, product.op)
-        for known in self.known:
-            if known.step is None or not product.by & ~known.fenced:
-                continue
-            met = known.cells.meets(product.sums)
-            if met is not False:
-                code, why = _MISSING[known.step]
-                raise PhaseFault(code, product.op, known.op, why, met is True)  # type: ignore[arg-type]
-        return replace(self, open=(*self.open, product))
-
-    def over(self, products: Iterable[Product], mask: int) -> TensorState:
-        """Threads have waited for a commit of these products."""
-        if mask != self.everybody:
-            raise NotFollowedError("specialised")
-        filled = {Touched(product.sums, product.op) for product in products}
-        return replace(self, known=self.known | filled)
-
-    def load(self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]) -> TensorState:
-        if mask != self.everybody:
-            raise NotFollowedError("specialised")
-        check_taken(self.given, cells, op)
-        self._check_idle(cells, op, barriers, "read-in-flight")
-        for known in self.known:
-            if known.step is None and mask & ~known.fenced:
-                met = known.cells.meets(cells)
-                if met is not False:
-                    why = "'fence <after>' is missing after the wait for its commit"
-                    raise PhaseFault("missing-tensor-fence", op, known.op, why, met is True)
-        return replace(self, known=self.known | {Touched(cells, op, _ISSUED)})
-
-    def give_back(
-        self, cells: Cells, op: int, mask: int, barriers: dict[Key, Mbarrier]
-    ) -> TensorState:
-        check_given_once(self.given, cells, op)
-        self._check_idle(cells, op, barriers, "overwrite-in-flight")
-        for known in self.known:
-            if known.step is None or known.met or not self.everybody & ~mask:
-                continue
-            met = known.cells.meets(cells)
-            if met is not False:
-                code, why = _MISSING[_ISSUED if known.step == _ISSUED else _TOLD]
-                raise PhaseFault(code, op, known.op, why, met is True)  # type: ignore[arg-type]
-        return replace(self, given=self.given | {(cells, op)})
-
-    def _check_idle(
-        self, cells: Cells, op: int, barriers: dict[Key, Mbarrier], code: FaultCode
-    ) -> None:
-        for product in self.in_flight(barriers):
-            met = product.sums.meets(cells)
-            if met is not False:
-                raise PhaseFault(code, op, product.op, IN_FLIGHT, met is True)
-
-    def landed(self, mask: int) -> TensorState:
-        return self._step(_ISSUED, _LANDED, mask)
-
-    def fence_before(self, mask: int) -> TensorState:
-        """Threads tell of their loads when they meet others."""
-        return self._step(_LANDED, _TOLD, mask)
-
-    def meet(self) -> TensorState:
-        known = frozenset(
-            each._replace(met=True) if each.step not in (None, _ISSUED) else each
-            for each in self.known
-        )
-        return replace(self, known=known)._step(_TOLD, _MET, self.everybody)
-
-    def fence_after(self, mask: int) -> TensorState:
-        """What threads have heard of counts for their loads and products."""
-        kept = set()
-        for known in self.known:
-            if known.step in (None, _MET):
-                known = known._replace(fenced=known.fenced | mask)
-            if known.fenced != self.everybody:
-                kept.add(known)
-        return replace(self, known=frozenset(kept))
-
-    def _step(self, first: int, then: int, mask: int) -> TensorState:
-        if not any(known.step == first for known in self.known):
-            return self
-        if mask != self.everybody:
-            raise NotFollowedError("specialised")
-        return replace(
-            self,
-            known=frozenset(
-                known._replace(step=then) if known.step == first else known for known in self.known
-            ),
-        )
 
 
 def check_taken(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> None:
@@ -253,29 +142,6 @@ def check_one_issuer(product: Product) -> None:
         )
 
 
-def without(products: tuple[Product, ...], over: tuple[Product, ...]) -> tuple[Product, ...]:
-    """Products that are left when others are over; equal ones are told apart by their number."""
-    left = list(products)
-    for product in over:
-        if product in left:
-            left.remove(product)
-    return tuple(left)
-
-
-# Products of tensor memory where the warps of a block have roles: as in `tensor_state`, by clocks.
-#
-#     multiplier: product, commit on empty[0]   the commit shows all that its core did so far
-#     producer: waits for empty[0]              so the product's tiles may be overwritten
-#     multiplier: commit on filled[0]
-#     readers: wait for filled[0], fence after  so the sums may be loaded
-#     readers: load, wait for it, fence before, arrive at drained[0]
-#     multiplier: wait for drained[0], fence after            so products may fill the columns anew
-#
-# The tensor core of a thread has two columns among the clocks, which count its commits.
-
-_UNTOLD = "'fence <after>' is missing before this, after the wait that says so"
-
-
 class Load(NamedTuple):
     """Threads `by` load cells in the op `op`."""
 
@@ -302,7 +168,7 @@ class Core(NamedTuple):
 
 
 @dataclass
-class TensorRoles:
+class TensorCores:
     """`cores`: by thread; `reading`, `products` and `loads` are the last ones that read the same, add up in
     the same cells, load the same; `fenced`: by class what it saw at its last fence after; `given`: the
     cells that ops have given back."""
@@ -314,7 +180,7 @@ class TensorRoles:
     fenced: dict[int, Known] = field(default_factory=dict)
     given: frozenset[tuple[Cells, int]] = frozenset()
 
-    def copy(self) -> TensorRoles:
+    def copy(self) -> TensorCores:
         """The same, to be changed on its own."""
         return replace(
             self,
@@ -392,7 +258,7 @@ class TensorRoles:
             if read.landed is None:
                 raise PhaseFault("source-overwritten", op, load.op, UNWAITED, met is True)
             if not clocks.knows(mask, read.landed):
-                why = "other warps may still load here: the block must meet in between"
+                why = _LOADS[True]
                 raise PhaseFault("missing-barrier", op, load.op, why, met is True)
         self.given |= {(cells, op)}
 
@@ -426,15 +292,16 @@ class TensorRoles:
         self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, surely: bool
     ) -> None:
         code: FaultCode = "missing-tensor-fence"
+        together = clocks.classes.together
         if read.landed is None:
             code, why = "source-overwritten", UNWAITED
         elif read.told is None:
-            why = "'fence <before>' is missing after it, before its threads arrive"
+            why = _BEFORE[together]
         elif not clocks.sees(product.by, read.told):
             code = "missing-barrier"
-            why = "other warps may still load here: they must arrive, after that, where this waits"
+            why = _LOADS[together]
         elif not self._is_fenced(product.by, read.told, clocks):
-            why = _UNTOLD
+            why = _AFTER[together]
         else:
             return
         raise PhaseFault(code, product.op, load.op, why, surely)
@@ -453,7 +320,8 @@ class TensorRoles:
         if clocks.saw(mask, event[0]) <= event[1]:
             raise PhaseFault(code, op, product.op, IN_FLIGHT, surely)
         if not self._is_fenced(mask, (event,), clocks):
-            raise PhaseFault("missing-tensor-fence", op, product.op, _UNTOLD, surely)
+            note = _AFTER_COMMIT[clocks.classes.together]
+            raise PhaseFault("missing-tensor-fence", op, product.op, note, surely)
 
     def _is_fenced(self, mask: int, event: Event, clocks: WarpClocks) -> bool:
         fences = [self.fenced.get(number, ()) for number in clocks.classes.of(mask)]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import CopyInFlight, single
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
+from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
 
 # More groups than any wait of products leaves in flight; older ones are one.
 REMEMBERED_GROUPS = 16
@@ -25,15 +25,6 @@ class Touch(NamedTuple):
     by: int | None
 
 
-class Written(NamedTuple):
-    """A generic write that the async proxy may not see yet: `fenced` by its threads, `met`: the
-    block met since."""
-
-    touch: Touch
-    fenced: bool = False
-    met: bool = False
-
-
 class Issued(NamedTuple):
     """What threads issued to a queue: in no group yet, and in groups, youngest first."""
 
@@ -42,7 +33,7 @@ class Issued(NamedTuple):
 
     def with_open(self, touch: Touch) -> Issued:
         """Once is enough: without a commit or a wait a loop comes to the same state again."""
-        return self._replace(open=each_once((*self.open, touch)))
+        return self if touch in self.open else Issued((*self.open, touch), self.groups)
 
     def committed(self) -> Issued:
         """What is in no group yet is the youngest one."""
@@ -57,11 +48,6 @@ class Issued(NamedTuple):
 def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
     """Touches without those that were there before."""
     return tuple(dict.fromkeys(touches))
-
-
-def same_thread(one: Touch, other: Touch) -> bool:
-    """Whether one thread touches both."""
-    return one.by is not None and one.by == other.by and single(one.by)
 
 
 def refuse(code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str) -> None:
@@ -125,18 +111,6 @@ def check_in_flight(
             for store in group:
                 if not (writes and proxy) or _is_sure(touch.region, store.region):
                     refuse(code, touch, store, why)
-
-
-def check_over(touch: Touch, fetched: Iterable[Touch], stored: Iterable[Touch]) -> None:
-    """Copies of global memory that only some threads waited for: what was `fetched` is written, or what
-    was `stored` is touched. Raises PhaseFault."""
-    why = "only some threads waited for it: a barrier of the block is missing"
-    for copy in fetched:
-        if touch.by is None or copy.by is None or touch.by & ~copy.by:
-            refuse("missing-barrier", touch, copy, why)
-    for store in stored:
-        if not same_thread(store, touch):
-            refuse("not-visible", touch, store, why)
 
 
 def _is_sure(one: ByteRange, other: ByteRange) -> bool:

@@ -1,4 +1,5 @@
-"""What warps of a block know of each other: vector clocks, of warps that act alike and of mbarriers.
+"""What warps of a block know of each other: vector clocks, of warps that act alike and of mbarriers; of threads,
+where all go one way together.
 
     consumers: read slot          tick 4 of their class
     consumers: arrive             the mbarrier gathers "consumers: below 5"; their tick is 5
@@ -20,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
+from operator import le
 from typing import NamedTuple
 
 WARP = 32
@@ -44,6 +46,10 @@ class Told(NamedTuple):
             return Told(before, before)
         return Told(before, joined(self.seen, other.seen))
 
+    def holds(self, other: Told) -> bool:
+        """Whether all that is told otherwise is told here."""
+        return all(map(le, other.before, self.before)) and all(map(le, other.seen, self.seen))
+
 
 class SplitError(Exception):
     """Warps that were one class do not act alike: only `warps` of it run an op."""
@@ -55,16 +61,17 @@ class SplitError(Exception):
 
 @dataclass(frozen=True)
 class WarpClasses:
-    """The warps of a block by class, as masks."""
+    """The warps of a block by class, as masks; where all threads go one way `together`, its threads."""
 
     groups: tuple[int, ...]
+    together: bool = False
     _found: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, mask: int) -> tuple[int, ...]:
         """The classes of some threads. Raises SplitError if they are a part of one."""
         found = self._found.get(mask)
         if found is None:
-            warps = warps_of(mask)
+            warps = mask if self.together else warps_of(mask)
             found = tuple(n for n, group in enumerate(self.groups) if group & warps)
             if any(self.groups[n] & ~warps for n in found):
                 raise SplitError(warps)
@@ -74,10 +81,15 @@ class WarpClasses:
     def split(self, warps: int) -> WarpClasses:
         """Classes that some warps are classes of."""
         parts = (part for group in self.groups for part in (group & warps, group & ~warps))
-        return WarpClasses(tuple(part for part in parts if part))
+        return WarpClasses(tuple(part for part in parts if part), self.together)
+
+    @property
+    def everybody(self) -> int:
+        """All of them."""
+        return sum(self.groups)
 
     def is_one_warp(self, number: int) -> bool:
-        """Whether a class is a single warp."""
+        """Whether a class is a single warp, or thread."""
         return self.groups[number].bit_count() == 1
 
 
@@ -94,6 +106,8 @@ def joined(one: Known, other: Known) -> Known:
     """What both tell; mbarriers may have been added in between."""
     if len(one) == len(other):
         return tuple(map(max, one, other))
+    if not one or not other:
+        return one or other
     return tuple(max(a, b) for a, b in zip_longest(one, other, fillvalue=0))
 
 
@@ -204,7 +218,8 @@ class WarpClocks:
         self.known = [known.joined(told) for known in self.known]
         return told
 
-    def meet(self, everybody: int) -> None:
-        """All threads of the block know what any of them did."""
+    def meet(self, everybody: int) -> Told:
+        """All threads of the block know what any of them did; gives that."""
         told = self.release(everybody)
-        self.known = [known.joined(told) for known in self.known]
+        self.known = [told] * len(self.known)
+        return told

@@ -1,8 +1,7 @@
 """A fence for the async proxy counts for other threads by a barrier after it, not by one before: checker and
 machine say so of what threads wrote and of mbarriers that they initialised.
 
-Covers: checker/phases/arrivals.py, checker/phases/async_memory.py, checker/phases/role_phases.py,
-checker/phases/role_memory.py
+Covers: checker/phases/mbarrier_state.py, checker/phases/block_memory.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops in a row, each with mbarriers of its own: states add up, and what a loop left in flight stays.
 
 Covers: checker/phases/phase_paths.py, checker/phases/ranges_of_sums.py,
-checker/phases/async_memory.py
+checker/phases/block_memory.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mbarriers, tensor copies and products on all paths: right loops are proven, wrong ones are named.
 
-Covers: checker/phases/phase_paths.py, checker/phases/op_effects.py, checker/phases/arrivals.py,
-checker/phases/async_memory.py, checker/phases/registers_in_flight.py, checker/phases/loop_turns.py,
+Covers: checker/phases/phase_paths.py, checker/phases/op_effects.py, checker/phases/mbarrier_state.py,
+checker/phases/block_memory.py, checker/phases/registers_in_flight.py, checker/phases/loop_turns.py,
 checker/phases/path_state.py, checker/phase_faults.py, vocabulary/mbarrier_ops.py
 """
 
@@ -16,6 +16,7 @@ from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.tensor_kernels import Ring
 from helpers.tensor_mutants import EVERYWHERE, PRODUCT, TOGETHER, changed, one_by_one
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.session.report import Report
 
 LOADS = Ring(tiles=3)
@@ -95,6 +96,70 @@ CASES = [
 def test_each_fault_has_a_name(ring: Ring, changes: dict[str, str], expected: set[str]) -> None:
     found = codes(checked(changed(ring, **changes)))
     assert found and found <= expected
+
+
+# Each thread arrives where the next copy into its slot waits, in the place of a barrier of the block.
+GIVEN_BACK = Ring(
+    tiles=7,
+    leader="branch",
+    changes={
+        "init": """scf.for %s = %c0 to %slots step %c1 {
+  nvgpu.mbarrier.init %full[%s], %c1, predicate = %leader : BARS
+  nvgpu.mbarrier.init %empty[%s], %consumers, predicate = %leader : BARS
+}""",
+        "expect": """%turn = arith.divui %tile, %slots : index
+%odd = arith.remui %turn, %c2 : index
+%before = arith.cmpi eq, %odd, %c0 : index
+nvgpu.mbarrier.try_wait.parity %empty[%at], %before, %c64 : BARS
+nvgpu.mbarrier.arrive.expect_tx %full[%at], %bytes : BARS""",
+        "barrier": "%token = nvgpu.mbarrier.arrive %empty[%slot] : BARS -> !nvgpu.mbarrier.token",
+    },
+)
+# An arrival before the read, by one thread for all, and a wait of the leader alone.
+ONE = "scf.if %leader {{ {} }}"
+LATE = {
+    "arrival before the read": (dataclasses.replace(GIVEN_BACK, order="before"), "missing-barrier"),
+    "one thread arrives": (
+        changed(
+            GIVEN_BACK,
+            barrier=ONE.format(GIVEN_BACK.changes["barrier"]),
+            init=GIVEN_BACK.changes["init"].replace("%consumers", "%c1"),
+        ),
+        "phase-overtaken",
+    ),
+    "one thread waits": (
+        changed(
+            GIVEN_BACK,
+            wait=ONE.format("nvgpu.mbarrier.try_wait.parity %full[%slot], %phase, %c64 : BARS"),
+        ),
+        "not-visible",
+    ),
+}
+
+
+def raced(ring: Ring) -> set[str]:
+    """What the machine finds, the code of its error if it stops."""
+    found: set[str] = set()
+    for schedule, completion in itertools.product(
+        ("lockstep", "forward", "backward"), ("late", "eager")
+    ):
+        try:
+            found |= ring.run(completion, schedule).race_codes
+        except MachineError as failed:
+            found.add(failed.code)
+    return found
+
+
+def test_threads_that_all_arrive_where_the_copy_waits_need_no_barrier_of_the_block() -> None:
+    assert verdict(checked(GIVEN_BACK)) == "safe"
+    assert not raced(GIVEN_BACK)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_who_arrives_too_early_or_waits_alone_needs_one(name: str) -> None:
+    ring, code = LATE[name]
+    assert codes(checked(ring)) == {code}
+    assert raced(ring)
 
 
 def test_all_threads_that_copy_are_named() -> None:

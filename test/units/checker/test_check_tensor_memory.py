@@ -2,7 +2,7 @@
 machine makes each of these fail.
 
 Covers: checker/phases/tensor_state.py, checker/phases/tensor_effects.py,
-checker/phases/async_memory.py, checker/phases/arrivals.py, test/helpers/commit_mutants.py
+checker/phases/block_memory.py, checker/phases/mbarrier_state.py, test/helpers/commit_mutants.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tensor stores that read workgroup memory: waited for before the tile is written anew and before
 the block ends, fenced, and never taken for something that later copies do not see.
 
-Covers: checker/phases/async_memory.py, checker/phases/op_effects.py, checker/phase_faults.py,
+Covers: checker/phases/block_memory.py, checker/phases/op_effects.py, checker/phase_faults.py,
 pipeliner/plan/ring_memory.py
 """
 

@@ -1,7 +1,8 @@
 """Memory that roles come to in turn: proven where they wait for each other, and only then; memory of one role
 where its threads meet in between.
 
-Covers: checker/async_proxy.py, checker/kernel_flow.py, checker/owners.py, checker/places.py, checker/phases/op_effects.py, checker/phases/role_memory.py
+Covers: checker/async_proxy.py, checker/kernel_flow.py, checker/owners.py, checker/places.py,
+checker/phases/op_effects.py, checker/phases/block_memory.py
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import followed_kernel
-from mlir_async_pipe.checker.phases.arrivals import CopyInFlight
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
     BEGINNING,
     ByteRange,
@@ -30,10 +30,9 @@ from mlir_async_pipe.checker.phases.byte_places import (
     settled,
     turned,
 )
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.ring_moves import RingArea, RingFoundError, RingMoves
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import BlockedError
 from mlir_async_pipe.checker.phases.role_unions import shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.touches import Touch
@@ -56,14 +55,14 @@ def moves() -> RingMoves:
     return RingMoves(2 * SLOTS, {**areas, RING: [RingArea(0, TILE, TILE)]})
 
 
-def started() -> RoleMemory:
+def started() -> BlockMemory:
     """Three warps and two rings of mbarriers of one arrival, which all see."""
-    memory = RoleMemory(EVERYBODY, clocks=WarpClocks.started(WarpClasses((1, 2, 4))))
+    memory = BlockMemory(EVERYBODY, clocks=WarpClocks.started(WarpClasses((1, 2, 4))))
     for key in KEYS:
         memory.init(key, 0, 1, 1)
     memory.fence(1, frozenset({"mbarriers", "workgroup"}))
     memory.meet()
-    memory.begin_rings(moves())
+    memory.moves = moves()
     return memory
 
 
@@ -86,7 +85,7 @@ def step(pick: random.Random) -> tuple:
     )
 
 
-def passes(memory: RoleMemory, taken: tuple) -> bool:
+def passes(memory: BlockMemory, taken: tuple) -> bool:
     """Whether a step passes, after which the memory is as it says."""
     name, *values = taken
     try:
@@ -96,7 +95,7 @@ def passes(memory: RoleMemory, taken: tuple) -> bool:
     return True
 
 
-def walked(steps: list[tuple], names: tuple[dict, dict]) -> RoleMemory:
+def walked(steps: list[tuple], names: tuple[dict, dict]) -> BlockMemory:
     """The memory after the steps that pass."""
     memory = started()
     memory.names, memory.bits = names
@@ -140,7 +139,7 @@ def test_a_step_passes_in_a_memory_of_rings_that_begin_later_if_it_does_in_this(
 
 
 @pytest.fixture(scope="module")
-def met() -> list[tuple[RoleMemory, RoleMemory]]:
+def met() -> list[tuple[BlockMemory, BlockMemory]]:
     """Memories in which the same comes next, and not the same was done."""
     names: tuple[dict, dict] = ({}, {})
     by_shape: dict = {}

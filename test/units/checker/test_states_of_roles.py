@@ -10,8 +10,8 @@ import random
 import pytest
 
 from mlir_async_pipe.checker.phase_faults import PhaseFault
-from mlir_async_pipe.checker.phases.role_memory import RoleMemory
-from mlir_async_pipe.checker.phases.role_phases import BlockedError
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError
 from mlir_async_pipe.checker.phases.role_shapes import least, lower, shape_and_heard
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WarpClasses, WarpClocks
@@ -21,10 +21,10 @@ EVERYBODY = sum(WARPS)
 BARRIERS = [(1, 0), (1, 8), (1, 16)]
 
 
-def started() -> RoleMemory:
+def started() -> BlockMemory:
     """Three warps and three mbarriers of one arrival, which all see."""
     clocks = WarpClocks.started(WarpClasses((1, 2, 4)))
-    memory = RoleMemory(EVERYBODY, clocks=clocks)
+    memory = BlockMemory(EVERYBODY, clocks=clocks)
     for key in BARRIERS:
         memory.init(key, 0, 1, 1)
     memory.fence(1, frozenset({"mbarriers", "workgroup"}))
@@ -49,7 +49,7 @@ def step(pick: random.Random) -> tuple:
     )
 
 
-def passes(memory: RoleMemory, taken: tuple) -> bool:
+def passes(memory: BlockMemory, taken: tuple) -> bool:
     """Whether a step passes, after which the memory is as it says."""
     name, *values = taken
     try:
@@ -59,7 +59,7 @@ def passes(memory: RoleMemory, taken: tuple) -> bool:
     return True
 
 
-def walked(steps: list[tuple], names: dict) -> RoleMemory:
+def walked(steps: list[tuple], names: dict) -> BlockMemory:
     """The memory after the steps that pass."""
     memory = started()
     memory.names = names
@@ -70,7 +70,7 @@ def walked(steps: list[tuple], names: dict) -> RoleMemory:
     return memory
 
 
-def pairs() -> list[tuple[RoleMemory, RoleMemory]]:
+def pairs() -> list[tuple[BlockMemory, BlockMemory]]:
     """Memories in which the same was done in another order, so that not the same was heard."""
     names: dict = {}
     found = []
@@ -88,7 +88,7 @@ def pairs() -> list[tuple[RoleMemory, RoleMemory]]:
 
 
 @pytest.fixture(scope="module")
-def met() -> list[tuple[RoleMemory, RoleMemory]]:
+def met() -> list[tuple[BlockMemory, BlockMemory]]:
     found = pairs()
     assert len(found) > 30
     return found
@@ -129,7 +129,7 @@ def test_who_has_heard_the_same_is_lowered_to_the_same(met):
         assert shape_and_heard(same) == (shape, heard)
 
 
-def phases_over(times: int, names: dict, *, named: bool) -> RoleMemory:
+def phases_over(times: int, names: dict, *, named: bool) -> BlockMemory:
     """Two warps have met so many times, at a barrier that has a number, or each at one mbarrier."""
     memory = started()
     memory.names = names

@@ -1,18 +1,19 @@
-"""mbarriers between roles: each phase is over as soon as it can be, and whoever relies on that must
-know so from what it has waited for.
+"""mbarriers: each phase is over as soon as it can be, and whoever relies on that must know so from what it
+has waited for.
 
     producer: expect, copy      phase 0 of full is over; the mbarrier has gathered the producer's clock
     consumer: wait parity 0     it knows phase 0 of full, and what the producer knew
     consumer: arrive on empty   may this be the arrival of another phase? not if it knows all before
 
-One order of the roles is followed. It is the only one, up to what nobody can tell apart, if
+One order of the threads is followed. It is the only one, up to what nobody can tell apart, if
 
 * an arrival, or a copy, knows that the phase before its own is over (else it may count there),
 * a wait for phase k knows that phase k - 1 is not the running one (else it passes before),
 * some arrival of phase k + 1 knows that the wait for phase k has passed (else it never passes).
 
 Then every wait passes for the same phase, and whether all go on or hang, in every order. A named
-barrier is an mbarrier whose waits are arrivals.
+barrier is an mbarrier whose waits are arrivals. Where all threads go one way *together*, none is left to end a phase
+that all of them wait for.
 """
 
 from __future__ import annotations
@@ -20,14 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import PhaseFault
-from mlir_async_pipe.checker.phases.arrivals import (
-    CopyInFlight,
-    RunningPhase,
-    check_issuer,
-    check_visible,
-    single,
-)
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told, WarpClocks
 
 # What a role may do to others that has come a phase too far.
@@ -39,6 +34,81 @@ _AFTER_A_PHASE_TOO_MUCH = (
     "overwrite-in-flight",
     "phase-overtaken",
 )
+
+
+# Notes of faults where threads know of each other by what they wait for, and where all go together.
+_TOO_EARLY = (
+    "it may come while the phase that this ends still runs: nothing that it waits for says that all others "
+    "have arrived there",
+    "the phase has all its arrivals since this one, and nobody has waited for its end",
+)
+_OVERTAKEN = (
+    "no arrival of this phase comes after that wait: who is still there then waits for the phase after the next one",
+    "a thread that is still here then waits for the phase after the next one: a barrier of the block is "
+    "missing between",
+)
+
+Key = tuple[int, int]
+
+
+class CopyInFlight(NamedTuple):
+    """A copy in flight: where it writes, its bytes, the op that issued it, and what it reads of global
+    memory that something writes."""
+
+    region: ByteRange
+    size: int | None
+    op: int
+    source: ByteRange | None = None
+
+
+class RunningPhase(NamedTuple):
+    """A phase that is not over: arrivals so far, the bytes that they announced (None: not known), the
+    copies on it, and the last op that arrived."""
+
+    arrived: int = 0
+    expected: int | None = 0
+    copies: tuple[CopyInFlight, ...] = ()
+    op: int = -1
+
+    @property
+    def copied(self) -> int | None:
+        """The bytes of its copies."""
+        sizes = [copy.size for copy in self.copies]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def lacks_bytes(self) -> int:
+        """Bytes that are announced and do not come; below 0 those that come and are not announced."""
+        if self.expected is None or self.copied is None:
+            raise NotFollowedError("unknown-bytes")
+        return self.expected - self.copied
+
+    def with_arrivals(
+        self, needs: int, init: int, op: int, mask: int, arrivals: int, size: int | None
+    ) -> RunningPhase:
+        """The phase of an mbarrier initialised to `needs` by the op `init`, after each thread of a mask
+        arrived `arrivals` times and announced bytes."""
+        if self.arrived >= needs:
+            raise PhaseFault(
+                "too-many-arrivals",
+                op,
+                self.op,
+                "the phase has all its arrivals since this one, and nobody has waited for its end",
+            )
+        total = mask.bit_count() * arrivals
+        if total > needs - self.arrived:
+            who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
+            before = f", {self.arrived} came before" if self.arrived else ""
+            raise PhaseFault(
+                "too-many-arrivals",
+                op,
+                init,
+                f"{who} here{before}; the mbarrier is initialised to {needs} a phase",
+            )
+        added = None if size is None else size * mask.bit_count()
+        expected = None if self.expected is None or added is None else self.expected + added
+        total += self.arrived
+        return self._replace(arrived=total, expected=expected, op=op)
 
 
 class Blocked(NamedTuple):
@@ -59,12 +129,13 @@ class BlockedError(Exception):
 
 class End(NamedTuple):
     """How a phase came to its end: by the arrivals of threads `by`, the last of them by the op `op`;
-    `later`: bytes or products were to come as well."""
+    `later`: bytes or products were to come as well, the first by the op `copy`."""
 
     arrivals: Event
     by: int
     later: bool
     op: int
+    copy: int
 
 
 class Passed(NamedTuple):
@@ -77,14 +148,14 @@ class Passed(NamedTuple):
     again: bool = False
 
 
-class Shared(NamedTuple):
+class Mbarrier(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals by the op `init` in the threads `by` (the event
     `born`), fenced for the async proxy (the event `fence`); the mbarrier `column` of the clocks.
 
     `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
     the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
     knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase). The parity of
-    its phase 0 is `first`.
+    its phase 0 is `first`. `last`: the last wait that passed where all go together, and its parity.
     """
 
     needs: int
@@ -105,6 +176,7 @@ class Shared(NamedTuple):
     waits: tuple[Passed, ...] = ()
     shown: tuple[int, int] | None = None
     first: int = 0
+    last: tuple[int, int] | None = None
 
     def parity(self, phase: int) -> int:
         """That of a phase."""
@@ -132,13 +204,63 @@ class Shared(NamedTuple):
         return same_thread or clocks.knows(mask, end.arrivals)
 
 
-def check_usable(barrier: Shared, clocks: WarpClocks, op: int, mask: int) -> None:
+def single(mask: int) -> bool:
+    return mask.bit_count() == 1
+
+
+def check_init(op: int, mask: int, before: int | None) -> None:
+    """A thread initialises an mbarrier, which the op `before` has done already (None: none has)."""
+    if not single(mask):
+        raise PhaseFault(
+            "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
+        )
+    if before is not None:
+        note = "what becomes of an mbarrier that is initialised again is not defined"
+        raise PhaseFault("initialised-again", op, before, note)
+
+
+def check_visible(visible: bool, init: int, op: int) -> None:
+    """Threads use an mbarrier, of which they must see that the op `init` was there."""
+    if not visible:
+        raise PhaseFault(
+            "init-not-visible",
+            op,
+            init,
+            "another thread initialises it: a barrier of the block is missing between",
+        )
+
+
+def check_issuer(fenced: bool, init: int, op: int, mask: int) -> None:
+    """Threads issue a copy that completes on an mbarrier."""
+    check_fenced(fenced, init, op)
+    if not single(mask):
+        raise PhaseFault(
+            "several-issuers",
+            op,
+            init,
+            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
+        )
+
+
+def check_fenced(fenced: bool, init: int, op: int) -> None:
+    """The async proxy uses an mbarrier."""
+    if not fenced:
+        raise PhaseFault(
+            "missing-fence",
+            op,
+            init,
+            "a fence for the async proxy is missing after this, in the thread that initialises, before the "
+            "threads meet",
+        )
+
+
+def check_usable(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> None:
     """Threads use an mbarrier, which they must see."""
     check_visible(barrier.is_seen(clocks, mask, barrier.born), barrier.init, op)
 
 
 def arrive(
-    barrier: Shared,
+    barrier: Mbarrier,
     clocks: WarpClocks,
     op: int,
     mask: int,
@@ -147,20 +269,20 @@ def arrive(
     *,
     tells: bool = True,
     commit: Known = (),
-) -> Shared:
+) -> Mbarrier:
     """Each thread of a mask arrives `arrivals` times, and announces bytes; or a `commit` of its products
     does, which shows that."""
     check_usable(barrier, clocks, op, mask)
+    together = clocks.classes.together
     running = barrier.running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
         raise PhaseFault(
             "too-many-arrivals",
             op,
             barrier.ends[0].op,
-            "it may come while the phase that this ends still runs: nothing that it waits for "
-            "says that all others have arrived there",
-            column=barrier.column,
-            may_pass=True,
+            _TOO_EARLY[together],
+            column=None if together else barrier.column,
+            may_pass=not together,
         )
     event = clocks.event(mask)
     told = clocks.release(mask)
@@ -168,21 +290,44 @@ def arrive(
         told = Told()
     if commit:
         told = Told(told.before, ()).joined(Told(commit, commit))
-    return barrier._replace(
+    after = barrier._replace(
         running=running,
         arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
         arrived_by=barrier.arrived_by | mask,
         gathered=barrier.gathered.joined(told),
         commits=barrier.commits or bool(commit),
     )
+    if together and running.arrived == barrier.needs:
+        _check_passed(after, _OVERTAKEN[True])
+    return after
 
 
-def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: CopyInFlight) -> Shared:
+def _check_passed(barrier: Mbarrier, note: str) -> None:
+    """All who waited for the phase before the running one, which is to end, have passed."""
+    for wait in barrier.waits:
+        if not _is_after(barrier, wait):
+            raise PhaseFault(
+                "phase-overtaken", barrier.running.op, wait.op, note, column=barrier.column
+            )
+
+
+def _is_after(barrier: Mbarrier, wait: Passed) -> bool:
+    """Whether some arrival of the running phase comes after a wait, or knows of it."""
+    column, tick = wait.at
+    gathered = barrier.gathered.before
+    told = column < len(gathered) and gathered[column] > tick
+    return told or any(number == column and at >= tick for number, at in barrier.arrivals)
+
+
+def copy(barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
     check_issuer(barrier.is_fenced_for(clocks, mask), barrier.init, op, mask)
-    if not barrier.knows_end(clocks, mask, barrier.over - 1):
+    # Where all go together nobody waits between an arrival and its copy.
+    late = clocks.classes.together and clocks.passed(mask, barrier.column) < barrier.over
+    by_itself = late and barrier.ends[:1] and barrier.ends[0].by == mask
+    if by_itself or not barrier.knows_end(clocks, mask, barrier.over - 1):
         raise PhaseFault(
             "wrong-bytes",
             barrier.ends[0].op,
@@ -196,15 +341,7 @@ def copy(barrier: Shared, clocks: WarpClocks, mask: int, issued: CopyInFlight) -
     )
 
 
-def _is_after(barrier: Shared, wait: Passed) -> bool:
-    """Whether some arrival of the running phase comes after a wait, or knows of it."""
-    column, tick = wait.at
-    gathered = barrier.gathered.before
-    told = column < len(gathered) and gathered[column] > tick
-    return told or any(number == column and at >= tick for number, at in barrier.arrivals)
-
-
-def ended(barrier: Shared) -> Shared | None:
+def ended(barrier: Mbarrier) -> Mbarrier | None:
     """The mbarrier after the end of its running phase, None if that is not over."""
     running = barrier.running
     if running.arrived < barrier.needs:
@@ -223,18 +360,16 @@ def ended(barrier: Shared) -> Shared | None:
         raise fault
     if lacking:
         return None
-    for wait in barrier.waits:
-        if not _is_after(barrier, wait):
-            raise PhaseFault(
-                "phase-overtaken",
-                running.op,
-                wait.op,
-                "no arrival of this phase comes after that wait: who is still there then waits "
-                "for the phase after the next one",
-                column=barrier.column,
-            )
+    _check_passed(barrier, _OVERTAKEN[False])
+    return over(barrier)
+
+
+def over(barrier: Mbarrier) -> Mbarrier:
+    """The mbarrier after the end of its running phase."""
+    running = barrier.running
     later = barrier.commits or bool(running.copies)
-    end = End(barrier.arrivals, barrier.arrived_by, later, running.op)
+    first = next((copy.op for copy in running.copies), running.op)
+    end = End(barrier.arrivals, barrier.arrived_by, later, running.op, first)
     return barrier._replace(
         over=barrier.over + 1,
         running=RunningPhase(),
@@ -248,9 +383,12 @@ def ended(barrier: Shared) -> Shared | None:
     )
 
 
-def wait(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+def wait(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> Mbarrier:
     """Threads wait for a parity. Raises BlockedError."""
     check_usable(barrier, clocks, op, mask)
+    together = clocks.classes.together
+    if together:
+        _check_together(barrier, clocks, op, mask, parity)
     if barrier.parity(barrier.over - 1) != parity:
         raise BlockedError(Blocked(op, mask, barrier.column))
     running = barrier.running
@@ -275,7 +413,37 @@ def wait(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -
     return passed(barrier, clocks, op, mask, parity)
 
 
-def wait_for_next(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+def _check_together(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> None:
+    """Where all go together a wait is for a phase that is over, and that not all of its threads know of."""
+    running, last = barrier.running, barrier.over - 1
+    late = clocks.passed(mask, barrier.column) <= last
+    passes = barrier.parity(last) == parity
+    if not passes if late else passes and (running.arrived or running.copies):
+        other = next((copy.op for copy in running.copies), running.op)
+        if late:
+            other = barrier.ends[0].copy
+        if barrier.last == (op, parity):
+            note = "this belongs to the next phase, which has the other parity"
+            raise PhaseFault("phase-not-flipped", op, other, note)
+        note = f"this belongs to the phase of parity {1 - parity}, which runs"
+        raise PhaseFault("wrong-parity", op, other, note)
+    if passes:
+        return
+    if running.arrived >= barrier.needs:
+        note = f"{lacks(barrier)}: the wait never passes"
+        fault = PhaseFault("wrong-bytes", running.op, op, note, column=barrier.column)
+        fault.surplus = running.lacks_bytes()
+        raise fault
+    if mask != clocks.classes.everybody:
+        raise NotFollowedError("specialised")
+    note = f"{lacks(barrier)} on this path, and all threads wait"
+    other = running.op if running.arrived else barrier.init
+    raise PhaseFault("deadlock", op, other, note)
+
+
+def wait_for_next(
+    barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int
+) -> Mbarrier:
     """Threads wait as one would whose parity flips with each phase: the first wait is that of its
     `parity`, the others are for the phase after the one that the threads know to be over. Raises
     BlockedError."""
@@ -288,17 +456,18 @@ def wait_for_next(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parit
     return passed(barrier, clocks, op, mask, parity)
 
 
-def passed(barrier: Shared, clocks: WarpClocks, op: int, mask: int, parity: int) -> Shared:
+def passed(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> Mbarrier:
     """Threads know that the phase before the running one is over."""
     before = {one.number for one in barrier.waits if one.op == op}
     mine = [Passed(at[0], at, op, parity, at[0] in before) for at in clocks.event(mask)]
     numbers = {one.number for one in mine}
     others = (one for one in barrier.waits if one.number not in numbers)
     clocks.acquire(mask, barrier.told, barrier.column, barrier.over)
-    return barrier._replace(waits=(*others, *mine))
+    last = (op, parity) if clocks.classes.together else None
+    return barrier._replace(waits=(*others, *mine), last=last)
 
 
-def lacks(barrier: Shared) -> str:
+def lacks(barrier: Mbarrier) -> str:
     """What the running phase waits for."""
     running = barrier.running
     if running.arrived >= barrier.needs:
@@ -306,7 +475,7 @@ def lacks(barrier: Shared) -> str:
     return f"{running.arrived} of its {barrier.needs} arrivals came"
 
 
-def explained(fault: PhaseFault, barriers: Iterable[Shared]) -> PhaseFault:
+def explained(fault: PhaseFault, barriers: Iterable[Mbarrier]) -> PhaseFault:
     """A wait that passed twice for one phase before something went wrong is what is wrong."""
     found = fault.found
     for wait in (wait for barrier in barriers for wait in barrier.waits):

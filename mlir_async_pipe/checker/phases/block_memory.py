@@ -1,0 +1,593 @@
+"""Who may touch which bytes of memory of a block: copies, products and stores in flight, and what threads did.
+What is over is over for those who know it. Of global memory the places that tensor copies read or write are
+looked at where something else may touch them (`far_memory`).
+
+    copy on full[2]            over for who has waited for its phase, or for somebody who has
+    product, waited for        its reads are over for who has waited for an arrival after that wait
+    barrier of the block       all know all
+    barrier of some threads    an mbarrier: arrival and wait in one op
+
+Two generic accesses are not compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.checker.phase_faults import (
+    FaultCode,
+    Forgiven,
+    NotFollowedError,
+    PhaseFault,
+)
+from mlir_async_pipe.checker.phases import mbarrier_state
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet
+from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
+from mlir_async_pipe.checker.phases.mbarrier_state import (
+    NAMED,
+    Blocked,
+    BlockedError,
+    CopyInFlight,
+    Does,
+    Key,
+    Mbarrier,
+    RoleLog,
+    RoleStep,
+    check_fenced,
+    check_init,
+    single,
+)
+from mlir_async_pipe.checker.phases.ring_moves import RingMoves
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorCores, TensorState
+from mlir_async_pipe.checker.phases.touches import (
+    FAR_STORES,
+    Issued,
+    Touch,
+    check_in_flight,
+    is_far,
+    is_fenced,
+    refuse,
+    unwaited,
+)
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
+from mlir_async_pipe.vocabulary.rows import BULK_STORE
+
+# The number of an event, when which warps did it, and a bit for its number.
+Noted = tuple[int, int, int, int]
+
+# All memory of which only the order of accesses is asked: no region of others is of its root.
+IN_TURN = ByteRange(-3)
+
+# Notes of faults where threads know of each other by what they wait for, and where all go together.
+_SOME_WAITED = "only some threads waited for it: a barrier of the block is missing"
+_COPIED = (
+    "nothing that its threads wait for says that the phase of this copy is over",
+    "no wait for the phase of this copy has passed there",
+)
+_FETCHED = _COPIED[0], "it reads global memory until a wait for the phase of this copy has passed"
+_STORED = "other threads do not know that this is over: they must wait for an arrival after it"
+_READ = (
+    "other threads may still be reading here: they must arrive, after that, where this waits",
+    "other threads may still be reading here: the block must meet in between",
+)
+_MULTIPLIED = (
+    "it reads until a wait for the mbarrier of its commit, or for who has waited",
+    "it reads until a wait for the mbarrier of its commit",
+)
+_FENCE = (
+    "a fence for the async proxy is missing after this, before the threads arrive",
+    "a fence for the async proxy is missing after this, before the threads meet",
+)
+_WRITTEN = (
+    "other threads may not have written yet: they must arrive where this waits",
+    "other threads may not have written, or made their fence: the block must meet in between",
+)
+
+
+@dataclass
+class BlockMemory:
+    """The memory of a block on one path of all its threads, which are `everybody`.
+
+    `queues` hold async reads by queue and issuing threads; `over` are reads that are over, those of some threads
+    that one event ended together, and whether they were a proxy's; `brought` are copies that are, `put` stores
+    to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
+    `cores` are the tensor cores. `log` is of all paths together, and so are the numbers of events (`names`) and
+    what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
+    which orders more than is told here. `blocks`: those of a cluster, if it is the memory of all of them.
+    """
+
+    everybody: int
+    clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
+    shared: dict[Key, Mbarrier] = field(default_factory=dict)
+    queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
+    over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
+    brought: dict[tuple[ByteRange, int, ByteRange | None], Landed] = field(default_factory=dict)
+    put: dict[Touch, Event] = field(default_factory=dict)
+    generic: dict[Touch, Fenced] = field(default_factory=dict)
+    progress: int = 0
+    some_met: bool = False
+    blocks: Blocks = field(default_factory=Blocks)
+    tensor: TensorState = field(default_factory=TensorState)
+    cores: TensorCores = field(default_factory=TensorCores)
+    log: RoleLog = field(default_factory=dict)
+    forgiven: Forgiven = field(default_factory=Forgiven)
+    moves: RingMoves | None = None
+    names: dict[Hashable, int] = field(default_factory=dict)
+    noted: dict[Hashable, tuple[Mbarrier, list[Noted], Hashable]] = field(default_factory=dict)
+    bits: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
+
+    def copy(self) -> BlockMemory:
+        """The same, to be changed on its own."""
+        return replace(
+            self,
+            queues=dict(self.queues),
+            clocks=self.clocks.copy(),
+            shared=dict(self.shared),
+            over=dict(self.over),
+            brought=dict(self.brought),
+            put=dict(self.put),
+            generic=dict(self.generic),
+            cores=self.cores.copy(),
+        )
+
+    @property
+    def together(self) -> bool:
+        """Whether all threads go one way."""
+        return self.clocks.classes.together
+
+    def dones(self) -> Iterator[dict[Any, Event]]:
+        """What was done, by what it is."""
+        yield self.over
+        yield self.put
+
+    def key_of_blocks(self) -> Hashable:
+        """What is asked of blocks of a cluster beside that."""
+
+    # mbarriers ----------------------------------------------------------------------------
+
+    def init(self, key: Key, op: int, mask: int, count: int) -> None:
+        known = self.shared.get(key)
+        check_init(op, mask, None if known is None else known.init)
+        self._new(key, op, mask, count)
+
+    def _new(self, key: Key, op: int, mask: int, count: int) -> None:
+        # Its phases below 0 count as over, and all know that: two are as many as anybody asks for.
+        column = self.clocks.new_column()
+        told = self.clocks.know_all(column, 2)
+        for there, other in self.shared.items():
+            self.shared[there] = other._replace(told=other.told.joined(told))
+        born = self.clocks.event(mask)
+        self.shared[key] = Mbarrier(count, op, mask, born, column, over=2, told=told)
+
+    def _at(self, key: Key, op: int) -> Mbarrier:
+        if key not in self.shared:
+            raise PhaseFault(
+                "barrier-not-initialised", op, op, "no thread has initialised it before this"
+            )
+        return self.shared[key]
+
+    def arrive(
+        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+    ) -> None:
+        before = self._at(key, op)
+        self._note("announces" if size else "arrives", op, mask, key)
+        self.shared[key] = mbarrier_state.arrive(
+            before, self.clocks, op, mask, count, size, tells=tells
+        )
+        self.advance(key)
+
+    def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
+        """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
+        barrier = self._at(key, op)
+        wait = mbarrier_state.wait_for_next if op in self.forgiven.parities else mbarrier_state.wait
+        self.shared[key] = wait(barrier, self.clocks, op, mask, parity)
+        self._note("waits", op, mask, key, parity)
+        if mask == self.everybody:
+            of = barrier.column
+            self.brought = {what: one for what, one in self.brought.items() if one.column != of}
+
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
+        """A thread issues a copy into workgroup memory."""
+        self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
+        if copy.source is not None:
+            self.check_read(Touch(copy.source, copy.op, mask), proxy=True)
+        before = self._at(key, copy.op)
+        self._note("copies", copy.op, mask, key)
+        self.shared[key] = mbarrier_state.copy(before, self.clocks, mask, copy)
+        self.advance(key)
+
+    def forget(self, roots: frozenset[int]) -> None:
+        """Nothing names these mbarriers any more: what is in flight on them is kept."""
+        busy = {one.column for one in self.brought.values()}
+        for key, one in tuple(self.shared.items()):
+            idle = not one.running.copies and not one.commits and one.column not in busy
+            if key[0] in roots and idle:
+                del self.shared[key]
+
+    def running_parity(self, key: Key) -> int | None:
+        """The parity of the phase that an arrival of all threads came in; None where another role may have
+        ended it since."""
+        one = self.shared.get(key)
+        if one is None or not self.together:
+            return None
+        return one.parity(one.over - (not one.running.arrived))
+
+    def _note(self, does: Does, op: int, mask: int, key: Key, parity: int | None = None) -> None:
+        if self.together:
+            return
+        barrier = self.shared[key]
+        phase = barrier.parity(barrier.over) if parity is None else parity
+        beginnings = [(key, 0)]
+        if self.moves is not None:
+            beginnings = [self.moves.key(key, by) for by in range(self.moves.period)]
+            # In which phase of a barrier of threads a state is, is not told apart.
+            beginnings += [(key, 1)] if key[0] == NAMED else []
+        for there, flips in beginnings:
+            if there not in self.shared:
+                raise NotFollowedError("rings")
+            barrier = self.shared[there]
+            use = RoleStep(does, op, mask, there[0], barrier.init, barrier.needs)
+            number = there[1] if there[0] == NAMED else there[1] // MBARRIER_BYTES
+            self.log.setdefault(use, set()).add((number, phase ^ flips))
+
+    def copies(self) -> Iterator[CopyInFlight]:
+        for barrier in self.shared.values():
+            yield from barrier.running.copies
+
+    def advance(self, key: Key) -> None:
+        """End the running phase if that may be."""
+        before = self.shared[key]
+        after = mbarrier_state.ended(before)
+        if after is None:
+            return
+        self.shared[key] = after
+        self.progress += 1
+        for copy in before.running.copies:
+            self.brought[copy.region, copy.op, copy.source] = Landed(
+                copy, before.column, before.over
+            )
+
+    # Tensor memory --------------------------------------------------------------------------
+
+    def allocate(self, touch: Touch) -> None:
+        """Columns are taken, perhaps some that were given back; where they begin is written."""
+        self.write(touch)
+        self.tensor = self.tensor.taken(touch.region.root, touch.op)
+        self.cores.given = frozenset()
+
+    def issue_product(self, product: Product) -> None:
+        """A thread issues a product of tensor memory."""
+        for touch in product.reads:
+            self.check_read(touch, proxy=True)
+        self.cores.issue(product, self.clocks)
+
+    def commit_products(self, key: Key, op: int, mask: int) -> None:
+        """An arrival to come when all that the thread has issued is over."""
+        before = self._at(key, op)
+        check_fenced(before.is_fenced_for(self.clocks, mask), before.init, op)
+        self._note("arrives", op, mask, key)
+        shows = self.cores.commit(mask, self.clocks)
+        self.shared[key] = mbarrier_state.arrive(before, self.clocks, op, mask, 1, 0, commit=shows)
+        self.advance(key)
+
+    def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
+        """Threads load from tensor memory, or give columns back."""
+        getattr(self.cores, use)(cells, op, mask, self.clocks)
+
+    def tensor_step(self, step: str, mask: int) -> None:
+        """Threads wait for their loads, or make a fence of tensor memory."""
+        getattr(self.cores, step)(mask, self.clocks)
+
+    # Barriers of threads --------------------------------------------------------------------
+
+    def join_barrier(self, number: int, op: int, mask: int, count: int) -> int:
+        """Threads arrive at a barrier that has a number, of `count` threads; gives the phase."""
+        key = NAMED, number
+        if key not in self.shared:
+            self._new(key, op, mask, count)
+            self.shared[key] = self.shared[key]._replace(born=())
+        barrier = self.shared[key]
+        if barrier.needs != count:
+            raise NotFollowedError("unknown-mbarrier")
+        if barrier.arrived_by & mask:
+            note = "these threads have arrived there before, and that phase is not over"
+            raise PhaseFault("too-many-arrivals", op, barrier.running.op, note)
+        # Some of these threads may make a phase of their own.
+        if mask.bit_count() > count - barrier.running.arrived:
+            raise NotFollowedError("unknown-mbarrier")
+        self.arrive(key, op, mask, 1, 0)
+        return barrier.over
+
+    def meet_at(self, number: int, phase: int, op: int, mask: int) -> None:
+        """They wait for all the others of that phase. Raises BlockedError."""
+        barrier = self.shared[NAMED, number]
+        if barrier.over <= phase:
+            raise BlockedError(Blocked(op, mask, barrier.column))
+        self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
+
+    def phases_ago(self, number: int, phase: int) -> int:
+        """How many phases of a numbered barrier are over since one."""
+        return self.shared[NAMED, number].over - phase
+
+    def meet(self) -> None:
+        """What everybody knows is over for all: nobody is asked for it any more."""
+        known = self.clocks.meet(self.everybody)
+        self.over.clear()
+        self.put.clear()
+        self.generic = {touch: one for touch, one in self.generic.items() if not one.fenced}
+        self.brought = {
+            what: one for what, one in self.brought.items() if known.seen[one.column] <= one.phase
+        }
+        for key, one in self.shared.items():
+            if not (one.born or one.fence or one.ends or one.waits or one.told.before):
+                continue
+            ends = one.ends if known.before[one.column] < one.over else ()
+            told, waits = one.told, one.waits
+            if self.together:
+                # Whoever arrives from now on knows what was told, and that all waits have passed.
+                told = Told() if known.holds(told) else told
+                waits = waits if one.running.arrived else ()
+            self.shared[key] = one._replace(born=(), fence=(), ends=ends, told=told, waits=waits)
+
+    # Queues -------------------------------------------------------------------------------
+
+    def issue_read(self, queue: str, touch: Touch) -> None:
+        """Threads issue an op that reads until its group is waited for."""
+        self.check_read(touch, proxy=True)
+        self._issue(queue, touch)
+
+    def issue_store(self, touch: Touch) -> None:
+        """Threads issue a copy that writes global memory until its group is waited for."""
+        self.check_write(touch, proxy=True)
+        self._issue(FAR_STORES, touch)
+
+    def _issue(self, queue: str, touch: Touch) -> None:
+        assert touch.by is not None
+        self.queues[queue, touch.by] = self.queues.get((queue, touch.by), Issued()).with_open(touch)
+
+    def commit(self, queue: str, mask: int) -> None:
+        """What threads issued becomes their youngest group."""
+        if (queue, mask) not in self.queues:
+            self.queues[queue, mask] = Issued()
+        for (name, by), issued in self.queues.items():
+            if name != queue or not by & mask:
+                continue
+            if by & ~mask:
+                raise NotFollowedError("divergent-group")
+            self.queues[queue, by] = issued.committed()
+
+    def wait_group(self, queue: str, mask: int, left: int) -> None:
+        """Threads wait until their `left` youngest groups are in flight at most."""
+        for (name, by), issued in self.queues.items():
+            if name != queue or not by & mask:
+                continue
+            if by & ~mask:
+                raise NotFollowedError("divergent-group")
+            done = [touch for group in issued.groups[left:] for touch in group]
+            if queue == FAR_STORES:
+                self.put.update((store, self.clocks.event(by)) for store in done)
+            elif done:
+                self._note_reads(tuple(dict.fromkeys(done)), True, self.clocks.event(by))
+            self.queues[name, by] = issued._replace(groups=issued.groups[:left])
+
+    def _note_reads(self, reads: tuple[Touch, ...], proxy: bool, event: Event) -> None:
+        """Reads are over; of each the last one counts."""
+        if (reads, proxy) not in self.over:
+            again = set(reads)
+            for one in [
+                one for one in self.over if one[1] == proxy and not again.isdisjoint(one[0])
+            ]:
+                before = self.over.pop(one)
+                if rest := tuple(read for read in one[0] if read not in again):
+                    self.over[rest, proxy] = before
+        self.over[reads, proxy] = event
+
+    # Threads ------------------------------------------------------------------------------
+
+    def read(self, touch: Touch) -> None:
+        self.check_read(touch, proxy=False)
+        self._note_reads((touch,), False, self.clocks.event(self._threads(touch)))
+
+    def touch_in_turn(self, op: int, mask: int) -> None:
+        """Threads access memory, after what they and others did to it or not."""
+        touch, event = Touch(IN_TURN, op, mask), self.clocks.event(mask)
+        step = RoleStep("touches", op, mask, IN_TURN.root, op, 0)
+        unordered = self.log.setdefault(step, set())
+        beside = self.log.setdefault(step._replace(does="overlaps"), set())
+        for other, done in self.put.items():
+            by = self._threads(other)
+            if other.region == IN_TURN and not self.clocks.sees(mask, done):
+                (beside if by == mask else unordered).add((other.op, by))
+        self.put[touch] = event
+
+    def has_turns(self) -> bool:
+        """Whether it is asked in which order threads come to what was done."""
+        return any(touch.region == IN_TURN for touch in self.put)
+
+    def write(self, touch: Touch) -> None:
+        self.check_write(touch, proxy=False)
+        self.generic[touch] = Fenced(touch, False, self.clocks.event(self._threads(touch)))
+        self.tensor = self.tensor.lost(touch.region.root)
+
+    def fence(self, mask: int, shown: frozenset[str]) -> None:
+        """What threads wrote of what is `shown` goes to the async proxy."""
+        for key, barrier in self.shared.items():
+            if "mbarriers" in shown and not (barrier.fenced or barrier.by & ~mask):
+                fence = self.clocks.event(barrier.by)
+                self.shared[key] = barrier._replace(fenced=True, fence=fence)
+        # Others come after a fence by a barrier after it, not by one before.
+        for touch, write in tuple(self.generic.items()):
+            if is_fenced(touch, mask, shown) and not write.fenced:
+                self.generic[touch] = Fenced(touch, True, self.clocks.event(self._threads(touch)))
+
+    def check_end(self) -> None:
+        for copy in self.copies():
+            raise unwaited(copy)
+        landed = self.brought.values()
+        told = {
+            (one.column, one.phase)
+            for one in landed
+            if ("conflict", one.copy.op) in self.forgiven.causes
+        }
+        rest = (one for one in landed if (one.column, one.phase) not in told)
+        check_waited(rest, self.clocks.known)
+        self.cores.check_end(self.clocks)
+        self.tensor.check_kept()
+        for (queue, _), issued in self.queues.items():
+            for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
+                if queue == BULK_STORE.name:
+                    note = "no wait for its bulk group, with `.read` or without, has passed there"
+                    raise PhaseFault("unwaited-copy", store.op, store.op, note)
+
+    def leave(self, mask: int) -> None:
+        """Threads end."""
+
+    def explained(self, fault: PhaseFault) -> PhaseFault:
+        """What is wrong, where this only follows from it."""
+        return fault if self.together else mbarrier_state.explained(fault, self.shared.values())
+
+    def catch_up(self, mask: int) -> None:
+        """Threads know all that happened."""
+        told = self.clocks.release((1 << self.everybody.bit_length()) - 1)
+        for one in self.shared.values():
+            self.clocks.acquire(mask, told.joined(one.told), one.column, one.over)
+
+    # Conflicts ----------------------------------------------------------------------------
+
+    def check_read(self, touch: Touch, *, proxy: bool) -> None:
+        """Threads, or what they issue (`proxy`), read bytes."""
+        self._check_copies(touch, "read-in-flight")
+        if is_far(touch.region):
+            self._check_far(touch, writes=False, proxy=proxy)
+        if proxy:
+            self._check_written(touch)
+
+    def check_write(self, touch: Touch, *, proxy: bool) -> None:
+        """Threads, or a copy that one of them issues (`proxy`), write bytes."""
+        self._check_copies(touch, "overwrite-in-flight")
+        self._check_reads(touch, proxy)
+        if is_far(touch.region):
+            self._check_far(touch, writes=True, proxy=proxy)
+        if proxy:
+            self._check_written(touch)
+
+    def _refuse(
+        self, code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str
+    ) -> None:
+        """Raises PhaseFault if the bytes of two accesses may be the same."""
+        try:
+            refuse(code, touch, earlier, why)
+        except PhaseFault as fault:
+            if not self.forgiven.follows(fault.found):
+                raise
+
+    def _check_copies(self, touch: Touch, code: FaultCode) -> None:
+        for barrier in self.shared.values():
+            for copy in barrier.running.copies:
+                self._refuse(code, touch, copy, _COPIED[True])
+        # Who overwrites need not have seen what was there.
+        seen = code == "read-in-flight"
+        for one in self.brought.values():
+            if meet(one.copy.region, touch.region) and self._lacks(touch, one, seen=seen):
+                if self._some_waited(one):
+                    self._refuse("not-visible", touch, one.copy, _SOME_WAITED)
+                else:
+                    self._refuse(code, touch, one.copy, _COPIED[self.together])
+
+    def _lacks(self, touch: Touch, landed: Landed, *, seen: bool = False) -> bool:
+        """Whether threads do not know that a copy is over, or have not `seen` what it brought."""
+        known = self.clocks.saw if seen else self.clocks.passed
+        return known(self._threads(touch), landed.column) <= landed.phase
+
+    def _some_waited(self, landed: Landed) -> bool:
+        """Whether a copy is over for some, where all go together."""
+        known = (one.before[landed.column] for one in self.clocks.known)
+        return self.together and max(known) > landed.phase
+
+    def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
+        """Against copies that read or write global memory."""
+        check_in_flight(touch, self.copies(), self.queues, writes=writes, proxy=proxy)
+        for one in self.brought.values() if writes else ():
+            if one.copy.source is not None and self._lacks(touch, one):
+                source = Touch(one.copy.source, one.copy.op, None)
+                if self._some_waited(one):
+                    self._refuse("missing-barrier", touch, source, _SOME_WAITED)
+                else:
+                    self._refuse("source-overwritten", touch, source, _FETCHED[self.together])
+        for store, event in self.put.items():
+            if not self._knows(touch, store, event):
+                why = _SOME_WAITED if self.together else _STORED
+                self._refuse("not-visible", touch, store, why)
+
+    def _check_reads(self, touch: Touch, proxy: bool) -> None:
+        for (queue, _), issued in self.queues.items():
+            if queue == FAR_STORES:
+                continue
+            for age, group in enumerate((issued.open, *issued.groups)):
+                wait = "it is in no committed group there"
+                if age:
+                    wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
+                for read in group:
+                    self._refuse("source-overwritten", touch, read, wait)
+        for product in self.cores.running(self._threads(touch), self.clocks):
+            for read in product.reads:
+                self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
+        for (reads, was_proxy), event in self.over.items():
+            if (proxy or was_proxy) and not self._knows(touch, reads[0], event):
+                for read in reads:
+                    self._refuse("missing-barrier", touch, read, _READ[self.together])
+
+    def _check_written(self, touch: Touch) -> None:
+        for write, fenced, done in self.generic.values():
+            if not meet(write.region, touch.region):
+                continue
+            if not fenced:
+                self._refuse("missing-fence", touch, write, _FENCE[self.together])
+            elif not self._knows(touch, write, done):
+                self._refuse("missing-barrier", touch, write, _WRITTEN[self.together])
+
+    def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
+        threads = self._threads(touch)
+        same = touch.by == other.by and single(threads)
+        return same or self.clocks.sees(threads, event)
+
+    def _threads(self, touch: Touch) -> int:
+        """The threads that touch it, where all go together perhaps. Raises NotFollowedError where they are
+        not known."""
+        if touch.by is not None:
+            return touch.by
+        if not self.together:
+            raise NotFollowedError("unknown-threads")
+        return self.everybody
+
+
+# What threads did to memory, as it is known to those who have waited for it.
+#
+# a copy that has landed     over for who knows that its phase is
+# a generic write            over for the async proxy after a fence, for who has waited since
+
+
+class Landed(NamedTuple):
+    """A copy that is over for who knows that this phase of the mbarrier `column` is."""
+
+    copy: CopyInFlight
+    column: int
+    phase: int
+
+
+class Fenced(NamedTuple):
+    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`."""
+
+    touch: Touch
+    fenced: bool
+    done: Event
+
+
+def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:
+    """Somebody of those who are there knows that copies are over."""
+    for one in landed:
+        if all(known.before[one.column] <= one.phase for known in there):
+            raise unwaited(one.copy)
