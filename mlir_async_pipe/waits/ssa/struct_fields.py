@@ -5,7 +5,7 @@
       %q = llvm.extractvalue %t[0]
 
 Triton and CuTe carry the slot of a ring in such a struct. Integers and pointers are taken out; what is
-in registers only (fragments of products, say) stays in its struct.
+in registers only (sums of products, say) stays in its struct.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk_named,
 )
+from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, container_of
+from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
 
@@ -56,9 +58,13 @@ def split_fields(root: Operation) -> None:
 
 
 def taken_fields(root: Operation) -> list[Field]:
-    """The integers and pointers that ops below `root` take out of structs which they are handed."""
+    """The integers and pointers that ops below `root` take out of structs which they are handed, but for the
+    sums of products."""
     found = (_taken(op) for op in walk_named(root, MEMBER_TAKEN.__eq__))
-    return list(dict.fromkeys(field for field in found if field is not None))
+    fields = list(dict.fromkeys(field for field in found if field is not None))
+    products = walk_named(root, lambda name: named_row(name).queue == WGMMA) if fields else ()
+    sums = {type_text(result.type) for op in products for result in op.results}
+    return [field for field in fields if not any(one in type_text(field.whole) for one in sums)]
 
 
 class _Fields(Carrier):

@@ -120,6 +120,28 @@ def test_loops_and_branches_hand_on_fields(trips: int) -> None:
     assert [str(kind.type) for kind in loop.results][1:] == ["i32"]
 
 
+SUMS = "!llvm.struct<(i32, i32, i32, i32)>"
+
+
+def test_sums_of_products_stay() -> None:
+    """They are registers that a product may still fill: nobody reads them where a loop hands them on."""
+    module = parse(f"""
+func.func @f(%a: i64, %b: i64, %n: index, %out: memref<1xi32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %none = llvm.mlir.zero : {SUMS}
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%s = %none) -> ({SUMS}) {{
+    %t = nvvm.wgmma.mma_async %a, %b, %s, <m = 64, n = 8, k = 32>, D[<s32>, <one>, <wrapped>],
+      A[<s8>, <one>, <row>], B[<s8>, <one>, <col>] : {SUMS} -> {SUMS}
+    scf.yield %t : {SUMS}
+  }}
+  %sum = llvm.extractvalue %last[0] : {SUMS}
+  memref.store %sum, %out[%c0] : memref<1xi32>
+  return
+}}""")
+    assert taken_fields(module.operation) == []
+
+
 def test_fields_of_what_the_kernel_is_given_stay() -> None:
     module = parse(f"""
 llvm.func @f(%s: {PAIR}, %out: !llvm.ptr) {{
