@@ -87,6 +87,7 @@ _NVVM = (
         "expect",
         ("barrier", "bytes", "+multicast?", "predicate?"),
     ),
+    _phase("nvvm.mbarrier.expect_tx", "announce", ("barrier", "bytes")),
     _phase("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
     _phase("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
     _phase("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),

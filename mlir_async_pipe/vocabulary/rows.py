@@ -313,7 +313,9 @@ class Opaque:
     harmless: bool = False
 
 
-PhaseUse = Literal["handle", "init", "arrive", "expect", "wait", "test", "copy", "commit"]
+PhaseUse = Literal[
+    "handle", "init", "arrive", "expect", "announce", "wait", "test", "copy", "commit"
+]
 
 
 @dataclass(frozen=True)
@@ -327,6 +329,7 @@ class Phase:
     | init    | sets the arrivals of each phase                                              |
     | arrive  | `arrivals` arrive (one, where the op names no number)                        |
     | expect  | one arrives, and announces `bytes`                                           |
+    | announce | announces `bytes`, and does not arrive                                      |
     | wait    | stops until the phase of parity `phase` is over                              |
     | test    | asks whether the phase of `phase`, a parity or what an arrival gave, is over |
     | copy    | lands later, and takes its bytes off those announced                         |

@@ -179,6 +179,14 @@ class BlockMemory:
         )
         self.advance(key)
 
+    def announce(self, key: Key, op: int, mask: int, size: int) -> None:
+        """Threads announce bytes, and do not arrive: followed with roles alone."""
+        if self.together:
+            raise NotFollowedError("specialised")
+        self._note("announces", op, mask, key)
+        self.shared[key] = mbarrier_state.announce(self._at(key, op), self.clocks, op, mask, size)
+        self.advance(key)
+
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
         barrier = self._at(key, op)

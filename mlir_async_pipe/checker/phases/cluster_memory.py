@@ -72,6 +72,11 @@ class ClusterMemory(BlockMemory):
             self._reach(key[0], op, mask)
         super().arrive(key, op, mask, count, size, tells)
 
+    def announce(self, key: Key, op: int, mask: int, size: int) -> None:
+        """Threads announce bytes at an mbarrier of their block."""
+        self._check_own(key[0], mask)
+        super().announce(key, op, mask, size)
+
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait for an mbarrier of their block."""
         self._check_own(key[0], mask)

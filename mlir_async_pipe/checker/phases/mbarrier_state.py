@@ -138,8 +138,14 @@ class End(NamedTuple):
     copy: int
 
 
+# Stands for a parity where bytes of the running phase were announced, which has to come after that as it has
+# after waits.
+ANNOUNCED = -1
+
+
 class Passed(NamedTuple):
-    """A wait of a class that passed for the phase before the running one, perhaps `again`; when that was."""
+    """A wait of a class that passed for the phase before the running one, perhaps `again`; when that was. Or where
+    bytes were `ANNOUNCED`."""
 
     number: int
     at: tuple[int, int]
@@ -306,6 +312,11 @@ def _check_passed(barrier: Mbarrier, note: str) -> None:
     """All who waited for the phase before the running one, which is to end, have passed."""
     for wait in barrier.waits:
         if not _is_after(barrier, wait):
+            if wait.parity == ANNOUNCED:
+                early = "no arrival of this phase comes after that: it may end before these bytes are announced"
+                raise PhaseFault(
+                    "wrong-bytes", wait.op, barrier.running.op, early, column=barrier.column
+                )
             raise PhaseFault(
                 "phase-overtaken", barrier.running.op, wait.op, note, column=barrier.column
             )
@@ -317,6 +328,21 @@ def _is_after(barrier: Mbarrier, wait: Passed) -> bool:
     gathered = barrier.gathered.before
     told = column < len(gathered) and gathered[column] > tick
     return told or any(number == column and at >= tick for number, at in barrier.arrivals)
+
+
+def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: int) -> Mbarrier:
+    """Each thread of a mask announces bytes, and does not arrive: some arrival of the phase must come after
+    that, else it may end without these."""
+    check_usable(barrier, clocks, op, mask)
+    if not barrier.knows_end(clocks, mask, barrier.over - 1):
+        note = "these bytes may be announced in the phase that this ends, to which their copies do not belong"
+        raise PhaseFault("wrong-bytes", op, barrier.ends[0].op, note)
+    running = barrier.running
+    expected = None if running.expected is None else running.expected + size * mask.bit_count()
+    told = tuple(Passed(at[0], at, op, ANNOUNCED) for at in clocks.event(mask))
+    return barrier._replace(
+        running=running._replace(expected=expected, op=op), waits=(*barrier.waits, *told)
+    )
 
 
 def copy(barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight) -> Mbarrier:

@@ -204,6 +204,8 @@ class OpEffects:
             case "expect":
                 announced = spot.exact(at["bytes"])
                 memory.arrive(key, number, mask, 1, announced, not is_relaxed(run.op))
+            case "announce":
+                memory.announce(key, number, mask, spot.exact(at["bytes"]))
             case "wait" | "test":
                 memory.wait(key, number, mask, spot.parity(at["phase"]))
             case "commit":

@@ -17,7 +17,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
@@ -109,16 +109,17 @@ def init(site: Site) -> Execute:
     "nvvm.mbarrier.arrive",
     "nvvm.mbarrier.arrive.nocomplete",
     "nvvm.mbarrier.arrive.expect_tx",
+    "nvvm.mbarrier.expect_tx",
 )
 def arrive(site: Site) -> Execute:
-    """Each lane arrives, and announces bytes; the result is the phase that it arrived in."""
-    operands = Operands(site)
-    gives, tells = len(site.op.results) > 0, not is_relaxed(site.op)
+    """Each lane arrives, or announces bytes, or both; the result is the phase that it arrived in."""
+    operands, comes = Operands(site), use_of(site.op) != "announce"
+    gives, tells = len(site.op.results) > 0, comes and not is_relaxed(site.op)
 
     def execute(unit: Unit, *given: Array) -> Any:
         refuse_in_scope(unit, site)
         lanes = operands.lanes(unit, given)
-        arrivals = operands.of(unit, given, "arrivals", 1)
+        arrivals = operands.of(unit, given, "arrivals", int(comes))
         sizes = operands.of(unit, given, "bytes")
         phases = np.zeros(unit.width, np.int64)
         for barrier, chosen in each_mbarrier(unit, site, operands.addresses(unit, given), lanes):

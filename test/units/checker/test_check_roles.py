@@ -238,3 +238,32 @@ def test_a_report_says_who_arrives_and_waits_where() -> None:
     named = [use for use in checked(GROUPS[3]).of("roles") if use.made is None]
     assert {use.barriers for use in named} == {(1,), (2,)}
     assert checked(Ring(tiles=3)).of("roles") == ()
+
+
+HERE = """%at_ = nvgpu.mbarrier.get %full[%slot] : BARS -> i64
+%full_ = llvm.inttoptr %at_ : i64 to !llvm.ptr<3>
+%bytes_ = arith.index_cast %bytes : index to i32
+"""
+ANNOUNCES = "nvvm.mbarrier.expect_tx %full_, %bytes_ : !llvm.ptr<3>, i32\n"
+ARRIVES = "%state = nvvm.mbarrier.arrive %full_ : !llvm.ptr<3> -> i64\n"
+
+
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        (ANNOUNCES + ARRIVES, set()),
+        (ANNOUNCES, {"deadlock"}),
+        (ARRIVES + ANNOUNCES, {"read-in-flight", "wrong-bytes", "deadlock"}),
+        (ANNOUNCES + ANNOUNCES + ARRIVES, {"wrong-bytes"}),
+    ],
+    ids=["before the arrival", "no arrival", "after the arrival", "twice"],
+)
+def test_bytes_are_announced_without_an_arrival(expect: str, found: set[str]) -> None:
+    """An arrival of the phase must come after that, else it may end without these bytes."""
+    ring = changed(dataclasses.replace(LOADS, slots=2), expect=HERE + expect)
+    report = checked(ring)
+    assert verdict(report) == ("unsafe" if found else "safe")
+    assert codes(report) <= found
+    result = ring.run()
+    assert bool(result.races) == bool(found)
+    assert found or ring.is_right(result)
