@@ -49,9 +49,11 @@ ROOMS = {
         "tilelang-2613 tilelang-2698 tilelang-2556 tensorrt-llm-18339 flashinfer-3607 "
         "fb-triton-3394 rocm-libraries-4713"
     ),
-    "Phases of mbarriers": "tilelang-2674 tilelang-2927 tensorrt-llm-15338 cutlass-2418",
+    "Phases of mbarriers": (
+        "tilelang-2674 tilelang-2927 tensorrt-llm-15338 cutlass-2418 tilelang-2566"
+    ),
     "Named barriers": "flashinfer-4732 flashinfer-4533",
-    "Clusters": "cutlass-3643",
+    "Clusters": "cutlass-3643 fb-triton-3472",
     "LLVM's own tutorial": "llvm-nvdsl-ch2 llvm-nvdsl-ch3 llvm-nvdsl-ch4 llvm-nvdsl-ch5",
 }
 

@@ -95,12 +95,17 @@ BUGS: dict[str, tuple[str, Callable[..., Array]]] = {
     "tilelang-2927": ("wrong-parity", lambda x, out: rows(x, 4).T),
     "tensorrt-llm-15338": ("phase-not-flipped", ring),
     "cutlass-2418": ("deadlock", ring),
+    "tilelang-2566": ("deadlock", lambda x, out: x[::-1]),
     "flashinfer-4732": ("too-many-arrivals", ring),
     "flashinfer-4533": (
         "too-many-arrivals",
         lambda x, out: np.repeat(x.reshape(2, 64).sum(1), 64),
     ),
     "cutlass-3643": ("overwrite-in-flight", lambda x, out: np.stack([rows(x, 5)] * 2)),
+    "fb-triton-3472": (
+        "too-many-arrivals",
+        lambda x, out: filled(out, np.s_[:, :4], x[:256].reshape(4, 2, 32).transpose(1, 0, 2)),
+    ),
     "llvm-nvdsl-ch2": ("missing-fence", lambda x, y, out, alpha: alpha * x + y),
     "llvm-nvdsl-ch3": ("missing-fence", product),
     "llvm-nvdsl-ch4": ("missing-fence", product),
