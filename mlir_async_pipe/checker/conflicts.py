@@ -27,7 +27,7 @@ from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
-from mlir_async_pipe.facts.values.warp_values import WarpValues
+from mlir_async_pipe.facts.values.warp_values import LAST_LANE, WarpValues
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import Scope
@@ -149,16 +149,25 @@ class Judge:
         site = self.sites[event.site]
         if self._overlap(event, event, state, same_thread=False).verdict == "no":
             return
-        if site.stored is not None and self._lanes.same_in_warp(site.stored):
-            ranges = (event.threads, event.threads)
-            between_warps = self.comparer.of_warps.overlap(
-                event.region, event.region, state.facts, same_thread=False, ranges=ranges
-            )
-            if between_warps.verdict == "no":
-                self.one_value.add(event.site)
-                return
+        alike = 0 if site.stored is None else self._lanes.alike(site.stored)
+        if self._meet_apart(event, state, alike & LAST_LANE) == "no":
+            self.one_value.add(event.site)
+            return
+        if self._meet_apart(event, state, alike) == "no":
+            self.unknown(event.site, event.site, "same-op", "same-value")
+            return
         if not (site.asynchronous and copies_the_same(site.op, site.frame)):
             self._compare_threads(event, event, state, "same-op")
+
+    def _meet_apart(self, event: Event, state: State, alike: int) -> str:
+        """Whether threads meet that do not store one value."""
+        if not alike:
+            return "yes"
+        ranges = (event.threads, event.threads)
+        comparer = self.comparer.where_alike(alike)
+        return comparer.overlap(
+            event.region, event.region, state.facts, same_thread=False, ranges=ranges
+        ).verdict
 
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch on which threads went different ways."""

@@ -12,7 +12,6 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it cannot be
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
@@ -60,11 +59,13 @@ class Comparer:
     _timeless: dict[tuple[object, ...], tuple[Region, Region, Overlap]] = field(
         default_factory=dict
     )
+    _where_alike: dict[int, Comparer] = field(default_factory=dict)
 
-    @cached_property
-    def of_warps(self) -> Comparer:
-        """The same of threads in two warps."""
-        return Comparer(replace(self.threads, by_warp=True), self.budget)
+    def where_alike(self, bits: int) -> Comparer:
+        """The same, where threads whose numbers differ in these bits alone count as one."""
+        if bits not in self._where_alike:
+            self._where_alike[bits] = Comparer(replace(self.threads, alike=bits), self.budget)
+        return self._where_alike[bits]
 
     def overlap(
         self,
@@ -223,7 +224,7 @@ def _enumerate(
     if some_lanes and not pairs and grid.threads.size is None:
         # One wave, in which lane 0 alone accesses, or several?
         return YES if grid.same_thread else Overlap("cannot tell", "block-size")
-    if not pairs and grid.ranges == ((), ()) and not some_lanes:
+    if not pairs and grid.ranges == ((), ()) and not some_lanes and not grid.threads.alike:
         if grid.same_thread or grid.threads.surely > 1:
             return YES
         return NO if grid.threads.size is not None else Overlap("cannot tell", "block-size")

@@ -34,14 +34,14 @@ class Threads:
 
     `several` is False if one thread runs alone. `lanes` is the number of lanes in a warp.
     `axes` are those along which a block of unknown size may have several threads: x, and those
-    that the kernel reads. With `by_warp` two threads are two only if their warps are.
+    that the kernel reads. Threads whose numbers differ in the bits of `alike` alone count as one.
     """
 
     size: tuple[int, int, int] | None = None
     several: bool = True
     lanes: int = 32
     axes: str = "x"
-    by_warp: bool = False
+    alike: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -51,8 +51,7 @@ class Threads:
     @property
     def surely(self) -> int:
         """How many threads there are at least: of an unknown block only one warp counts."""
-        surely = self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
-        return -(-surely // self.lanes) if self.by_warp else surely
+        return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
 
 
 @lru_cache(maxsize=64)
@@ -194,10 +193,9 @@ class Grid:
         rows_b = self._restrict(starts_b, lanes[1])
         rows_a = _within(rows_a, self.ranges[0], ids)
         rows_b = _within(rows_b, self.ranges[1], ids)
-        if self.threads.by_warp and not self.threads.is_open:
-            rows_a, rows_b = (
-                np.column_stack((r[:, 0] // self.threads.lanes, r[:, 1:])) for r in (rows_a, rows_b)
-            )
+        if self.threads.alike and not self.threads.is_open:
+            for rows in (rows_a, rows_b):
+                rows[:, 0] &= ~self.threads.alike
         lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
         return self._meet(rows_a, rows_b, lengths)
 
@@ -235,7 +233,7 @@ class Grid:
         total = len(ids[Atom("tid", "x")])
         # Without thread ids all threads do the same; two of them stand for all, if both access.
         constrained = self.same_thread or self.ranges != ((), ()) or lanes is not None
-        constrained = constrained or self.threads.by_warp
+        constrained = constrained or self.threads.alike > 0
         number = total if uses_threads or constrained else min(total, 2)
         points = number
         for count in (*counts, *(count for _, (_, count) in steps)):

@@ -1,25 +1,121 @@
-"""Values that all lanes of a warp have: what a reduction by butterflies leaves in each of them.
+"""Values that several threads have: what a reduction by butterflies leaves in each of them.
 
     %1 = shfl.sync bfly %0, 16     %2 = fadd %0, %1        lanes l and l xor 16 have one %2
     %3 = shfl.sync bfly %2, 8      %4 = fadd %2, %3        … and l xor 8
     …                                                      after 4, 2, 1 all 32
 
-A value is followed by the numbers x for which lanes l and l xor x have the same of it. A butterfly
-keeps them, since l xor x xor k is l xor k xor x; adding up both ends of one adds k, if it does not
-matter which is added to which; any other op has what all of its operands have.
+Of each bit of a value is known on which bits of the thread's number it may depend. A butterfly keeps that,
+since l xor x xor k is l xor k xor x; adding up both ends of one does not depend on k, if it does not
+matter which is added to which; a load depends on its address. Anything else depends on all that it is made of:
+registers of floating-point numbers are one bit here.
+
+    (tid and 120) shr 1       bits 2 and 3 are bits 3 and 4 of the lane: lanes 0 to 7 have the same
 """
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, constant_value, defining_op
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    constant_value,
+    defining_op,
+    enclosing,
+    type_text,
+)
+from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
-from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
+from mlir_async_pipe.vocabulary import accesses, order_of
+from mlir_async_pipe.vocabulary.launch_ids import (
+    SHUFFLES,
+    LaunchId,
+    block_size,
+    launch_id,
+)
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 
-# Steps that together lead from any lane of 32 to any other (PTX ISA, shfl.sync).
-ALL = frozenset({1, 2, 4, 8, 16})
-NONE: frozenset[int] = frozenset()
+# The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync).
+THREAD_BITS = 10
+ALL = (1 << THREAD_BITS) - 1
 ALL_LANES, LAST_LANE = 0xFFFFFFFF, 31
+
+# For each bit of a value, from the lowest on, the bits of the thread on which it may depend; bits above the
+# last are like it.
+Bits = tuple[int, ...]
+
+
+class _LaneBits(Domain[Bits, None]):
+    """Integers, bit by bit; of a constant the number is known, too (`numbers`)."""
+
+    def constant(self, number: int) -> Bits:
+        return (0,)
+
+    def add(self, op: Typed, v: list[Bits], known: None) -> Bits:
+        """A carry comes from all bits below."""
+        found, below = [], 0
+        for n in range(op.bits):
+            below |= _bit(v[0], n) | _bit(v[1], n)
+            found.append(below)
+        return tuple(found)
+
+    sub = mul = add
+
+    def or_(self, op: Typed, v: list[Bits], known: None) -> Bits:
+        return tuple(_bit(v[0], n) | _bit(v[1], n) for n in range(op.bits))
+
+    xor = or_
+
+    def and_(self, op: Typed, v: list[Bits], known: None) -> Bits:
+        """What a constant masks out is 0."""
+        masks = [constant_value(operand) for operand in op.op.operands]
+        kept = [-1 if mask is None else mask for mask in masks]
+        return tuple(
+            _bit(a, n) | _bit(b, n) if kept[0] & kept[1] & 1 << n else 0
+            for a, b in [v]
+            for n in range(op.bits)
+        )
+
+    def shl(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
+        by = constant_value(op.op.operands[1])
+        if by is None or not 0 <= by < op.bits:
+            return None
+        return tuple(_bit(v[0], n - by) if n >= by else 0 for n in range(op.bits))
+
+    def shr(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
+        by = constant_value(op.op.operands[1])
+        return None if by is None else self._down(op, v[0], by)
+
+    def div(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
+        """An unsigned quotient by a power of two is a shift."""
+        by = _power(op)
+        return None if by is None else self._down(op, v[0], by)
+
+    def rem(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
+        by = _power(op)
+        return None if by is None else tuple(_bit(v[0], n) if n < by else 0 for n in range(op.bits))
+
+    def cast(self, op: Typed, v: list[Bits], known: None) -> Bits:
+        return tuple(_bit(v[0], n) for n in range(op.bits))
+
+    def _down(self, op: Typed, a: Bits, by: int) -> Bits:
+        top = 0 if op.row.sign == "u" else _bit(a, op.bits - 1)
+        return tuple(_bit(a, n + by) if n + by < op.bits else top for n in range(op.bits))
+
+
+def _bit(value: Bits, n: int) -> int:
+    return value[min(n, len(value) - 1)]
+
+
+def _power(op: Typed) -> int | None:
+    """The exponent of a power of two by which an op divides without a sign."""
+    by = constant_value(op.op.operands[1])
+    whole = by is not None and by > 0 and by & (by - 1) == 0 and op.row.sign == "u"
+    return by.bit_length() - 1 if whole and by is not None else None
+
+
+_DOMAIN = _LaneBits()
 
 
 class WarpValues:
@@ -27,18 +123,20 @@ class WarpValues:
 
     def __init__(self) -> None:
         self._uniformity = Uniformity()
-        self._known: dict[Value, frozenset[int]] = {}
+        self._known: dict[Value, Bits] = {}
 
-    def same_in_warp(self, value: Value) -> bool:
-        """Whether lanes of a warp were handed one value, that need not be the same in all threads."""
-        return self._uniformity.difference(value) is not None and self._steps(value) == ALL
+    def alike(self, value: Value) -> int:
+        """The bits of a thread's number on which a value does not depend that threads were handed; 0 of one
+        that is the same in all of them anyway."""
+        if self._uniformity.difference(value) is None:
+            return 0
+        return ALL & ~_any(self._bits(value))
 
-    def _steps(self, value: Value) -> frozenset[int]:
-        """The steps from lane to lane over which a value is the same."""
+    def _bits(self, value: Value) -> Bits:
         pending = [value]
         while pending:
             op = defining_op(pending[-1])
-            reads = [] if op is None or not _is_followed(op) else list(op.operands)
+            reads = [] if op is None else _read(op)
             missing = [operand for operand in reads if operand not in self._known]
             if missing:
                 pending += missing
@@ -47,14 +145,24 @@ class WarpValues:
                 self._known[current] = self._find(current, op)
         return self._known[value]
 
-    def _find(self, value: Value, op: Operation | None) -> frozenset[int]:
+    def _find(self, value: Value, op: Operation | None) -> Bits:
         if self._uniformity.difference(value) is None:
-            return ALL
-        if op is None or not _is_followed(op):
-            return NONE
+            return (0,)
+        if launch_id(value) == LaunchId("thread", 0) and _is_number(op):
+            return (*(1 << n for n in range(THREAD_BITS)), 0)
+        reads = [] if op is None else _read(op)
+        if op is None or not reads:
+            return (ALL,)
         if op.name in SHUFFLES:
-            return self._known[op.operands[SHUFFLES[op.name]]] if _butterfly(op) else NONE
-        steps = ALL.intersection(*(self._known[operand] for operand in op.operands))
+            return self._known[reads[0]] if _butterfly(op) else (ALL,)
+        bits = [self._known[operand] for operand in reads]
+        if op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)) is not None:
+            found = _DOMAIN.evaluate(typed(op), bits, None)
+            if found is not None:
+                return found
+        whole = 0
+        for one in bits:
+            whole |= _any(one)
         if op.name in COMMUTATIVE:
             one, other = op.operands
             for given, handed in ((one, other), (other, one)):
@@ -62,12 +170,38 @@ class WarpValues:
                 if shuffle is None or shuffle.name not in SHUFFLES:
                     continue
                 if _plain(shuffle.operands[SHUFFLES[shuffle.name]]) == _plain(given):
-                    steps |= {_butterfly(shuffle)} - {0}
-        return steps
+                    whole &= ~_butterfly(shuffle)
+        return (whole,)
 
 
-def _is_followed(op: Operation) -> bool:
-    return op.name in SHUFFLES or (is_made_of_operands(op.name) and not len(op.regions))
+def _any(bits: Bits) -> int:
+    found = 0
+    for one in bits:
+        found |= one
+    return found
+
+
+def _read(op: Operation) -> list[Value]:
+    """The values on which the results of an op depend, as far as this is followed."""
+    if op.name in SHUFFLES:
+        return [op.operands[SHUFFLES[op.name]]]
+    if len(op.regions):
+        return []
+    if is_made_of_operands(op.name):
+        return list(op.operands)
+    found = accesses(op)
+    # Lanes that read one place together read one value, or what they read races with a store.
+    plain = len(found) == 1 and found[0].kind == "read" and not order_of(op).strong
+    if plain and not found[0].asynchronous:
+        return [found[0].memory, *found[0].indices]
+    return []
+
+
+def _is_number(op: Operation | None) -> bool:
+    """Whether a thread's id along x is its number in the block."""
+    around = None if op is None else enclosing(op, (*FUNCTION_OPS, "gpu.launch"))
+    size = None if around is None else block_size(around)
+    return size is not None and size[1:] == (1, 1)
 
 
 def _butterfly(op: Operation) -> int:
@@ -79,7 +213,7 @@ def _butterfly(op: Operation) -> int:
         mask, step, last = (constant_value(op.operands[n]) for n in (0, 2, 3))
         everybody = mask is not None and mask & ALL_LANES == ALL_LANES
         known = "bfly" in str(op.attributes["kind"]) and everybody and last == LAST_LANE
-    return step if known and step in ALL else 0
+    return step if known and step in (1, 2, 4, 8, 16) else 0
 
 
 def _plain(value: Value) -> Value:
