@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phase_faults import (
     PhaseFault,
 )
 from mlir_async_pipe.checker.phases import mbarrier_state
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
@@ -45,7 +45,6 @@ from mlir_async_pipe.checker.phases.touches import (
     FAR_STORES,
     Issued,
     Touch,
-    check_in_flight,
     is_far,
     is_fenced,
     refuse,
@@ -517,7 +516,15 @@ class BlockMemory:
 
     def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         """Against copies that read or write global memory."""
-        check_in_flight(touch, self.copies(), self.queues, writes=writes, proxy=proxy)
+        for copy in self.copies() if writes else ():
+            if copy.source is not None:
+                source = Touch(copy.source, copy.op, None)
+                self._refuse("source-overwritten", touch, source, _FETCHED[True])
+        code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
+        for store, wait in self._in_flight(far=True):
+            # Two tensor stores count only where they surely meet: most kernels have several in flight.
+            if not (writes and proxy) or surely_meet(store.region, touch.region):
+                self._refuse(code, touch, store, wait)
         for one in self.brought.values() if writes else ():
             if one.copy.source is not None and self._lacks(touch, one):
                 source = Touch(one.copy.source, one.copy.op, None)
@@ -531,15 +538,8 @@ class BlockMemory:
                 self._refuse("not-visible", touch, store, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
-        for (queue, _), issued in self.queues.items():
-            if queue == FAR_STORES:
-                continue
-            for age, group in enumerate((issued.open, *issued.groups)):
-                wait = "it is in no committed group there"
-                if age:
-                    wait = f"it reads until a wait with count {age - 1} or less on queue {queue}"
-                for read in group:
-                    self._refuse("source-overwritten", touch, read, wait)
+        for read, wait in self._in_flight(far=False):
+            self._refuse("source-overwritten", touch, read, wait)
         for product in self.cores.running(self._threads(touch), self.clocks):
             for read in product.reads:
                 self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
@@ -547,6 +547,21 @@ class BlockMemory:
             if (proxy or was_proxy) and not self._knows(touch, reads[0], event):
                 for read in reads:
                     self._refuse("missing-barrier", touch, read, _READ[self.together])
+
+    def _in_flight(self, *, far: bool) -> Iterator[tuple[Touch, str]]:
+        """What reads workgroup memory, or writes global memory (`far`), and until when."""
+        for (queue, _), issued in self.queues.items():
+            if (queue == FAR_STORES) != far:
+                continue
+            for age, group in enumerate((issued.open, *issued.groups)):
+                count = f"until a wait with count {age - 1} or less"
+                wait = (
+                    f"it writes {count}, without `read`"
+                    if far
+                    else f"it reads {count} on queue {queue}"
+                )
+                for touch in group:
+                    yield touch, wait if age else "it is in no committed group there"
 
     def _check_written(self, touch: Touch) -> None:
         for write, fenced, done in self.generic.values():

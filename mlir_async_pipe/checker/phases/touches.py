@@ -6,7 +6,7 @@ the same in global memory that tensor maps describe    root below 0, see `far_me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
@@ -63,17 +63,13 @@ def unwaited(copy: CopyInFlight) -> PhaseFault:
     return PhaseFault("unwaited-copy", copy.op, copy.op, note)
 
 
-# Copies that read or write global memory, in flight: what the phases of mbarriers and the waits for
-# bulk groups say of them.
+# Copies that read or write global memory:
 #
 #     tma.async.load                 reads the tensor until a wait for its phase has passed
 #     tma.async.store, committed     writes it until a wait for its group without `read`
-#
-# Two tensor stores are compared only where they surely meet: most kernels have several in flight.
 
 # The queue of what bulk stores write; in `queues.BULK_STORE` is what they read.
 FAR_STORES = "bulk-store, written"
-_READS = "it reads global memory until a wait for the phase of this copy has passed"
 
 
 def is_far(region: ByteRange) -> bool:
@@ -85,33 +81,3 @@ def is_fenced(touch: Touch, mask: int, shown: frozenset[str]) -> bool:
     """Whether a fence of threads that shows the async proxy such memory is one for a write."""
     space = "global" if is_far(touch.region) else "workgroup"
     return space in shown and touch.by is not None and not touch.by & ~mask
-
-
-def check_in_flight(
-    touch: Touch,
-    copies: Iterable[CopyInFlight],
-    queues: Mapping[tuple[str, int], Issued],
-    *,
-    writes: bool,
-    proxy: bool,
-) -> None:
-    """Global memory that threads, or what they issue (`proxy`), read or write is not being copied.
-    Raises PhaseFault."""
-    for copy in copies if writes else ():
-        if copy.source is not None:
-            refuse("source-overwritten", touch, Touch(copy.source, copy.op, None), _READS)
-    code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
-    for (queue, _), issued in queues.items():
-        if queue != FAR_STORES:
-            continue
-        for age, group in enumerate((issued.open, *issued.groups)):
-            why = "it is in no committed group there"
-            if age:
-                why = f"it writes until a wait with count {age - 1} or less, without `read`"
-            for store in group:
-                if not (writes and proxy) or _is_sure(touch.region, store.region):
-                    refuse(code, touch, store, why)
-
-
-def _is_sure(one: ByteRange, other: ByteRange) -> bool:
-    return meet(one, other) and surely_meet(one, other)
