@@ -100,7 +100,7 @@ class BlockMemory:
 
     everybody: int
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
-    shared: dict[Key, Mbarrier] = field(default_factory=dict)
+    mbarriers: dict[Key, Mbarrier] = field(default_factory=dict)
     queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
     over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
     brought: dict[tuple[ByteRange, int, ByteRange | None], Landed] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class BlockMemory:
             self,
             queues=dict(self.queues),
             clocks=self.clocks.copy(),
-            shared=dict(self.shared),
+            mbarriers=dict(self.mbarriers),
             over=dict(self.over),
             brought=dict(self.brought),
             put=dict(self.put),
@@ -148,7 +148,7 @@ class BlockMemory:
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        known = self.shared.get(key)
+        known = self.mbarriers.get(key)
         check_init(op, mask, None if known is None else known.init)
         self._new(key, op, mask, count)
 
@@ -156,24 +156,24 @@ class BlockMemory:
         # Its phases below 0 count as over, and all know that: two are as many as anybody asks for.
         column = self.clocks.new_column()
         told = self.clocks.know_all(column, 2)
-        for there, other in self.shared.items():
-            self.shared[there] = other._replace(told=other.told.joined(told))
+        for there, other in self.mbarriers.items():
+            self.mbarriers[there] = other._replace(told=other.told.joined(told))
         born = self.clocks.event(mask)
-        self.shared[key] = Mbarrier(count, op, mask, born, column, over=2, told=told)
+        self.mbarriers[key] = Mbarrier(count, op, mask, born, column, over=2, told=told)
 
     def _at(self, key: Key, op: int) -> Mbarrier:
-        if key not in self.shared:
+        if key not in self.mbarriers:
             raise PhaseFault(
                 "barrier-not-initialised", op, op, "no thread has initialised it before this"
             )
-        return self.shared[key]
+        return self.mbarriers[key]
 
     def arrive(
         self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
     ) -> None:
         before = self._at(key, op)
         self._note("announces" if size else "arrives", op, mask, key)
-        self.shared[key] = mbarrier_state.arrive(
+        self.mbarriers[key] = mbarrier_state.arrive(
             before, self.clocks, op, mask, count, size, tells=tells
         )
         self.advance(key)
@@ -190,7 +190,7 @@ class BlockMemory:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
         barrier = self._at(key, op)
         wait = mbarrier_state.wait_for_next if op in self.forgiven.parities else mbarrier_state.wait
-        self.shared[key] = wait(barrier, self.clocks, op, mask, parity)
+        self.mbarriers[key] = wait(barrier, self.clocks, op, mask, parity)
         self._note("waits", op, mask, key, parity)
         if mask == self.everybody:
             of = barrier.column
@@ -203,21 +203,21 @@ class BlockMemory:
             self.check_read(Touch(copy.source, copy.op, mask), proxy=True)
         before = self._at(key, copy.op)
         self._note("copies", copy.op, mask, key)
-        self.shared[key] = mbarrier_state.copy(before, self.clocks, mask, copy)
+        self.mbarriers[key] = mbarrier_state.copy(before, self.clocks, mask, copy)
         self.advance(key)
 
     def forget(self, roots: frozenset[int]) -> None:
         """Nothing names these mbarriers any more: what is in flight on them is kept."""
         busy = {one.column for one in self.brought.values()}
-        for key, one in tuple(self.shared.items()):
+        for key, one in tuple(self.mbarriers.items()):
             idle = not one.running.copies and not one.commits and one.column not in busy
             if key[0] in roots and idle:
-                del self.shared[key]
+                del self.mbarriers[key]
 
     def running_parity(self, key: Key) -> int | None:
         """The parity of the phase that an arrival of all threads came in; None where another role may have
         ended it since."""
-        one = self.shared.get(key)
+        one = self.mbarriers.get(key)
         if one is None or not self.together:
             return None
         return one.parity(one.over - (not one.running.arrived))
@@ -225,7 +225,7 @@ class BlockMemory:
     def _note(self, does: Does, op: int, mask: int, key: Key, parity: int | None = None) -> None:
         if self.together:
             return
-        barrier = self.shared[key]
+        barrier = self.mbarriers[key]
         phase = barrier.parity(barrier.over) if parity is None else parity
         beginnings = [(key, 0)]
         if self.moves is not None:
@@ -233,24 +233,24 @@ class BlockMemory:
             # In which phase of a barrier of threads a state is, is not told apart.
             beginnings += [(key, 1)] if key[0] == NAMED else []
         for there, flips in beginnings:
-            if there not in self.shared:
+            if there not in self.mbarriers:
                 raise NotFollowedError("rings")
-            barrier = self.shared[there]
+            barrier = self.mbarriers[there]
             use = RoleStep(does, op, mask, there[0], barrier.init, barrier.needs)
             number = there[1] if there[0] == NAMED else there[1] // MBARRIER_BYTES
             self.log.setdefault(use, set()).add((number, phase ^ flips))
 
     def copies(self) -> Iterator[CopyInFlight]:
-        for barrier in self.shared.values():
+        for barrier in self.mbarriers.values():
             yield from barrier.running.copies
 
     def advance(self, key: Key) -> None:
         """End the running phase if that may be."""
-        before = self.shared[key]
+        before = self.mbarriers[key]
         after = mbarrier_state.ended(before)
         if after is None:
             return
-        self.shared[key] = after
+        self.mbarriers[key] = after
         self.progress += 1
         for copy in before.running.copies:
             self.brought[copy.region, copy.op, copy.source] = Landed(
@@ -277,7 +277,9 @@ class BlockMemory:
         check_fenced(before.is_fenced_for(self.clocks, mask), before.init, op)
         self._note("arrives", op, mask, key)
         shows = self.cores.commit(mask, self.clocks)
-        self.shared[key] = mbarrier_state.arrive(before, self.clocks, op, mask, 1, 0, commit=shows)
+        self.mbarriers[key] = mbarrier_state.arrive(
+            before, self.clocks, op, mask, 1, 0, commit=shows
+        )
         self.advance(key)
 
     def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
@@ -293,10 +295,10 @@ class BlockMemory:
     def join_barrier(self, number: int, op: int, mask: int, count: int) -> int:
         """Threads arrive at a barrier that has a number, of `count` threads; gives the phase."""
         key = NAMED, number
-        if key not in self.shared:
+        if key not in self.mbarriers:
             self._new(key, op, mask, count)
-            self.shared[key] = self.shared[key]._replace(born=())
-        barrier = self.shared[key]
+            self.mbarriers[key] = self.mbarriers[key]._replace(born=())
+        barrier = self.mbarriers[key]
         if barrier.needs != count:
             raise NotFollowedError("unknown-mbarrier")
         if barrier.arrived_by & mask:
@@ -310,14 +312,14 @@ class BlockMemory:
 
     def meet_at(self, number: int, phase: int, op: int, mask: int) -> None:
         """They wait for all the others of that phase. Raises BlockedError."""
-        barrier = self.shared[NAMED, number]
+        barrier = self.mbarriers[NAMED, number]
         if barrier.over <= phase:
             raise BlockedError(Blocked(op, mask, barrier.column))
         self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
 
     def phases_ago(self, number: int, phase: int) -> int:
         """How many phases of a numbered barrier are over since one."""
-        return self.shared[NAMED, number].over - phase
+        return self.mbarriers[NAMED, number].over - phase
 
     def meet(self) -> None:
         """What everybody knows is over for all: nobody is asked for it any more."""
@@ -328,7 +330,7 @@ class BlockMemory:
         self.brought = {
             what: one for what, one in self.brought.items() if known.seen[one.column] <= one.phase
         }
-        for key, one in self.shared.items():
+        for key, one in self.mbarriers.items():
             if not (one.born or one.fence or one.ends or one.waits or one.told.before):
                 continue
             ends = one.ends if known.before[one.column] < one.over else ()
@@ -337,7 +339,7 @@ class BlockMemory:
                 # Whoever arrives from now on knows what was told, and that all waits have passed.
                 told = Told() if known.holds(told) else told
                 waits = waits if one.running.arrived else ()
-            self.shared[key] = one._replace(born=(), fence=(), ends=ends, told=told, waits=waits)
+            self.mbarriers[key] = one._replace(born=(), fence=(), ends=ends, told=told, waits=waits)
 
     # Queues -------------------------------------------------------------------------------
 
@@ -421,10 +423,10 @@ class BlockMemory:
 
     def fence(self, mask: int, shown: frozenset[str]) -> None:
         """What threads wrote of what is `shown` goes to the async proxy."""
-        for key, barrier in self.shared.items():
+        for key, barrier in self.mbarriers.items():
             if "mbarriers" in shown and not (barrier.fenced or barrier.by & ~mask):
                 fence = self.clocks.event(barrier.by)
-                self.shared[key] = barrier._replace(fenced=True, fence=fence)
+                self.mbarriers[key] = barrier._replace(fenced=True, fence=fence)
         # Others come after a fence by a barrier after it, not by one before.
         for touch, write in tuple(self.generic.items()):
             if is_fenced(touch, mask, shown) and not write.fenced:
@@ -454,12 +456,12 @@ class BlockMemory:
 
     def explained(self, fault: PhaseFault) -> PhaseFault:
         """What is wrong, where this only follows from it."""
-        return fault if self.together else mbarrier_state.explained(fault, self.shared.values())
+        return fault if self.together else mbarrier_state.explained(fault, self.mbarriers.values())
 
     def catch_up(self, mask: int) -> None:
         """Threads know all that happened."""
         told = self.clocks.release((1 << self.everybody.bit_length()) - 1)
-        for one in self.shared.values():
+        for one in self.mbarriers.values():
             self.clocks.acquire(mask, told.joined(one.told), one.column, one.over)
 
     # Conflicts ----------------------------------------------------------------------------
@@ -492,7 +494,7 @@ class BlockMemory:
                 raise
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
-        for barrier in self.shared.values():
+        for barrier in self.mbarriers.values():
             for copy in barrier.running.copies:
                 self._refuse(code, touch, copy, _COPIED[True])
         # Who overwrites need not have seen what was there.

@@ -132,19 +132,19 @@ class ClusterMemory(BlockMemory):
     def arrive_all(self, op: int, mask: int, *, tells: bool) -> None:
         """Threads arrive where all of the cluster meet; who does not tell what it did shows the
         mbarriers alone that it has fenced."""
-        if _MEETING not in self.shared:
+        if _MEETING not in self.mbarriers:
             self._new(_MEETING, op, mask, (self.everybody & ~self.ended).bit_count())
-            self.shared[_MEETING] = self.shared[_MEETING]._replace(born=())
-        barrier = self.shared[_MEETING]
+            self.mbarriers[_MEETING] = self.mbarriers[_MEETING]._replace(born=())
+        barrier = self.mbarriers[_MEETING]
         if self.met & mask:
             note = "these threads have arrived here before, and not waited since"
             raise PhaseFault("too-many-arrivals", op, op, note)
         self.met |= mask
-        for key, one in self.shared.items():
+        for key, one in self.mbarriers.items():
             if one.fenced and one.shown is None and not one.by & ~mask:
-                self.shared[key] = one._replace(shown=(barrier.column, barrier.over))
+                self.mbarriers[key] = one._replace(shown=(barrier.column, barrier.over))
         self._note("arrives", op, mask, _MEETING)
-        self.shared[_MEETING] = mbarrier_state.arrive(
+        self.mbarriers[_MEETING] = mbarrier_state.arrive(
             barrier, self.clocks, op, mask, 1, 0, tells=tells
         )
         self.advance(_MEETING)
@@ -156,7 +156,7 @@ class ClusterMemory(BlockMemory):
                 "these threads wait for all to arrive, and have not done so since they waited last"
             )
             raise PhaseFault("deadlock", op, op, note)
-        barrier = self.shared[_MEETING]
+        barrier = self.mbarriers[_MEETING]
         phase = barrier.over - (not barrier.arrived_by & mask)
         if barrier.over <= phase:
             raise BlockedError(Blocked(op, mask, barrier.column))
@@ -165,19 +165,19 @@ class ClusterMemory(BlockMemory):
 
     def advance(self, key: Key) -> None:
         super().advance(key)
-        barrier = self.shared[key]
+        barrier = self.mbarriers[key]
         if key == _MEETING and not barrier.arrived_by:
-            self.shared[key] = barrier._replace(needs=(self.everybody & ~self.ended).bit_count())
+            self.mbarriers[key] = barrier._replace(needs=(self.everybody & ~self.ended).bit_count())
 
     # Ends -----------------------------------------------------------------------------------
 
     def leave(self, mask: int) -> None:
         """Threads end: nobody waits for them where all meet. The last ones end their block."""
         self.ended |= mask
-        barrier = self.shared.get(_MEETING)
+        barrier = self.mbarriers.get(_MEETING)
         if barrier is not None:
             missing = (mask & ~barrier.arrived_by).bit_count()
-            self.shared[_MEETING] = barrier._replace(needs=barrier.needs - missing)
+            self.mbarriers[_MEETING] = barrier._replace(needs=barrier.needs - missing)
             if barrier.running.arrived:
                 self.advance(_MEETING)
         rank = self.blocks.rank_of(mask)

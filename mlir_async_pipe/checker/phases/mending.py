@@ -51,7 +51,7 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
     to it (`Forgiven`), and what nobody goes on after ends the path."""
     found = fault.found
     op, code = found.earlier, found.code
-    at = [(key, one) for key, one in memory.shared.items() if one.column == fault.column]
+    at = [(key, one) for key, one in memory.mbarriers.items() if one.column == fault.column]
     if memory.together and code in _OF_WAITS:
         return _pass(memory, fault, mask)
     if memory.together and code in MISSING_BARRIERS:
@@ -77,12 +77,12 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
     elif code in CONFLICTS:
         memory.cores.loads = {k: v for k, v in memory.cores.loads.items() if k.op != op}
         memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
-    for key, barrier in memory.shared.items():
+    for key, barrier in memory.mbarriers.items():
         if barrier.init == op and code == "missing-fence":
-            memory.shared[key] = barrier._replace(fenced=True, fence=())
+            memory.mbarriers[key] = barrier._replace(fenced=True, fence=())
         elif barrier.init == op and code == "init-not-visible":
             # The barrier that is missing would come after the fence, too.
-            memory.shared[key] = barrier._replace(born=(), fence=())
+            memory.mbarriers[key] = barrier._replace(born=(), fence=())
     for key, barrier in at:
         waits = tuple(one for one in barrier.waits if one.op != op)
         if found.may_pass:
@@ -90,10 +90,10 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
         elif code == "wrong-bytes":
             expected = (barrier.running.expected or 0) - fault.surplus
             running = barrier.running._replace(expected=expected)
-            memory.shared[key] = barrier._replace(running=running)
+            memory.mbarriers[key] = barrier._replace(running=running)
             memory.advance(key)
         elif waits != barrier.waits:
-            memory.shared[key] = barrier._replace(waits=waits)
+            memory.mbarriers[key] = barrier._replace(waits=waits)
         else:
             memory.catch_up(mask)
     return "again"
@@ -101,10 +101,10 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
 
 def _forget(memory: BlockMemory, op: int) -> None:
     """What an op has issued is over."""
-    for key, barrier in memory.shared.items():
+    for key, barrier in memory.mbarriers.items():
         copies = tuple(copy for copy in barrier.running.copies if copy.op != op)
         running = barrier.running._replace(copies=copies)
-        memory.shared[key] = barrier._replace(running=running)
+        memory.mbarriers[key] = barrier._replace(running=running)
     memory.brought = {k: one for k, one in memory.brought.items() if one.copy.op != op}
     memory.queues = {who: _without(queue, op) for who, queue in memory.queues.items()}
     memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
@@ -116,13 +116,13 @@ def _pass(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
     key = fault.at
     if key is None:
         return None
-    before = memory.shared[key]
+    before = memory.mbarriers[key]
     if fault.found.code == "deadlock" or before.running.arrived >= before.needs:
-        memory.shared[key] = before = over(before)
+        memory.mbarriers[key] = before = over(before)
     elif memory.clocks.passed(mask, before.column) >= before.over:
         return None
     after = passed(before, memory.clocks, fault.found.later, mask, -1)
-    memory.shared[key] = after._replace(last=None)
+    memory.mbarriers[key] = after._replace(last=None)
     return "skip"
 
 
@@ -131,10 +131,10 @@ def _end(memory: BlockMemory, found: FoundFault) -> None:
     op = found.earlier
     late = {one.column for one in memory.brought.values() if one.copy.op == op}
     if found.code in ("read-in-flight", "overwrite-in-flight"):
-        for key, barrier in memory.shared.items():
+        for key, barrier in memory.mbarriers.items():
             if barrier.column in late:
                 after = passed(barrier, memory.clocks, found.later, memory.everybody, -1)
-                memory.shared[key] = after._replace(last=None)
+                memory.mbarriers[key] = after._replace(last=None)
     memory.put = {touch: event for touch, event in memory.put.items() if touch.op != op}
     memory.over = {
         (reads, proxy): event

@@ -183,8 +183,7 @@ class PathState:
 
     def spot(self) -> Spot:
         """What effects look at."""
-        get = self.get if self.memory.together else self.get_here
-        return Spot(self.memory, self.known, self.mask, get, self.meeting)
+        return Spot(self.memory, self.known, self.mask, self.get_here, self.meeting)
 
     def get_here(self, number: int) -> Value:
         """A value by its number, as the threads that run have it."""

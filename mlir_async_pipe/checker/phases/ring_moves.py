@@ -158,11 +158,11 @@ class RingMoves:
         """Make a memory of roles that of the beginning `by` tiles later."""
         if memory.cores.cores or memory.blocks.threads:
             raise NotFollowedError("rings")
-        to = {key: self.key(key, by) for key in memory.shared}
-        if any(key not in memory.shared for key, _ in to.values()):
+        to = {key: self.key(key, by) for key in memory.mbarriers}
+        if any(key not in memory.mbarriers for key, _ in to.values()):
             raise NotFollowedError("rings")
         column = {
-            one.column: memory.shared[to[key][0]].column for key, one in memory.shared.items()
+            one.column: memory.mbarriers[to[key][0]].column for key, one in memory.mbarriers.items()
         }
         clocks = memory.clocks
         source = list(range(clocks.columns))
@@ -175,7 +175,7 @@ class RingMoves:
             return Told(before, before if one.seen is one.before else known(one.seen))
 
         clocks.known = [told(one) for one in clocks.known]
-        memory.shared = {
+        memory.mbarriers = {
             to[key][0]: one._replace(
                 column=column[one.column],
                 running=one.running._replace(copies=touched(one.running.copies)),
@@ -183,9 +183,9 @@ class RingMoves:
                 told=told(one.told),
                 waits=tuple(w._replace(parity=w.parity ^ to[key][1]) for w in one.waits),
                 first=one.first ^ to[key][1],
-                init=memory.shared[to[key][0]].init,
+                init=memory.mbarriers[to[key][0]].init,
             )
-            for key, one in memory.shared.items()
+            for key, one in memory.mbarriers.items()
         }
         memory.queues = {name: _issued(one, touched) for name, one in memory.queues.items()}
         memory.over = {

@@ -34,7 +34,7 @@ Heard = tuple[int, ...]
 def shape_and_heard(memory: BlockMemory, *, ends: bool = True) -> tuple[Hashable, Heard]:
     """What was done, equal for the same, and who has heard of it; which op ended a phase, of which only the
     sentence of a fault tells, is a part of that if `ends`."""
-    at = [_at_mbarrier(memory, key, one, ends) for key, one in memory.shared.items()]
+    at = [_at_mbarrier(memory, key, one, ends) for key, one in memory.mbarriers.items()]
     asked, done = _asked(memory, [noted for _, noted, _ in at])
     phases = [[number for number, _ in events] for events in asked]
     cores = memory.cores
@@ -117,8 +117,8 @@ def _asked(
 
 def _phases(memory: BlockMemory) -> dict[int, set[int]]:
     """The phases of each mbarrier of which somebody may be asked whether they are over."""
-    found = {one.column: {one.over - 1, one.over - 2} for one in memory.shared.values()}
-    for one in memory.shared.values():
+    found = {one.column: {one.over - 1, one.over - 2} for one in memory.mbarriers.values()}
+    for one in memory.mbarriers.values():
         if one.shown is not None:
             found[one.shown[0]].add(one.shown[1])
     for landed in memory.brought.values():
@@ -190,8 +190,8 @@ def each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
 
 def tellings(memory: BlockMemory) -> Iterator[Told]:
     yield from memory.clocks.known
-    for key in sorted(memory.shared):
-        barrier = memory.shared[key]
+    for key in sorted(memory.mbarriers):
+        barrier = memory.mbarriers[key]
         yield from (barrier.gathered, barrier.told)
     for _, known in sorted(memory.cores.fenced.items()):
         yield Told(known, known)
@@ -227,8 +227,8 @@ def lower(memory: BlockMemory, heard: Heard) -> None:
             for index, (n, _) in enumerate(event)
         )
 
-    for key, one in memory.shared.items():
-        memory.shared[key] = each_event_of(key, one, later)
+    for key, one in memory.mbarriers.items():
+        memory.mbarriers[key] = each_event_of(key, one, later)
     each_event_of_others(memory, later)
     clocks.ticks = [columns[n].last for n in range(len(clocks.ticks))]
     for by, core in cores.cores.items():
@@ -244,8 +244,8 @@ def lower(memory: BlockMemory, heard: Heard) -> None:
         return Told(before, before if before == seen else seen)
 
     clocks.known = [told_less() for _ in clocks.known]
-    for key, barrier in sorted(memory.shared.items()):
-        memory.shared[key] = barrier._replace(gathered=told_less(), told=told_less())
+    for key, barrier in sorted(memory.mbarriers.items()):
+        memory.mbarriers[key] = barrier._replace(gathered=told_less(), told=told_less())
     for number in sorted(cores.fenced):
         cores.fenced[number] = told_less().seen
 

@@ -186,7 +186,7 @@ def act(state: PathState) -> None:
 def deadlock(state: PathState) -> PhaseFault:
     """Nobody can go on: what one waits for, and where another one does."""
     memory = state.memory
-    at = {barrier.column: barrier for barrier in memory.shared.values()}
+    at = {barrier.column: barrier for barrier in memory.mbarriers.values()}
     waiting = sorted(role.blocked[0] for role in state.others if role.blocked is not None)
     for one in waiting:
         running = at[one.column].running

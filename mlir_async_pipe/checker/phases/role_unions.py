@@ -49,7 +49,7 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
     """What decides which steps come next, and what was done."""
     shape = (
         memory.clocks.classes.groups,
-        frozenset([_shape(key, one, memory.clocks) for key, one in memory.shared.items()]),
+        frozenset([_shape(key, one, memory.clocks) for key, one in memory.mbarriers.items()]),
         frozenset(memory.queues.items()),
         frozenset([(touch, one.fenced) for touch, one in memory.generic.items()]),
         memory.moves is not None,
@@ -108,7 +108,7 @@ def _levels(memory: BlockMemory) -> list[Levels]:
             levels[tick] = levels.get(tick, 0) | bit
         return event
 
-    for key, one in memory.shared.items():
+    for key, one in memory.mbarriers.items():
         for label, event in events_of(key, one):
             note(label, event)
         for age in range(1, min(one.over, 2) + 1):
@@ -144,9 +144,9 @@ def unite(memory: BlockMemory, done: Done, other: BlockMemory) -> None:
     def later(label: Label, event: Event) -> Event:
         return tuple([at[bit] for bit in _bits(memory, label, event)])
 
-    before = dict(memory.shared)
+    before = dict(memory.mbarriers)
     for key, one in before.items():
-        memory.shared[key] = each_event_of(key, one, later)
+        memory.mbarriers[key] = each_event_of(key, one, later)
     each_event_of_others(memory, later)
     tops = [max(levels, default=-1) + 1 for levels in columns]
     clocks.ticks = tops[: len(by_class)]
@@ -157,8 +157,8 @@ def unite(memory: BlockMemory, done: Done, other: BlockMemory) -> None:
         [Told(known[a], known[b]) for a, b in zip(done.heard[::2], done.heard[1::2], strict=True)]
     )
     clocks.known = [next(told) for _ in clocks.known]
-    for key, barrier in sorted(memory.shared.items()):
-        memory.shared[key] = barrier._replace(gathered=next(told), told=next(told))
+    for key, barrier in sorted(memory.mbarriers.items()):
+        memory.mbarriers[key] = barrier._replace(gathered=next(told), told=next(told))
 
 
 def _each(bits: int) -> Iterator[int]:
@@ -226,9 +226,9 @@ def _with_those_of(memory: BlockMemory, other: BlockMemory) -> None:
         return tuple([(clocks.class_of(column), 0) for column, _ in event])
 
     ages = {}
-    for key, there in other.shared.items():
+    for key, there in other.mbarriers.items():
         ages[there.column] = key, there.over
-        one = memory.shared[key]
+        one = memory.mbarriers[key]
         ends = [*one.ends]
         for age, end in enumerate(there.ends):
             theirs = end._replace(arrivals=did(end.arrivals))
@@ -237,13 +237,13 @@ def _with_those_of(memory: BlockMemory, other: BlockMemory) -> None:
         same = {wait._replace(at=(0, 0)) for wait in one.waits}
         waits = [wait._replace(at=(wait.number, 0)) for wait in there.waits]
         more = [wait for wait in waits if wait._replace(at=(0, 0)) not in same]
-        memory.shared[key] = one._replace(ends=tuple(ends), waits=(*one.waits, *more))
+        memory.mbarriers[key] = one._replace(ends=tuple(ends), waits=(*one.waits, *more))
     for done, more_done in zip(memory.dones(), other.dones(), strict=True):
         done.update({what: did(event) for what, event in more_done.items() if what not in done})
     for landed, where in other.brought.items():
         if landed not in memory.brought:
             key, over = ages[where.column]
-            one = memory.shared[key]
+            one = memory.mbarriers[key]
             phase = one.over - (over - where.phase)
             memory.brought[landed] = where._replace(column=one.column, phase=phase)
 
