@@ -27,12 +27,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.arguments import operation_of, whole_number
 from mlir_async_pipe.session.called_from import called_by_users
-from mlir_async_pipe.session.diagnostics import (
-    AsyncPipeError,
-    Diagnostic,
-    HazardError,
-    UsageError,
-)
+from mlir_async_pipe.session.diagnostics import HazardError, UsageError
 from mlir_async_pipe.session.report import Report, Session
 
 # The one step of a result that an earlier call of this process has computed.
@@ -316,7 +311,7 @@ def _run(name: str, op: Any, options: dict[str, Any], session: Session) -> Repor
         name_roles(session)
     errors = session.diagnostics.with_severity("error")
     if errors:
-        raise _as_error(errors[0])
+        raise HazardError.of(errors[0])
     return session.report()
 
 
@@ -336,8 +331,3 @@ def _text(value: Any) -> str:
 
 def _target(target: Target | str | None) -> Target | None:
     return None if target is None else Target.parse(target)
-
-
-def _as_error(found: Diagnostic) -> AsyncPipeError:
-    notes = tuple((note.message, note.place) for note in found.notes)
-    return HazardError(found.message, code=found.code, at=found.place, notes=notes)

@@ -1,6 +1,7 @@
-"""Pipelines what other Python compilers of kernels compile, from inside of them.
+"""Pipelines or checks what other Python compilers of kernels compile, from inside of them.
 
     with mlir_async_pipe.hooks.numba_cuda_mlir(num_stages=3) as hook: …      hook.reports
+    with mlir_async_pipe.hooks.triton(check=True) as hook: …                 hook.reports
 
 Nothing of those stacks is imported before a hook is made, and nothing of them is changed outside of
 `with` (or between `install()` and `uninstall()`). May import everything below. Public: the hooks.
@@ -13,18 +14,20 @@ from typing import Any
 
 from mlir_async_pipe.bindings import use
 
-# The hook of a stack, and the name of its bindings, which this process then has to use.
+# The hook of a stack, and the name of its bindings, which this process then has to use ("": any).
 _HOOKS = {
     "flydsl": ("FlyDsl", "flydsl"),
     "numba_cuda_mlir": ("NumbaCudaMlir", "numba-cuda-mlir"),
+    "triton": ("Triton", ""),
 }
 
-__all__ = ["flydsl", "numba_cuda_mlir"]
+__all__ = [*_HOOKS]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOOKS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     hook, stack = _HOOKS[name]
-    use(stack)
+    if stack:
+        use(stack)
     return getattr(importlib.import_module(f"{__name__}.{name}_hook"), hook)

@@ -71,10 +71,17 @@ def _unasked() -> bool:
 _FILE_LOCATION = re.compile(r'"(?P<file>(?:[^"\\]|\\.)*)":(?P<line>\d+):(?P<column>\d+)')
 
 
+# A language's own files: its library functions stand between an op and the kernel that calls them.
+_LANGUAGES = re.compile(r"[/\\](?:site|dist)-packages[/\\](?:triton|nvidia_cutlass_dsl|jax)[/\\]")
+
+
 @cache
 def _is_of_bindings(file: str) -> bool:
-    """Whether a file lies in a package of MLIR's bindings, which have their library beside it."""
-    return any((folder / "_mlir_libs").is_dir() for folder in list(Path(file).parents)[:3])
+    """Whether a file lies in a language's package, or in one of MLIR's bindings, which have their library
+    beside it."""
+    return _LANGUAGES.search(file) is not None or any(
+        (folder / "_mlir_libs").is_dir() for folder in list(Path(file).parents)[:3]
+    )
 
 
 @dataclass(frozen=True)
@@ -170,6 +177,16 @@ class CountError(AsyncPipeError):
 
 class HazardError(AsyncPipeError):
     """The checker found an access that may race."""
+
+    @staticmethod
+    def of(found: Diagnostic) -> HazardError:
+        """The error that a kept diagnostic tells of."""
+        notes = tuple((note.message, note.place) for note in found.notes)
+        return HazardError(found.message, code=found.code, at=found.place, notes=notes)
+
+
+class HazardWarning(UserWarning):
+    """An access of a kernel that a hook checks may race, or does and only a warning is asked for."""
 
 
 class LoweringError(AsyncPipeError):

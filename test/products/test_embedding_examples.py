@@ -34,7 +34,10 @@ EXAMPLES = [
     ("numba-cuda-mlir", "pipelined_sum.py", "sum 3160.0, NumPy 3160.0, 0 races"),
 ]
 
-ELSEWHERE = {"flydsl_kernels.py": "needs torch and ROCm's linker; test_flydsl_hook.py does without"}
+ELSEWHERE = {
+    "flydsl_kernels.py": "needs torch and ROCm's linker; test_flydsl_hook.py does without",
+    "triton_kernels.py": "needs Triton, which has no bindings for others; test_triton_hook.py runs it",
+}
 
 
 @pytest.mark.parametrize(("stack", "example", "said"), EXAMPLES)

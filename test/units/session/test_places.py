@@ -13,6 +13,8 @@ from mlir_async_pipe.session.diagnostics import Place
 STACK = ir.__file__.removesuffix("/ir.py")
 ARITH, EXTRAS = f"{STACK}/dialects/arith.py", f"{STACK}/extras/meta.py"
 
+LIBRARY = "/usr/lib/python3/site-packages/triton/language/standard.py"
+
 
 @pytest.mark.parametrize(
     "frames, place",
@@ -20,6 +22,8 @@ ARITH, EXTRAS = f"{STACK}/dialects/arith.py", f"{STACK}/extras/meta.py"
         ([(ARITH, 45), ("kernel.py", 9)], ("kernel.py", 9)),
         ([(ARITH, 45), (EXTRAS, 7), ("kernel.py", 9), ("main.py", 2)], ("kernel.py", 9)),
         ([("helper.py", 3), ("kernel.py", 9)], ("helper.py", 3)),
+        # A function of the language's library stands between an op and the kernel.
+        ([(LIBRARY, 216), ("kernel.py", 9)], ("kernel.py", 9)),
         # Nobody else asked for it.
         ([(ARITH, 45), (EXTRAS, 7)], (ARITH, 45)),
     ],
