@@ -183,7 +183,9 @@ class BlockMemory:
         if self.together:
             raise NotFollowedError("specialised")
         self._note("announces", op, mask, key)
-        self.shared[key] = mbarrier_state.announce(self._at(key, op), self.clocks, op, mask, size)
+        self.mbarriers[key] = mbarrier_state.announce(
+            self._at(key, op), self.clocks, op, mask, size
+        )
         self.advance(key)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
