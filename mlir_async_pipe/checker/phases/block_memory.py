@@ -179,9 +179,7 @@ class BlockMemory:
         self.advance(key)
 
     def announce(self, key: Key, op: int, mask: int, size: int) -> None:
-        """Threads announce bytes, and do not arrive: followed with roles alone."""
-        if self.together:
-            raise NotFollowedError("specialised")
+        """Threads announce bytes, and do not arrive."""
         self._note("announces", op, mask, key)
         self.mbarriers[key] = mbarrier_state.announce(
             self._at(key, op), self.clocks, op, mask, size

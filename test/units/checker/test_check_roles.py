@@ -240,7 +240,7 @@ def test_a_report_says_who_arrives_and_waits_where() -> None:
     assert checked(Ring(tiles=3)).of("roles") == ()
 
 
-HERE = """%at_ = nvgpu.mbarrier.get %full[%slot] : BARS -> i64
+HERE = """%at_ = nvgpu.mbarrier.get %full[%at] : BARS -> i64
 %full_ = llvm.inttoptr %at_ : i64 to !llvm.ptr<3>
 %bytes_ = arith.index_cast %bytes : index to i32
 """
@@ -258,9 +258,11 @@ ARRIVES = "%state = nvvm.mbarrier.arrive %full_ : !llvm.ptr<3> -> i64\n"
     ],
     ids=["before the arrival", "no arrival", "after the arrival", "twice"],
 )
-def test_bytes_are_announced_without_an_arrival(expect: str, found: set[str]) -> None:
+@pytest.mark.parametrize("roles", [True, False])
+def test_bytes_are_announced_without_an_arrival(expect: str, found: set[str], roles: bool) -> None:
     """An arrival of the phase must come after that, else it may end without these bytes."""
-    ring = changed(dataclasses.replace(LOADS, slots=2), expect=HERE + expect)
+    form = dataclasses.replace(LOADS, slots=2, specialised=roles, leader="branch")
+    ring = changed(form, expect=HERE + expect)
     report = checked(ring)
     assert verdict(report) == ("unsafe" if found else "safe")
     assert codes(report) <= found
