@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect
-from mlir_async_pipe.checker.phases.mbarrier_state import over, passed
+from mlir_async_pipe.checker.phases.mbarrier_state import Mbarrier, over, passed
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.registers_in_flight import EVERYBODY, Plan, Registers
 from mlir_async_pipe.checker.phases.touches import Issued
@@ -121,9 +121,14 @@ def _pass(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
         memory.mbarriers[key] = before = over(before)
     elif memory.clocks.passed(mask, before.column) >= before.over:
         return None
-    after = passed(before, memory.clocks, fault.found.later, mask, -1)
-    memory.mbarriers[key] = after._replace(last=None)
+    memory.mbarriers[key] = _waited(memory, before, fault.found.later, mask)
     return "skip"
+
+
+def _waited(memory: BlockMemory, barrier: Mbarrier, op: int, mask: int) -> Mbarrier:
+    """The mbarrier after a wait for the phase before the running one."""
+    parity = barrier.parity(barrier.over - 1)
+    return passed(barrier, memory.clocks, op, mask, parity)._replace(last=None)
 
 
 def _end(memory: BlockMemory, found: FoundFault) -> None:
@@ -133,8 +138,8 @@ def _end(memory: BlockMemory, found: FoundFault) -> None:
     if found.code in ("read-in-flight", "overwrite-in-flight"):
         for key, barrier in memory.mbarriers.items():
             if barrier.column in late:
-                after = passed(barrier, memory.clocks, found.later, memory.everybody, -1)
-                memory.mbarriers[key] = after._replace(last=None)
+                everybody = memory.everybody
+                memory.mbarriers[key] = _waited(memory, barrier, found.later, everybody)
     memory.put = {touch: event for touch, event in memory.put.items() if touch.op != op}
     memory.over = {
         (reads, proxy): event
