@@ -167,6 +167,8 @@ def check(
     assume_several_blocks: bool = False,
     assume_several_threads: bool = False,
     assume_noalias_maps: bool = False,
+    assume_no_overflow: bool = False,
+    assume_independent: bool = False,
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
@@ -175,6 +177,9 @@ def check(
     kernel never reads.
     `assume_several_threads`: the same of a block of unknown size and its threads.
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
+    `assume_no_overflow`: integers of 32 bits or more do not wrap, as signed numbers.
+    `assume_independent`: no two threads or blocks of a kernel meet in global memory where it cannot be told
+    whether they do (`async_pipe.independent` of each kernel).
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
@@ -190,6 +195,8 @@ def check(
         "assume_several_blocks": assume_several_blocks,
         "assume_several_threads": assume_several_threads,
         "assume_noalias_maps": assume_noalias_maps,
+        "assume_no_overflow": assume_no_overflow,
+        "assume_independent": assume_independent,
     }
     with plain_values():
         run_check(operation_of(module), _options(CHECK, options, session), session)

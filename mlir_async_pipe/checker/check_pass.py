@@ -16,13 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import symbol_name
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import symbol_name, type_text, walk_named
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
+from mlir_async_pipe.facts.values.domains import may_wrap, set_no_wrap
+from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.same_values import with_same_values
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
@@ -43,6 +47,9 @@ class CheckOptions:
     several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
     block of unknown size may have several threads along axes that the kernel never reads.
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
+    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not wrap, as signed
+    numbers. `assume_independent`: no two threads or blocks of a kernel meet in global memory where
+    it cannot be told whether they do, as `async_pipe.independent` on it says.
     """
 
     chip: str = ""
@@ -50,6 +57,8 @@ class CheckOptions:
     assume_several_blocks: bool = False
     assume_several_threads: bool = False
     assume_noalias_maps: bool = False
+    assume_no_overflow: bool = False
+    assume_independent: bool = False
 
 
 @passes.register(
@@ -66,6 +75,7 @@ def check(
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
     module = with_fields_split(with_same_values(with_assembly_read(module.operation)))
+    module = _with_promises(module, options)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
@@ -88,6 +98,24 @@ def check(
             at=declared,
             notes=(("declare it uninitialized, and let the kernel store them", declared),),
         )
+
+
+def _with_promises(root: Any, options: CheckOptions) -> Any:
+    """The module, or a copy that says of ops and kernels what is assumed of all of them."""
+    if not (options.assume_no_overflow or options.assume_independent):
+        return root
+    copy = root.clone(ip=False).operation
+    if options.assume_no_overflow:
+        for op in walk_named(copy, may_wrap):
+            if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
+                set_no_wrap(op)
+    if options.assume_independent:
+        copy.attributes[INDEPENDENT] = ir.UnitAttr.get(copy.context)
+    return copy
+
+
+# Numbers of fewer bits are data: pixels, quantised weights.
+LEAST_BITS = 32
 
 
 def _tell(outcome: KernelVerdict, session: Session) -> None:

@@ -21,7 +21,13 @@ from mlir_async_pipe.checker.places import is_of_thread
 from mlir_async_pipe.checker.sites import Manner, Site, conflict
 from mlir_async_pipe.checker.slots import span
 from mlir_async_pipe.checker.state import Event
-from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, form_under, thread_facts
+from mlir_async_pipe.checker.thread_grid import (
+    ThreadRange,
+    Threads,
+    ends_of_threads,
+    form_under,
+    thread_facts,
+)
 from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes
 from mlir_async_pipe.vocabulary.rows import Scope
 
@@ -171,7 +177,10 @@ def _group(
     # The elements of a tile stand in rows and columns: of 64 starts 8 differ in a dimension.
     @cache
     def of_thread(start: Form, met: ThreadRange) -> tuple[int | None, int | None]:
-        return forms.bounds(split(start)[0], {**base, **dict(met)})
+        own = split(start)[0]
+        # Ends of `tid * 4 or 512`, and of other operators on bits, are too wide; numbers are exact.
+        ends = ends_of_threads(own, threads, met)
+        return forms.bounds(own, {**base, **dict(met)}) if ends is None else ends
 
     for column in zip(*(region.pieces for _, region in members), strict=True):
         ends = [

@@ -424,6 +424,18 @@ _NUMPY: dict[str, Callable[..., np.ndarray]] = {
 # any block of axes x and y        all places (x, y) with (x + 1) (y + 1) <= 1024
 
 
+@lru_cache(maxsize=1 << 12)
+def ends_of_threads(form: Form, threads: Threads, ranges: ThreadRange) -> tuple[int, int] | None:
+    """The least and the largest number of a form in those threads of a block of known size that meet
+    conditions; None of a form that is not made of their ids alone."""
+    if threads.size is None or not form.terms or not is_thread_number(form):
+        return None
+    ids = ids_in(threads.size, threads.lanes)
+    chosen = within(np.arange(threads.surely), ranges, ids)
+    numbers = np.broadcast_to(number_of(form, ids), chosen.shape)[chosen]
+    return (int(numbers.min()), int(numbers.max())) if len(numbers) else None
+
+
 @lru_cache(maxsize=64)
 def ids_in(size: tuple[int, int, int], warp: int) -> Mapping[Atom, np.ndarray]:
     """The ids of the threads of a block of known size, by their linear number."""

@@ -23,6 +23,7 @@ from mlir_async_pipe.facts.values import affine_expressions
 from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, Part
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
 from mlir_async_pipe.vocabulary.operator_table import (
+    DIFFERENCE,
     FLAGS_AS_PROPERTY,
     FLOOR_DIVISION,
     LARGEST,
@@ -92,6 +93,17 @@ def _promised(op: Any) -> tuple[Operator, bool, bool]:
     else:
         flags = ""
     return row, "nsw" in flags, "nuw" in flags
+
+
+def may_wrap(name: str) -> bool:
+    """Whether ops called `name` compute sums, differences or products, which wrap unless they say otherwise."""
+    return OPERATORS.get(name) in (SUM, DIFFERENCE, PRODUCT)
+
+
+def set_no_wrap(op: Any) -> None:
+    """Let an op say that its result fits, as a signed number."""
+    kind = "llvm.overflow" if op.name in FLAGS_AS_PROPERTY else "arith.overflow"
+    op.attributes["overflowFlags"] = ir.Attribute.parse(f"#{kind}<nsw>", op.context)
 
 
 # `%2 = llvm.add %0, %1 overflow<nsw, nuw> : i32`; in attributes behind it anything may stand.

@@ -1,0 +1,87 @@
+"""What the user of the checker promises of numbers and of blocks: options `assume-no-overflow` and `assume-independent`.
+
+Covers: checker/check_pass.py, checker/footprints.py, checker/thread_grid.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.machine_programs import parse
+from mlir_async_pipe import check
+
+
+def kernel(place: str, *lines: str) -> str:
+    """Blocks of 128 threads, each of which stores to `place` of %out."""
+    body = "\n  ".join(lines)
+    return f"""
+llvm.func @f(%out: !llvm.ptr<1> {{llvm.noalias}}, %row: i32) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 128>}} {{
+  %c4 = llvm.mlir.constant(4 : i32) : i32
+  %c512 = llvm.mlir.constant(512 : i32) : i32
+  %x = llvm.mlir.constant(1.0 : f32) : f32
+  %tid = nvvm.read.ptx.sreg.tid.x range <i32, 0, 128> : i32
+  %block = nvvm.read.ptx.sreg.ctaid.x : i32
+  {body}
+  %to = llvm.getelementptr %out[{place}] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+  llvm.store %x, %to : f32, !llvm.ptr<1>
+  llvm.return
+}}"""
+
+
+# As Triton numbers elements: bits of the thread's number, moved and joined.
+DENSE = kernel(
+    "%at",
+    "%first = llvm.mul %block, %c512 : i32",
+    "%four = llvm.mul %tid, %c4 : i32",
+    "%bits = llvm.or %four, %c4 : i32",
+    "%at = llvm.add %first, %four : i32",
+)
+STRIDED = kernel(
+    "%at", "%first = llvm.mul %block, %row : i32", "%at = llvm.add %first, %tid : i32"
+)
+ALIKE = kernel("%at", "%first = llvm.mul %block, %c4 : i32", "%at = llvm.add %first, %tid : i32")
+
+
+def verdict(text: str, **promises: bool) -> str:
+    (found,) = check(parse(text), **promises).of("checks")
+    return "unsafe" if found.unsafe else "unknown" if found.unknown else "proven"
+
+
+@pytest.mark.parametrize(
+    "text, promises, expected",
+    [
+        (DENSE, {}, "unknown"),
+        (DENSE, {"assume_no_overflow": True}, "proven"),
+        (DENSE, {"assume_independent": True}, "proven"),
+        (STRIDED, {}, "unknown"),
+        (STRIDED, {"assume_no_overflow": True}, "unknown"),
+        (STRIDED, {"assume_no_overflow": True, "assume_independent": True}, "proven"),
+        # A promise hides no certain race.
+        (ALIKE, {"assume_no_overflow": True, "assume_independent": True}, "unsafe"),
+    ],
+)
+def test_promises(text: str, promises: dict[str, bool], expected: str) -> None:
+    assert verdict(text, **promises) == expected
+
+
+def test_the_module_stays_as_it_is() -> None:
+    module = parse(STRIDED)
+    before = str(module)
+    check(module, assume_no_overflow=True, assume_independent=True)
+    assert str(module) == before
+
+
+@pytest.mark.parametrize("factor, proven", [(1, True), (5, False)])
+def test_ends_of_bits_are_exact(factor: int, proven: bool) -> None:
+    """4 tid or 1 is at most 509, so rows of 512 do not meet; of five times as much they do."""
+    text = kernel(
+        "%at",
+        "%c1 = llvm.mlir.constant(1 : i32) : i32",
+        f"%more = llvm.mlir.constant({factor} : i32) : i32",
+        "%first = llvm.mul %block, %c512 : i32",
+        "%four = llvm.mul %tid, %c4 : i32",
+        "%bits = llvm.or %four, %c1 : i32",
+        "%moved = llvm.mul %bits, %more : i32",
+        "%at = llvm.add %first, %moved : i32",
+    )
+    assert (verdict(text, assume_no_overflow=True) == "proven") is proven
