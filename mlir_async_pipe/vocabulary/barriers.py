@@ -28,6 +28,9 @@ from mlir_async_pipe.vocabulary.rows import (
     release,
 )
 
+# Barriers of a block that have a number (PTX ISA, barrier: 0 to 15).
+NUMBERS = 16
+
 
 def fenced_spaces(op: Any) -> frozenset[str]:
     """The address spaces that a gpu.barrier orders: all, or those it lists."""
@@ -83,7 +86,8 @@ def of_operands(number: int, threads: int) -> Callable[[Any], bool]:
 
 
 def _meets_block(op: Any, number: range, threads: range) -> bool:
-    if number and constant_value(op.operands[number[0]]) is None:
+    named = constant_value(op.operands[number[0]]) if number else 0
+    if named is None or named >= NUMBERS:
         return False
     if not threads:
         return True

@@ -515,8 +515,6 @@ Does = Literal["waits", "arrives", "announces", "copies", "touches", "overlaps"]
 # Stand for the root of barriers that have a number and no memory, and of that where the threads of a
 # cluster meet.
 NAMED, MEETING = -1, -2
-# Numbers of barriers that have one, in each block.
-NUMBERS = 16
 
 
 class RoleStep(NamedTuple):

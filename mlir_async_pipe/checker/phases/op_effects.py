@@ -37,7 +37,7 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     GenericEffects,
     not_followed,
 )
-from mlir_async_pipe.checker.phases.mbarrier_state import NUMBERS, CopyInFlight
+from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
@@ -52,6 +52,7 @@ from mlir_async_pipe.vocabulary import (
     groups_of,
     named_row,
 )
+from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by, is_relaxed
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.rows import (
@@ -402,7 +403,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     near_only = row.barrier is not None and "global" not in row.barrier(run.op)
     at = operands_of(run) if row.operands else {}
     waits = row.meeting is None or bool(row.meeting.spaces(run.op))
-    is_named = whole or "threads" in row.operands or "threads?" in row.operands
+    is_named = row.meeting is None or row.meeting.of == "block"
 
     def execute(spot: Spot) -> None:
         memory = spot.memory
@@ -424,6 +425,10 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
 def _join(spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
     name = spot.exact(at["number"]) if "number" in at else 0
+    if name >= NUMBERS:
+        raise PhaseFault(
+            "out-of-bounds", number, number, f"a block has barriers 0 to {NUMBERS - 1}"
+        )
     name += NUMBERS * memory.blocks.rank_of(spot.mask)
     everybody = memory.everybody.bit_count() // memory.blocks.count
     count = spot.exact(at["threads"]) if "threads" in at else everybody

@@ -28,6 +28,7 @@ from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.vocabulary.barriers import NUMBERS
 
 Array = np.ndarray
 
@@ -248,8 +249,11 @@ def _arrive(
     if len(given) != 1:
         raise site.unsupported("lanes of a unit that name different barriers")
     ((number, count),) = given
+    thread = int(unit.launch.grid_threads(unit.threads[lanes])[0])
+    if number >= NUMBERS:
+        unit.launch.detector.report("out-of-bounds", site.number, thread=thread)
     # Negative, and so the address of no mbarrier.
-    key, barriers = -1 - number - 16 * unit.rank, unit.launch.mbarriers
+    key, barriers = -1 - number - NUMBERS * unit.rank, unit.launch.mbarriers
     if key not in barriers.at:
         barriers.init(key, f"barrier {number}{unit.launch.here}", site.number, count)
     barrier: Mbarrier = barriers.at[key]
@@ -258,7 +262,6 @@ def _arrive(
     phase, warps = barrier.phase, warps_of(unit, lanes)
     # Who has arrived may not come again before the phase is over (PTX ISA, barrier.arrive).
     if any(barrier.arrived.get(warp) == phase for warp in warps):
-        thread = int(unit.launch.grid_threads(unit.threads[lanes])[0])
         unit.launch.detector.report_between(
             "too-many-arrivals", site.number, barrier.site, thread=thread
         )

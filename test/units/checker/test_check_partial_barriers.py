@@ -177,6 +177,22 @@ def test_a_barrier_of_some_threads_is_never_counted_on(barrier: str) -> None:
     assert verdict(text_of(barrier)) == "unknown"
 
 
+@pytest.mark.parametrize(
+    "barrier",
+    [
+        "nvvm.barrier id = %c64",
+        "nvvm.barrier id = %c64 number_of_threads = %c64",
+        "nvvm.barrier.arrive id = %c64 number_of_threads = %c64",
+        'llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"(%c64) : (i32) -> ()',
+    ],
+)
+def test_a_block_has_sixteen_barriers(barrier: str) -> None:
+    found = check_text(text_of(barrier)).unsafe
+    assert "out-of-bounds" in {code for code, _ in found}
+    if "call_intrinsic" not in barrier:
+        assert "out-of-bounds" in machine_codes(barrier)
+
+
 @pytest.mark.parametrize("barrier", each(PLAIN))
 def test_a_barrier_without_a_fence_orders_nothing(barrier: str) -> None:
     assert verdict(text_of(barrier)) == "unsafe"
