@@ -60,7 +60,7 @@ ROOMS = {
     "Phases of mbarriers": (
         "tilelang-2674 tilelang-2927 tensorrt-llm-15338 cutlass-2418 tilelang-2566 tilelang-3087"
     ),
-    "Named barriers": "flashinfer-4732 flashinfer-4533",
+    "Named barriers": "flashinfer-4732 flashinfer-4533 transformer-engine-2554",
     "Clusters": "cutlass-3643 fb-triton-3472",
     "LLVM's own tutorial": "llvm-nvdsl-ch2 llvm-nvdsl-ch3 llvm-nvdsl-ch4 llvm-nvdsl-ch5",
 }
