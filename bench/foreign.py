@@ -6,8 +6,13 @@
 FOLDER has one folder a stack (`STACKS` below); each of its .mlir and .ptx files is checked in a process
 of its own, `async-pipe-opt FILE --check-only`, with the bindings of the stack, which may stand in an
 environment of their own (`--python`). A file name that begins with `right.`, `racy.` or `divergent.` says
-what is known of its kernel. A kernel is proven if no access is unsafe or unknown; seconds are those of
-the processor, the start of Python (0.3) among them; memory is the most that the process held.
+what is known of its kernel. A kernel is proven if no access is unsafe or unknown. One that is not is checked
+again with two promises, that its indices do not wrap and that its blocks store to different places: what
+is only unknown without them counts as promised. Seconds are those of the processor for the first
+check, the start of Python (0.5) among them; memory is the most that the process held.
+
+With `--broken` kernels that are proven, and have barriers or waits, are broken in their text, one place at a
+time: a wait lets one group more be in flight, or a barrier is gone. What is still proven did not need it.
 """
 
 from __future__ import annotations
@@ -15,14 +20,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,13 +47,14 @@ class Stack:
 
 
 # Buffers of a launch are different arrays in each of these.
-APART = ("--async-pipe-check=assume-noalias-arguments",)
+APART = ("assume-noalias-arguments",)
+PROMISES = ("assume-no-overflow", "assume-independent")
 
 STACKS = (
     Stack("iree", "IREE 3.13, dispatches", options=APART),
     Stack("torch-mlir", "torch-mlir, loops over threads", options=APART),
-    Stack("triton", "Triton 3.9, NVIDIA", options=APART),
-    Stack("triton-amd", "Triton 3.9, AMD", "flydsl", APART),
+    Stack("triton", "Triton 3.9, sm_80, sm_90", options=APART),
+    Stack("triton-amd", "Triton 3.9, gfx942, gfx950", "flydsl", APART),
     Stack("cuda", "CUDA C++ by NVRTC 12.9, PTX", options=APART),
     Stack("cute", "CuTe DSL 4.8", "cutlass", APART),
     Stack("pallas", "JAX Pallas, Mosaic GPU", "jaxlib", APART),
@@ -59,7 +67,7 @@ STACKS = (
 
 @dataclass
 class Row:
-    """What was found of one kernel. `verdict` is proven, unknown, unsafe, or why nothing was found."""
+    """What was found of one kernel. `verdict` is proven, promised, unknown, unsafe, or why nothing was found."""
 
     stack: str
     name: str
@@ -79,22 +87,33 @@ class Row:
 
 
 def checked(path: Path, stack: Stack, python: str, limit: int) -> Row:
+    """Check one file; once more with promises where that leaves something unknown."""
+    row = run(path, stack, python, limit, ())
+    if row.verdict == "unknown":
+        again = run(path, stack, python, limit, PROMISES)
+        if again.verdict == "proven":
+            row.verdict = "promised"
+    return row
+
+
+def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, ...]) -> Row:
     """Check one file in a process of its own."""
     row = Row(stack.folder, path.name, "")
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [python, "-m", "mlir_async_pipe.tool", str(path), "--check-only", "--cache=false"]
-        command += [f"--bindings={stack.bindings}"] * bool(stack.bindings) + [*stack.options]
+        command += [f"--bindings={stack.bindings}"] * bool(stack.bindings)
+        said = " ".join((*stack.options, *promises))
+        command += [f"--async-pipe-check={said}"] * bool(said)
         command += ["--isolate=false", "--report=json", f"--report-file={report.name}"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(
             ["timeout", str(limit), *command],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert process.stderr is not None
-        said = process.stderr.read()
+        told = process.stderr.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         row.seconds = used.ru_utime + used.ru_stime
@@ -102,13 +121,52 @@ def checked(path: Path, stack: Stack, python: str, limit: int) -> Row:
         text = Path(report.name).read_text()
     if process.returncode == 124:
         row.verdict = f"more than {limit} s"
-        return row
-    if not text:
+    elif not text:
         row.verdict = "failed"
-        row.errors = said.strip().splitlines()[-1:]
-        return row
-    read(row, json.loads(text))
+        row.errors = told.strip().splitlines()[-1:]
+    else:
+        read(row, json.loads(text))
     return row
+
+
+# What a wait lets be in flight, and barriers of all threads, as the stacks of the table write them.
+WAIT = re.compile(
+    r"(?<=cp\.async\.wait\.group )\d+|(?<=cp\.async\.wait_group )\d+|(?<=numGroups = )\d+"
+)
+BARRIER = re.compile(
+    r"^ *(?:nvvm\.barrier(?: id = \S+ number_of_threads = \S+)?|nvvm\.barrier0|gpu\.barrier.*|bar\.sync.*;|barrier\.sync.*;)$",
+    re.M,
+)
+
+
+def broken(text: str) -> Iterator[tuple[str, str]]:
+    """The siblings of a kernel that are wrong in one place: what was done, and the text."""
+    for found in list(WAIT.finditer(text))[:4]:
+        line = text.count("\n", 0, found.start()) + 1
+        more = str(int(found[0]) + 1)
+        yield (
+            f"line {line}: wait {found[0]} -> {more}",
+            text[: found.start()] + more + text[found.end() :],
+        )
+    for found in list(BARRIER.finditer(text))[:4]:
+        line = text.count("\n", 0, found.start()) + 1
+        yield (
+            f"line {line}: no {found[0].strip()[:20]}",
+            text[: found.start()] + text[found.end() :],
+        )
+
+
+def siblings(path: Path, stack: Stack, python: str, limit: int, row: Row) -> list[Row]:
+    """What is found of the broken siblings of one kernel that is proven, with promises if it needs them."""
+    promises = PROMISES if row.verdict == "promised" else ()
+    rows = []
+    for change, text in broken(path.read_text()):
+        with tempfile.NamedTemporaryFile("w", suffix=path.suffix) as file:
+            file.write(text)
+            file.flush()
+            found = run(Path(file.name), stack, python, limit, promises)
+        rows.append(replace(found, name=f"{path.name} {change}"))
+    return rows
 
 
 def read(row: Row, report: dict) -> None:
@@ -133,15 +191,16 @@ def read(row: Row, report: dict) -> None:
 def table(rows: list[Row]) -> str:
     """The table of all stacks, as Markdown."""
     lines = [
-        "| stack | kernels | proven | unknown | unsafe | not read | seconds: median, most | MiB |",
-        "|---|---:|---:|---|---:|---|---:|---:|",
+        "| stack | kernels | proven | promised | unknown | unsafe | not decided | seconds: median, most | MiB |",
+        "|---|---:|---:|---:|---|---:|---|---:|---:|",
     ]
     for stack in (*STACKS, None):
         those = [row for row in rows if stack is None or row.stack == stack.folder]
         if not those:
             continue
         verdicts = Counter(row.verdict for row in those)
-        proven, unknown, unsafe = (verdicts.pop(v, 0) for v in ("proven", "unknown", "unsafe"))
+        names = ("proven", "promised", "unknown", "unsafe")
+        proven, promised, unknown, unsafe = (verdicts.pop(v, 0) for v in names)
         reasons: Counter[str] = Counter()
         for row in those:
             if row.verdict == "unknown":
@@ -150,8 +209,8 @@ def table(rows: list[Row]) -> str:
         other = ", ".join(f"{verdict} {number}" for verdict, number in verdicts.most_common())
         seconds = [row.seconds for row in those]
         lines.append(
-            f"| {stack.title if stack else 'all'} | {len(those)} | {proven} "
-            f"| {unknown}{': ' * bool(why)}{why if stack else ''} | {unsafe} | {other} "
+            f"| {stack.title if stack else 'all'} | {len(those)} | {proven} | {promised} "
+            f"| {unknown}{': ' * bool(why and stack)}{why if stack else ''} | {unsafe} | {other} "
             f"| {statistics.median(seconds):.2f}, {max(seconds):.1f} "
             f"| {max(row.mebibytes for row in those)} |"
         )
@@ -178,6 +237,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="STACK=PATH")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--details", action="store_true", help="a line for each kernel")
+    parser.add_argument("--broken", action="store_true", help="check broken siblings, too")
     options = parser.parse_args()
     pythons = dict(entry.split("=", 1) for entry in options.python)
     work = [
@@ -195,6 +255,16 @@ def main() -> None:
             if options.details:
                 show(row)
     print(table(rows))
+    if options.broken:
+        right = [
+            (*task, row)
+            for task, row in zip(work, rows, strict=True)
+            if row.verdict in ("proven", "promised")
+        ]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for found in pool.map(lambda task: siblings(*task), right):
+                for row in found:
+                    show(row)
     print(f"{len(rows)} kernels in {time.perf_counter() - began:.0f} s, {options.jobs} at a time")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")

@@ -65,6 +65,7 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_number
 from mlir_async_pipe.facts.flow.algorithms import post_order
+from mlir_async_pipe.facts.values.views import View
 
 # What stands side by side is looked at as one.
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
@@ -495,6 +496,7 @@ class Planner:
 # Numbers that a loop counts in a way that nothing but running it would tell.
 #
 #     %tile' = select %last, %tile + 1, %tile        0, 0, 1, 1, 2, 2, …
+#     %p' = select %more, %p + 64, %p                a pointer that goes on where that is needed
 #
 # Each new number would be a new state, for ever. After as many as no ring has slots, the number
 # is forgotten: from then on it may be anything.
@@ -509,17 +511,24 @@ class Counters:
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._seen: dict[tuple[int, int], set[Form]] = {}
+        self._seen: dict[tuple[int, int], set[Form | View]] = {}
 
     def forget_endless(self, header: int, state: State) -> None:
         """Forget each variable of `state` that had more values than a ring has slots."""
         for number, value in list(state.env.items()):
-            if not isinstance(value, Form):
+            if not isinstance(value, Form | View) or (
+                isinstance(value, View) and value.start is None
+            ):
                 continue
             seen = self._seen.setdefault((header, number), set())
             if len(seen) <= LARGEST_RING:
                 seen.add(value)
-            if len(seen) > LARGEST_RING:
+            if len(seen) <= LARGEST_RING:
+                continue
+            if isinstance(value, View):
+                # Some place in the same memory.
+                state.env[number] = value._replace(start=None, aligned=None)
+            else:
                 _, ssa = self._values.flow.values[number]
                 self._values.forget(state, number, ssa.type)
 

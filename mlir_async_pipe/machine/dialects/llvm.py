@@ -50,14 +50,11 @@ def aggregate(text: str, site: Site, fill: Callable[[Kind], Array]) -> Any:
     layout = layout_of(text)
     if layout.members:
         return tuple(aggregate(member, site, fill) for member in layout.members)
-    return fill(
-        kind_of(
-            site.result_type()
-            if text == str(site.result_type())
-            else ir.Type.parse(text, site.op.context),
-            site.op,
-        )
-    )
+    if text == str(site.result_type()):
+        return fill(kind_of(site.result_type(), site.op))
+    # Inside of a struct types of LLVM have no prefix.
+    prefix = "!llvm." if text.startswith("ptr") else ""
+    return fill(kind_of(ir.Type.parse(prefix + text, site.op.context), site.op))
 
 
 @semantics("llvm.extractvalue")

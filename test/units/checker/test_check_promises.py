@@ -36,9 +36,7 @@ DENSE = kernel(
     "%bits = llvm.or %four, %c4 : i32",
     "%at = llvm.add %first, %four : i32",
 )
-STRIDED = kernel(
-    "%at", "%first = llvm.mul %block, %row : i32", "%at = llvm.add %first, %tid : i32"
-)
+STRIDED = kernel("%at", "%first = llvm.mul %block, %row : i32", "%at = llvm.add %first, %tid : i32")
 ALIKE = kernel("%at", "%first = llvm.mul %block, %c4 : i32", "%at = llvm.add %first, %tid : i32")
 
 
