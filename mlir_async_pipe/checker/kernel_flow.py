@@ -531,7 +531,7 @@ def needs_iterations(loop: Any) -> bool:
             return True
         conditions = conditions or op.name == "scf.if"
         row = row_of(op)
-        if row.phase is not None or row.swizzled or row.descriptors:
+        if row.phase is not None or row.tensor is not None or row.swizzled or row.descriptors:
             return True
         if row.commits or row.wait or row.barrier is not None:
             return True

@@ -2,19 +2,20 @@
 machine makes each of these fail.
 
 Covers: checker/phases/tensor_state.py, checker/phases/tensor_effects.py,
-checker/phases/block_memory.py, checker/phases/mbarrier_state.py, test/helpers/commit_mutants.py
+checker/phases/block_memory.py, checker/phases/mbarrier_state.py, checker/kernel_flow.py, test/helpers/commit_mutants.py
 """
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from helpers.commit_mutants import MUTATIONS, TILE_MUTATIONS
 from helpers.machine_programs import parse
 from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
-from mlir_async_pipe import check, pipeline
+from mlir_async_pipe import check, machine, pipeline
 from mlir_async_pipe.checker.phases.tensor_state import Cells
 
 ONE = BlackwellGemm(tile_n=32)
@@ -139,3 +140,71 @@ def test_columns_are_given_back_as_they_were_taken(name: str, columns: int) -> N
     assert changed != text
     assert found(changed)[0] == {"out-of-bounds"}
     assert fails(changed, gemm)
+
+
+CARRIED = """
+gpu.module @kernels {
+  gpu.func @f(%out: memref<4x128x32xi32> {llvm.noalias}, %n: index)
+      workgroup(%place: memref<1xi32, #gpu.address_space<workgroup>>)
+      kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %columns = arith.constant 32 : i32
+    %lanes = arith.constant 2097152 : i32
+    %zero = arith.constant dense<0> : vector<32xi32>
+    %t = gpu.thread_id x
+    %is_first_warp = arith.cmpi ult, %t, %c32 : index
+    scf.if %is_first_warp {
+      %at = memref.extract_aligned_pointer_as_index %place : memref<1xi32, #gpu.address_space<workgroup>> -> index
+      %at_ = arith.index_cast %at : index to i32
+      %to = llvm.inttoptr %at_ : i32 to !llvm.ptr<3>
+      nvvm.tcgen05.alloc %to, %columns : !llvm.ptr<3>, i32
+      nvvm.tcgen05.relinquish_alloc_permit
+    }
+    gpu.barrier
+    %sums_at = memref.load %place[%c0] : memref<1xi32, #gpu.address_space<workgroup>>
+    %sums = llvm.inttoptr %sums_at : i32 to !llvm.ptr<6>
+    %warp = arith.divui %t, %c32 : index
+    %warp_ = arith.index_cast %warp : index to i32
+    %own = arith.muli %warp_, %lanes : i32
+    %row_at = arith.addi %sums_at, %own : i32
+    %row = llvm.inttoptr %row_at : i32 to !llvm.ptr<6>
+    %last = scf.for %i = %c0 to %n step %c1 iter_args(%x = %zero) -> (vector<32xi32>) {
+      BODY
+      scf.yield %v : vector<32xi32>
+    }
+    nvvm.tcgen05.wait <load>
+    nvvm.tcgen05.fence <before>
+    gpu.barrier
+    scf.if %is_first_warp {
+      nvvm.tcgen05.dealloc %sums, %columns : !llvm.ptr<6>, i32
+    }
+    gpu.return
+  }
+}"""
+USE = """%u = arith.addi %x, %x : vector<32xi32>
+vector.store %u, %out[%i, %t, %c0] : memref<4x128x32xi32>, vector<32xi32>
+"""
+LOAD = (
+    "%v = nvvm.tcgen05.ld %row {shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>} : vector<32xi32>\n"
+)
+WAIT = "nvvm.tcgen05.wait <load>\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "codes"),
+    [
+        (USE + LOAD + WAIT, set()),
+        (WAIT + USE + LOAD, {"read-in-flight"}),
+        (USE + LOAD, {"read-in-flight"}),
+        (USE + WAIT + LOAD, {"read-in-flight"}),
+    ],
+    ids=["at the end", "after it is carried", "no wait", "after the use"],
+)
+def test_what_an_iteration_loads_is_waited_for_before_it_is_carried(body, codes) -> None:
+    """Who hands registers on may move them."""
+    text = CARRIED.replace("BODY", body)
+    assert found(text) == (codes, 0)
+    ran = machine.run(parse(text), "f", [np.zeros((4, 128, 32), np.int32), 3])
+    assert ran.race_codes - {"uninitialised-read"} == codes
