@@ -229,7 +229,7 @@ def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
 # A size, stride or offset of a type or an attribute that is not known.
 DYNAMIC = -(2**63)
 
-FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func")
+FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func", "cuda.kernel")
 SYMBOL_TABLES = ("builtin.module", "gpu.module")
 KERNEL_ATTRIBUTES = ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
 

@@ -1,6 +1,6 @@
 """What hooks that check do with a kernel that is compiled: prove it, and tell what was found.
 
-    text of the stack --read by the bindings in use--> module --check--> reports, HazardError, HazardWarning
+    module, in the bindings in use --check--> reports, HazardError, HazardWarning
 
 An error stops the compilation, so that the stack neither runs nor caches the kernel. What is unknown is
 a warning at the user's line, and so is a kernel that the bindings cannot read: neither counts as proven.
@@ -9,11 +9,11 @@ a warning at the user's line, and so is a kernel that the bindings cannot read: 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from mlir_async_pipe import api
-from mlir_async_pipe.bindings import current, ir, new_context
+from mlir_async_pipe.bindings import current, ir
 from mlir_async_pipe.hooks.pipelined_kernel import Hook, KernelReport
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -23,7 +23,6 @@ from mlir_async_pipe.session.diagnostics import (
     HazardWarning,
     UsageError,
 )
-from mlir_async_pipe.session.report import Report
 
 
 class CheckingHook(Hook):
@@ -45,38 +44,42 @@ class CheckingHook(Hook):
         self.noalias = noalias
         self.reports: list[KernelReport] = []
 
-    def _check(self, kernel: str, text: str, target: str) -> None:
-        """Check the module of one kernel. Raises HazardError."""
-        report, told = _checked(text, target, self.noalias)
-        self.reports.append(KernelReport(kernel, 0, told, report, text))
-        errors = [one for one in told if one.severity == "error"]
-        _warn(kernel, [one for one in told if one.severity == "warning"])
+    def _check(self, kernel: str, target: str, read: Callable[[], Any]) -> None:
+        """Check a kernel in the module that `read` gives. Raises HazardError."""
+        made = _checked(kernel, target, read, self.noalias)
+        self.reports.append(made)
+        errors = [one for one in made.diagnostics if one.severity == "error"]
+        _warn(kernel, [one for one in made.diagnostics if one.severity == "warning"])
         if errors and self.check is True:
             raise HazardError.of(errors[0])
         _warn(kernel, errors)
 
 
-def _checked(text: str, target: str, noalias: bool) -> tuple[Report | None, tuple[Diagnostic, ...]]:
-    """The report of a module, None where there is none, and what is to be told."""
-    why = Diagnostics()
+def _checked(kernel: str, target: str, read: Callable[[], Any], noalias: bool) -> KernelReport:
+    """What is found, or why nothing is."""
+    why, text = Diagnostics(), ""
     try:
-        with new_context():
-            report = api.check(ir.Module.parse(text), target, assume_noalias_arguments=noalias)
-        return report, report.diagnostics
-    except ir.MLIRError as error:
-        said = str(error).splitlines()[-1]
-        why.warning(
-            f"not checked: bindings '{current().name}' cannot read it: {said}", code="parse-error"
-        )
+        module = read()
+        text = module.operation.get_asm(enable_debug_info=True)
+        with module.operation.context:
+            report = api.check(module, target, assume_noalias_arguments=noalias)
+        if report.of("checks"):
+            return KernelReport(kernel, 0, report.diagnostics, report, text)
+        why.warning("not checked: its module has no kernel", code="no-kernels")
     except AsyncPipeError as error:
         found = error.diagnostic
         why.warning(f"not checked: {found.message}", code=found.code, at=found.place)
-    return None, tuple(why.items)
+    # What MLIR raises for text and for pipelines.
+    except (ir.MLIRError, ValueError) as error:
+        said = f"bindings '{current().name}' cannot read it: {str(error).splitlines()[-1]}"
+        why.warning(f"not checked: {said}", code="parse-error")
+    return KernelReport(kernel, 0, tuple(why.items), None, text)
 
 
 def _warn(kernel: str, found: Sequence[Diagnostic]) -> None:
     """Warn at the lines of the user's Python that diagnostics have as their places."""
-    for one in found:
+    # Of an unrolled loop there is one for each of its copies.
+    for one in dict.fromkeys(found):
         notes = [f"\n  {note.place}: note: {note.message}" for note in one.notes]
         text = f"{kernel}: {one.message} [{one.code}]{''.join(notes)}"
         warnings.warn_explicit(

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.hooks.checked_kernel import CheckingHook
 
 _STAGE = "llir"
@@ -61,7 +62,7 @@ class Triton(CheckingHook):
         def checked(module: Any, metadata: Any) -> Any:
             kernel = module.get_entry_func_name()
             code = stage(module, metadata)
-            self._check(kernel, _readable(str(module)), target)
+            self._check(kernel, target, lambda: _read(str(module)))
             return code
 
         return checked
@@ -73,8 +74,8 @@ def _target(target: Any) -> str:
     return f"nvvm:sm_{target.arch}{'a' if target.arch >= _CHIP_ITSELF else ''}"
 
 
-def _readable(text: str) -> str:
-    return _BARRIER.sub(_spelled_out, text)
+def _read(text: str) -> Any:
+    return ir.Module.parse(_BARRIER.sub(_spelled_out, text), new_context())
 
 
 def _spelled_out(found: re.Match[str]) -> str:

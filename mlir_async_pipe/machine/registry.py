@@ -48,6 +48,7 @@ LEAVE = frozenset(
     {
         "func.return",
         "gpu.return",
+        "cuda.return",
         "llvm.return",
         "scf.yield",
         "scf.condition",

@@ -15,10 +15,10 @@ import tempfile
 
 import mlir_async_pipe
 from mlir_async_pipe.session.diagnostics import Diagnostic, Place, UsageError
+from mlir_async_pipe.session.pipeline_text import PIPELINE
 from mlir_async_pipe.tool import render
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.mlir_diagnostics import UNNAMED
-from mlir_async_pipe.tool.pipeline_text import PIPELINE
 
 
 def check_writable(name: str) -> None:

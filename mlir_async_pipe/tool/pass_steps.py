@@ -20,9 +20,9 @@ from typing import Any
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
+from mlir_async_pipe.session.pipeline_text import PIPELINE, Nest, PassCall, leaves, parse
 from mlir_async_pipe.tool.flags import PassFlag
 from mlir_async_pipe.tool.known_names import captured_stderr, did_you_mean
-from mlir_async_pipe.tool.pipeline_text import PIPELINE, Nest, PassCall, leaves, parse
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings.run_on_copy import bytes_of
 from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK
+from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, PipelineError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool import (
@@ -23,7 +24,6 @@ from mlir_async_pipe.tool import (
     mlir_diagnostics,
     parsing,
     pass_steps,
-    pipeline_text,
     printing,
     reproducer,
     run,

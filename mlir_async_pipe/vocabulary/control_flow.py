@@ -199,6 +199,7 @@ REGION_ROWS = {
         RegionRow("func.func", "isolated"),
         RegionRow("gpu.func", "isolated"),
         RegionRow("llvm.func", "isolated"),
+        RegionRow("cuda.kernel", "isolated"),
         RegionRow("gpu.module", "isolated"),
         RegionRow("builtin.module", "isolated"),
     )
@@ -335,6 +336,7 @@ EXIT_OPS = {
     "memref.alloca_scope.return": 0,
     "func.return": 0,
     "gpu.return": 0,
+    "cuda.return": 0,
     "llvm.return": 0,
     "gpu.terminator": 0,
     "gpu.yield": 0,

@@ -1,6 +1,6 @@
 """Pipeline text is read as MLIR reads it, and cut at our passes at any nesting.
 
-Covers: tool/pipeline_text.py, tool/pass_steps.py
+Covers: session/pipeline_text.py, tool/pass_steps.py
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe import bindings
+from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.tool import pass_steps, pipeline_text
-from mlir_async_pipe.tool.pipeline_text import Nest, PassCall
+from mlir_async_pipe.session.pipeline_text import Nest, PassCall
+from mlir_async_pipe.tool import pass_steps
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.checker import check_pass
 from mlir_async_pipe.checker.kernel import check_kernel
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool import pass_steps, pipeline_text, run
+from mlir_async_pipe.tool import pass_steps, run
 
 KERNEL = """
 gpu.module @kernels {

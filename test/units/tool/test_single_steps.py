@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool import pass_steps, pipeline_text, run
+from mlir_async_pipe.tool import pass_steps, run
 
 # The loop reads row 1, which none of its iterations writes, so that it has no versions.
 KERNEL = """
