@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
+from mlir_async_pipe.bindings.raw_ops import (
+    constant_value,
+    defining_op,
+    is_block_argument,
+    is_function,
+    users,
+)
 from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
 from mlir_async_pipe.checker.believed_ranges import SIZE, believed
 from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle, wrapped
@@ -142,7 +148,8 @@ class Values:
                 key = ("thread bit" if is_bit else "thread", number)
             found = self._symbols[number] = Atom("symbol", key)
             op = defining_op(ssa) if hasattr(ssa, "type") else None
-            if op is not None and (arithmetic.has_rule(op.name) or op.name in SHUFFLES):
+            computed = op is not None and (arithmetic.has_rule(op.name) or op.name in SHUFFLES)
+            if computed and not _takes_any_value(op):
                 self._given_up.add(found)
         return found
 
@@ -331,6 +338,19 @@ class Values:
             return None
         form = self._fixed[number] = choices.of_constant(constant, ssa.type)
         return form
+
+
+def _takes_any_value(op: Any) -> bool:
+    """Whether an op gives a quotient of an argument that nobody else looks at, as the trip count that front ends
+    make of a size is: (%n + 31) / 32, whatever its sign."""
+    if not is_operator(op.name, "div") or constant_value(op.operands[1]) in (None, 0):
+        return False
+    value = op.operands[0]
+    made = defining_op(value)
+    if made is not None and is_operator(made.name, "add") and len(users(value)) == 1:
+        given = [operand for operand in made.operands if constant_value(operand) is None]
+        value = given[0] if len(given) == 1 else value
+    return is_block_argument(value) and len(users(value)) == 1 and is_function(value.owner.owner)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -172,10 +172,16 @@ def _sum_at_least(
         return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
     # What wraps or is divided may be made of the very symbol beside it: n + 1 and n, n div 4 - n.
-    atoms = {atom for atom, _ in form.terms}
-    inside = {a for atom in atoms for a in _under_operators(atom)}
-    has_symbol = any(atom.kind in ("symbol", "any") for atom in atoms - inside)
-    free = has_symbol and not forms.may_wrap(form)
+    under = {atom: _under_operators(atom) for atom, _ in form.terms}
+    inside = {a for found in under.values() for a in found}
+    has_symbol = any(atom.kind in ("symbol", "any") for atom in under.keys() - inside)
+    has_quotient = any(
+        _is_free(atom)
+        and found.isdisjoint(under)
+        and not any(found & other for beside, other in under.items() if beside != atom)
+        for atom, found in under.items()
+    )
+    free = (has_symbol or has_quotient) and not forms.may_wrap(form)
     return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
 
 

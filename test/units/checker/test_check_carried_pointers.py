@@ -13,7 +13,7 @@ from helpers.machine_programs import parse
 RING = "!llvm.array<3 x array<64 x f32>>"
 
 
-def kernel(move: str, *, wait: int = 1, store: str = "") -> str:
+def kernel(move: str, *, wait: int = 1, store: str = "", trips: str = "%n") -> str:
     """A ring of three, whose copies read through a pointer that each iteration moves on as `move` says."""
     return f"""
 llvm.mlir.global external @ring() {{addr_space = 3 : i32, alignment = 16 : i64}} : {RING}
@@ -26,10 +26,14 @@ llvm.func @f(%from: !llvm.ptr<1> {{llvm.noalias}}, %to: !llvm.ptr<1> {{llvm.noal
   %ring = llvm.mlir.addressof @ring : !llvm.ptr<3>
   %start = llvm.getelementptr %from[%tid] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
   %end = llvm.getelementptr %to[%tid] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
-  %last = llvm.sub %n, %c3 : i32
+  %last = llvm.sub %row, %c3 : i32
+  %c31 = llvm.mlir.constant(31 : i32) : i32
+  %c32 = llvm.mlir.constant(32 : i32) : i32
+  %up = llvm.add %n, %c31 : i32
+  %tiles = llvm.sdiv %up, %c32 : i32
   llvm.br ^head(%c0, %start, %end : i32, !llvm.ptr<1>, !llvm.ptr<1>)
 ^head(%k: i32, %p: !llvm.ptr<1>, %q: !llvm.ptr<1>):
-  %more = llvm.icmp "slt" %k, %n : i32
+  %more = llvm.icmp "slt" %k, {trips} : i32
   llvm.cond_br %more, ^body, ^out
 ^body:
   %fill = llvm.srem %k, %c3 : i32
@@ -86,3 +90,17 @@ def test_threads_store_through_pointers_of_their_own(place: str, right: bool) ->
     text = kernel(MOVES["a number"], store=f"llvm.store %x, {place} : f32, !llvm.ptr<1>")
     found = check_module(parse(text))
     assert bool(found.unsafe) is not right and not found.unknown
+
+
+@pytest.mark.parametrize("wait", [1, 2])
+def test_a_size_may_give_any_number_of_tiles(wait: int) -> None:
+    """(n + 31) / 32 is no form where the sign of n is not known, but n alone decides it."""
+    found = check_module(parse(kernel(MOVES["a number"], wait=wait, trips="%tiles")))
+    assert not found.unknown and bool(found.unsafe) is (wait == 2)
+
+
+def test_a_size_that_decides_more_leaves_it_open() -> None:
+    """Where n decides on another way, too, a path may have a number of tiles that its n has not."""
+    move = MOVES["not in the end"].replace('"slt" %k, %last', '"slt" %k, %n')
+    found = check_module(parse(kernel(move, wait=2, trips="%tiles")))
+    assert not found.unsafe and {code for code, _ in found.unknown} == {"read-in-flight"}
