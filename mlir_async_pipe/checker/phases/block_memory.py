@@ -36,11 +36,10 @@ from mlir_async_pipe.checker.phases.mbarrier_state import (
     RoleLog,
     RoleStep,
     check_fenced,
-    check_init,
     single,
 )
 from mlir_async_pipe.checker.phases.ring_moves import RingMoves
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorCores, TensorState
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
 from mlir_async_pipe.checker.phases.touches import (
     FAR_STORES,
     Issued,
@@ -93,7 +92,7 @@ class BlockMemory:
     `queues` hold async reads by queue and issuing threads; `over` are reads that are over, those of some threads
     that one event ended together, and whether they were a proxy's; `brought` are copies that are, `put` stores
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
-    `cores` are the tensor cores. `log` is of all paths together, and so are the numbers of events (`names`) and
+    `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
     which orders more than is told here. `blocks`: those of a cluster, if it is the memory of all of them.
     """
@@ -109,8 +108,7 @@ class BlockMemory:
     progress: int = 0
     some_met: bool = False
     blocks: Blocks = field(default_factory=Blocks)
-    tensor: TensorState = field(default_factory=TensorState)
-    cores: TensorCores = field(default_factory=TensorCores)
+    tensor: TensorMemory = field(default_factory=TensorMemory)
     log: RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)
     moves: RingMoves | None = None
@@ -129,7 +127,7 @@ class BlockMemory:
             brought=dict(self.brought),
             put=dict(self.put),
             generic=dict(self.generic),
-            cores=self.cores.copy(),
+            tensor=self.tensor.copy(),
         )
 
     @property
@@ -148,8 +146,12 @@ class BlockMemory:
     # mbarriers ----------------------------------------------------------------------------
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        known = self.mbarriers.get(key)
-        check_init(op, mask, None if known is None else known.init)
+        if not single(mask):
+            note = "one thread initialises an mbarrier, the others wait"
+            raise PhaseFault("several-issuers", op, op, note)
+        if key in self.mbarriers:
+            note = "what becomes of an mbarrier that is initialised again is not defined"
+            raise PhaseFault("initialised-again", op, self.mbarriers[key].init, note)
         self._new(key, op, mask, count)
 
     def _new(self, key: Key, op: int, mask: int, count: int) -> None:
@@ -262,21 +264,20 @@ class BlockMemory:
     def allocate(self, touch: Touch) -> None:
         """Columns are taken, perhaps some that were given back; where they begin is written."""
         self.write(touch)
-        self.tensor = self.tensor.taken(touch.region.root, touch.op)
-        self.cores.given = frozenset()
+        self.tensor.taken(touch.region.root, touch.op)
 
     def issue_product(self, product: Product) -> None:
         """A thread issues a product of tensor memory."""
         for touch in product.reads:
             self.check_read(touch, proxy=True)
-        self.cores.issue(product, self.clocks)
+        self.tensor.issue(product, self.clocks)
 
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
         before = self._at(key, op)
-        check_fenced(before.is_fenced_for(self.clocks, mask), before.init, op)
+        check_fenced(before, self.clocks, op, mask)
         self._note("arrives", op, mask, key)
-        shows = self.cores.commit(mask, self.clocks)
+        shows = self.tensor.commit(mask, self.clocks)
         self.mbarriers[key] = mbarrier_state.arrive(
             before, self.clocks, op, mask, 1, 0, commit=shows
         )
@@ -284,11 +285,11 @@ class BlockMemory:
 
     def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
         """Threads load from tensor memory, or give columns back."""
-        getattr(self.cores, use)(cells, op, mask, self.clocks)
+        getattr(self.tensor, use)(cells, op, mask, self.clocks)
 
     def tensor_step(self, step: str, mask: int) -> None:
         """Threads wait for their loads, or make a fence of tensor memory."""
-        getattr(self.cores, step)(mask, self.clocks)
+        getattr(self.tensor, step)(mask, self.clocks)
 
     # Barriers of threads --------------------------------------------------------------------
 
@@ -419,7 +420,7 @@ class BlockMemory:
     def write(self, touch: Touch) -> None:
         self.check_write(touch, proxy=False)
         self.generic[touch] = Fenced(touch, False, self.clocks.event(self._threads(touch)))
-        self.tensor = self.tensor.lost(touch.region.root)
+        self.tensor.lost(touch.region.root)
 
     def fence(self, mask: int, shown: frozenset[str]) -> None:
         """What threads wrote of what is `shown` goes to the async proxy."""
@@ -443,8 +444,7 @@ class BlockMemory:
         }
         rest = (one for one in landed if (one.column, one.phase) not in told)
         check_waited(rest, self.clocks.known)
-        self.cores.check_end(self.clocks)
-        self.tensor.check_kept()
+        self.tensor.check_end(self.clocks)
         for (queue, _), issued in self.queues.items():
             for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
                 if queue == BULK_STORE.name:
@@ -542,7 +542,7 @@ class BlockMemory:
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
         for read, wait in self._in_flight(far=False):
             self._refuse("source-overwritten", touch, read, wait)
-        for product in self.cores.running(self._threads(touch), self.clocks):
+        for product in self.tensor.running(self._threads(touch), self.clocks):
             for read in product.reads:
                 self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
         for (reads, was_proxy), event in self.over.items():

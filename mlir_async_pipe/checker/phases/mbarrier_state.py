@@ -194,10 +194,6 @@ class Mbarrier(NamedTuple):
         told = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
         return told or self.by == mask or clocks.sees(mask, event)
 
-    def is_fenced_for(self, clocks: WarpClocks, mask: int) -> bool:
-        """Whether threads come after the fence."""
-        return self.fenced and self.is_seen(clocks, mask, self.fence)
-
     def knows_end(self, clocks: WarpClocks, mask: int, phase: int) -> bool:
         """Whether threads know that a phase is over."""
         if phase < 0 or clocks.passed(mask, self.column) > phase:
@@ -214,55 +210,23 @@ def single(mask: int) -> bool:
     return mask.bit_count() == 1
 
 
-def check_init(op: int, mask: int, before: int | None) -> None:
-    """A thread initialises an mbarrier, which the op `before` has done already (None: none has)."""
-    if not single(mask):
-        raise PhaseFault(
-            "several-issuers", op, op, "one thread initialises an mbarrier, the others wait"
-        )
-    if before is not None:
-        note = "what becomes of an mbarrier that is initialised again is not defined"
-        raise PhaseFault("initialised-again", op, before, note)
+def check_usable(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> None:
+    """Threads use an mbarrier, which they must see."""
+    if not barrier.is_seen(clocks, mask, barrier.born):
+        note = "another thread initialises it: a barrier of the block is missing between"
+        raise PhaseFault("init-not-visible", op, barrier.init, note)
 
 
-def check_visible(visible: bool, init: int, op: int) -> None:
-    """Threads use an mbarrier, of which they must see that the op `init` was there."""
-    if not visible:
-        raise PhaseFault(
-            "init-not-visible",
-            op,
-            init,
-            "another thread initialises it: a barrier of the block is missing between",
-        )
-
-
-def check_issuer(fenced: bool, init: int, op: int, mask: int) -> None:
-    """Threads issue a copy that completes on an mbarrier."""
-    check_fenced(fenced, init, op)
-    if not single(mask):
-        raise PhaseFault(
-            "several-issuers",
-            op,
-            init,
-            f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here",
-        )
-
-
-def check_fenced(fenced: bool, init: int, op: int) -> None:
-    """The async proxy uses an mbarrier."""
-    if not fenced:
+def check_fenced(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> None:
+    """The async proxy uses an mbarrier for threads, which must come after the fence."""
+    if not (barrier.fenced and barrier.is_seen(clocks, mask, barrier.fence)):
         raise PhaseFault(
             "missing-fence",
             op,
-            init,
+            barrier.init,
             "a fence for the async proxy is missing after this, in the thread that initialises, before the "
             "threads meet",
         )
-
-
-def check_usable(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> None:
-    """Threads use an mbarrier, which they must see."""
-    check_visible(barrier.is_seen(clocks, mask, barrier.born), barrier.init, op)
 
 
 def arrive(
@@ -349,7 +313,10 @@ def copy(barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight)
     """A thread issues a copy that completes on the mbarrier."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
-    check_issuer(barrier.is_fenced_for(clocks, mask), barrier.init, op, mask)
+    check_fenced(barrier, clocks, op, mask)
+    if not single(mask):
+        note = f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here"
+        raise PhaseFault("several-issuers", op, barrier.init, note)
     # Where all go together nobody waits between an arrival and its copy.
     late = clocks.classes.together and clocks.passed(mask, barrier.column) < barrier.over
     by_itself = late and barrier.ends[:1] and barrier.ends[0].by == mask

@@ -62,10 +62,10 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
             if write.op == op:
                 memory.generic[write] = one._replace(fenced=True)
     elif code == "missing-tensor-fence":
-        for load, read in memory.cores.loads.items():
+        for load, read in memory.tensor.loads.items():
             if load.op == op and read.told is None:
-                memory.cores.loads[load] = read._replace(told=read.landed)
-        memory.cores.fence_after(mask, memory.clocks)
+                memory.tensor.loads[load] = read._replace(told=read.landed)
+        memory.tensor.fence_after(mask, memory.clocks)
     elif code == "initialised-again" or (code == "too-many-arrivals" and not at):
         return "skip"
     elif code == "barrier-not-initialised" or (code == "wrong-bytes" and not at):
@@ -75,8 +75,8 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
     elif code in CONFLICTS and memory.together:
         _end(memory, found)
     elif code in CONFLICTS:
-        memory.cores.loads = {k: v for k, v in memory.cores.loads.items() if k.op != op}
-        memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
+        memory.tensor.loads = {k: v for k, v in memory.tensor.loads.items() if k.op != op}
+        memory.tensor.products = {k: v for k, v in memory.tensor.products.items() if k.op != op}
     for key, barrier in memory.mbarriers.items():
         if barrier.init == op and code == "missing-fence":
             memory.mbarriers[key] = barrier._replace(fenced=True, fence=())
@@ -107,7 +107,7 @@ def _forget(memory: BlockMemory, op: int) -> None:
         memory.mbarriers[key] = barrier._replace(running=running)
     memory.brought = {k: one for k, one in memory.brought.items() if one.copy.op != op}
     memory.queues = {who: _without(queue, op) for who, queue in memory.queues.items()}
-    memory.cores.products = {k: v for k, v in memory.cores.products.items() if k.op != op}
+    memory.tensor.products = {k: v for k, v in memory.tensor.products.items() if k.op != op}
 
 
 def _pass(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:

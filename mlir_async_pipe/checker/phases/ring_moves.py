@@ -156,7 +156,7 @@ class RingMoves:
 
     def turn(self, memory: Any, by: int) -> None:
         """Make a memory of roles that of the beginning `by` tiles later."""
-        if memory.cores.cores or memory.blocks.threads:
+        if memory.tensor.cores or memory.blocks.threads:
             raise NotFollowedError("rings")
         to = {key: self.key(key, by) for key in memory.mbarriers}
         if any(key not in memory.mbarriers for key, _ in to.values()):

@@ -37,7 +37,7 @@ def shape_and_heard(memory: BlockMemory, *, ends: bool = True) -> tuple[Hashable
     at = [_at_mbarrier(memory, key, one, ends) for key, one in memory.mbarriers.items()]
     asked, done = _asked(memory, [noted for _, noted, _ in at])
     phases = [[number for number, _ in events] for events in asked]
-    cores = memory.cores
+    tensor = memory.tensor
     shape = (
         memory.clocks.classes.groups,
         frozenset((known, *_ranks(one, phases)) for one, _, known in at),
@@ -47,11 +47,11 @@ def shape_and_heard(memory: BlockMemory, *, ends: bool = True) -> tuple[Hashable
             for one in memory.brought.values()
         ),
         frozenset((touch, one.fenced) for touch, one in memory.generic.items()),
-        memory.tensor,
-        frozenset((by, core.reads, core.sums) for by, core in cores.cores.items()),
-        frozenset(cores.loads),
-        cores.given,
-        frozenset(cores.fenced),
+        (tensor.columns, tensor.live),
+        frozenset((by, core.reads, core.sums) for by, core in tensor.cores.items()),
+        frozenset(tensor.loads),
+        tensor.given,
+        frozenset(tensor.fenced),
         memory.key_of_blocks(),
         memory.moves is not None,
         frozenset(done),
@@ -180,10 +180,10 @@ def each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
             stored[what] = rule(("done", what), event)
     for touch, write in memory.generic.items():
         memory.generic[touch] = write._replace(done=rule(("written", touch), write.done))
-    for load, read in memory.cores.loads.items():
+    for load, read in memory.tensor.loads.items():
         landed, told = (event and rule((step, load), event) for step, event in enumerate(read))
-        memory.cores.loads[load] = Read(landed, told)
-    for products in (memory.cores.reading, memory.cores.products):
+        memory.tensor.loads[load] = Read(landed, told)
+    for products in (memory.tensor.reading, memory.tensor.products):
         for product, at in products.items():
             products[product] = rule(("product", product), (at,))[0]
 
@@ -193,7 +193,7 @@ def tellings(memory: BlockMemory) -> Iterator[Told]:
     for key in sorted(memory.mbarriers):
         barrier = memory.mbarriers[key]
         yield from (barrier.gathered, barrier.told)
-    for _, known in sorted(memory.cores.fenced.items()):
+    for _, known in sorted(memory.tensor.fenced.items()):
         yield Told(known, known)
 
 
@@ -215,7 +215,7 @@ class _Column(NamedTuple):
 
 def lower(memory: BlockMemory, heard: Heard) -> None:
     """Everybody has heard of that only, and of as much of it as numbers can tell."""
-    clocks, cores, phases = memory.clocks, memory.cores, _phases(memory)
+    clocks, tensor, phases = memory.clocks, memory.tensor, _phases(memory)
     columns = [
         _of_phases(sorted(phases[n])) if n in phases else _of_events(heard[n :: clocks.columns])
         for n in range(clocks.columns)
@@ -231,9 +231,9 @@ def lower(memory: BlockMemory, heard: Heard) -> None:
         memory.mbarriers[key] = each_event_of(key, one, later)
     each_event_of_others(memory, later)
     clocks.ticks = [columns[n].last for n in range(len(clocks.ticks))]
-    for by, core in cores.cores.items():
+    for by, core in tensor.cores.items():
         last = columns[core.reads].last, columns[core.sums].last
-        cores.cores[by] = core._replace(read=last[0], summed=last[1])
+        tensor.cores[by] = core._replace(read=last[0], summed=last[1])
     left = iter(heard)
 
     def lowered() -> Known:
@@ -246,8 +246,8 @@ def lower(memory: BlockMemory, heard: Heard) -> None:
     clocks.known = [told_less() for _ in clocks.known]
     for key, barrier in sorted(memory.mbarriers.items()):
         memory.mbarriers[key] = barrier._replace(gathered=told_less(), told=told_less())
-    for number in sorted(cores.fenced):
-        cores.fenced[number] = told_less().seen
+    for number in sorted(tensor.fenced):
+        tensor.fenced[number] = told_less().seen
 
 
 def _of_phases(phases: list[int]) -> _Column:

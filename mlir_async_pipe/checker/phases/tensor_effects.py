@@ -160,7 +160,7 @@ def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
             note = f"{count} columns are no power of two from {SMALLEST_ALLOCATION} to {COLUMNS}"
             raise PhaseFault("no-columns", number, number, note)
         warps = _warps(spot)
-        spot.memory.tensor = spot.memory.tensor.took(number, count, len(warps))
+        spot.memory.tensor.took(number, count, len(warps))
         place = spot.get(run.operands[0])
         if not isinstance(place, BytePlace):
             raise NotFollowedError("unknown-place")
@@ -191,7 +191,7 @@ def _given_back(
     elif len(warps) > 1:
         raise NotFollowedError("unknown-place")
     for _ in warps:
-        spot.memory.tensor = spot.memory.tensor.returned(taken, count)
+        spot.memory.tensor.returned(taken, count)
 
 
 def _loaded(op: Any) -> tuple[int, bool]:

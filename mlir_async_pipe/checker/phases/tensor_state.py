@@ -15,7 +15,7 @@ columns among the clocks, which count its commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -68,80 +68,6 @@ class Product(NamedTuple):
     sums: Cells
 
 
-@dataclass(frozen=True)
-class TensorState:
-    """Columns of tensor memory on one path. `columns`: where ops write the address of those that they take, by
-    root the op, -1 where that is lost. `live`: ops by the columns that they took, each as often as its columns
-    are not given back."""
-
-    columns: frozenset[tuple[int, int]] = frozenset()
-    live: tuple[tuple[int, int], ...] = ()
-
-    def took(self, op: int, count: int, warps: int) -> TensorState:
-        """Each of some warps takes so many columns in an op."""
-        live = tuple(sorted((*self.live, *(((op, count),) * warps))))
-        if sum(size for _, size in live) > COLUMNS:
-            note = f"{warps} warps take {count} columns each, and {COLUMNS} are all: it waits for others"
-            raise PhaseFault("no-columns", op, live[0][0], note, False)
-        return replace(self, live=live)
-
-    def returned(self, taken: int | None, count: int | None) -> TensorState:
-        """A warp gives columns back: those of the op `taken`, if it is known which they are."""
-        mine = [entry for entry in self.live if taken in (None, entry[0]) and entry[1] == count]
-        left = list(self.live)
-        if mine:
-            left.remove(mine[0])
-        return replace(self, live=tuple(left) if mine else ())
-
-    def check_kept(self) -> None:
-        for op, count in self.live[:1]:
-            note = f"no warp gives back the {count} columns that it takes here"
-            raise PhaseFault("columns-kept", op, op, note)
-
-    def taken(self, root: int, op: int) -> TensorState:
-        """An op takes columns, the first one that writes there."""
-        if any(at == root for at, _ in self.columns):
-            return self.lost(root)
-        return replace(self, columns=self.columns | {(root, op)})
-
-    def lost(self, root: int) -> TensorState:
-        """Something else is written there."""
-        if not any(at == root for at, _ in self.columns):
-            return self
-        found = frozenset((at, -1 if at == root else op) for at, op in self.columns)
-        return replace(self, columns=found)
-
-    def columns_at(self, root: int) -> int | None:
-        """The op whose columns begin where a number in this memory says."""
-        return next((op for at, op in self.columns if at == root and op >= 0), None)
-
-
-def check_taken(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> None:
-    """An op touches no columns that were given back."""
-    for back, by in given:
-        met = back.meets(cells)
-        if met is not False:
-            raise PhaseFault("out-of-bounds", op, by, "it gives these columns back", met is True)
-
-
-def check_given_once(given: Iterable[tuple[Cells, int]], cells: Cells, op: int) -> None:
-    """An op gives no columns back that are given back."""
-    for back, by in given:
-        if back.meets(cells):
-            raise PhaseFault("out-of-bounds", op, by, "it gives these columns back before")
-
-
-def check_one_issuer(product: Product) -> None:
-    """Threads that issue a product add each of their own."""
-    if product.by.bit_count() != 1:
-        raise PhaseFault(
-            "several-issuers",
-            product.op,
-            product.op,
-            "each thread multiplies, and all of them add to the same sums",
-        )
-
-
 class Load(NamedTuple):
     """Threads `by` load cells in the op `op`."""
 
@@ -168,10 +94,12 @@ class Core(NamedTuple):
 
 
 @dataclass
-class TensorCores:
-    """`cores`: by thread; `reading`, `products` and `loads` are the last ones that read the same, add up in
-    the same cells, load the same; `fenced`: by class what it saw at its last fence after; `given`: the
-    cells that ops have given back."""
+class TensorMemory:
+    """Tensor memory on one path. `cores`: by thread; `reading`, `products` and `loads` are the last ones that read
+    the same, add up in the same cells, load the same; `fenced`: by class what it saw at its last fence after;
+    `given`: the cells that ops have given back; `columns`: where ops write the address of those that they take, by
+    root the op, -1 where that is lost; `live`: ops by the columns that they took, each as often as its columns
+    are not given back."""
 
     cores: dict[int, Core] = field(default_factory=dict)
     reading: dict[Product, tuple[int, int]] = field(default_factory=dict)
@@ -179,8 +107,10 @@ class TensorCores:
     loads: dict[Load, Read] = field(default_factory=dict)
     fenced: dict[int, Known] = field(default_factory=dict)
     given: frozenset[tuple[Cells, int]] = frozenset()
+    columns: frozenset[tuple[int, int]] = frozenset()
+    live: tuple[tuple[int, int], ...] = ()
 
-    def copy(self) -> TensorCores:
+    def copy(self) -> TensorMemory:
         """The same, to be changed on its own."""
         return replace(
             self,
@@ -191,13 +121,58 @@ class TensorCores:
             fenced=dict(self.fenced),
         )
 
+    # Columns ------------------------------------------------------------------------------
+
+    def took(self, op: int, count: int, warps: int) -> None:
+        """Each of some warps takes so many columns in an op."""
+        self.live = tuple(sorted((*self.live, *(((op, count),) * warps))))
+        if sum(size for _, size in self.live) > COLUMNS:
+            note = f"{warps} warps take {count} columns each, and {COLUMNS} are all: it waits for others"
+            raise PhaseFault("no-columns", op, self.live[0][0], note, False)
+
+    def returned(self, taken: int | None, count: int | None) -> None:
+        """A warp gives columns back: those of the op `taken`, if it is known which they are."""
+        mine = [entry for entry in self.live if taken in (None, entry[0]) and entry[1] == count]
+        left = list(self.live)
+        if mine:
+            left.remove(mine[0])
+        self.live = tuple(left) if mine else ()
+
+    def taken(self, root: int, op: int) -> None:
+        """An op takes columns, the first one that writes there; they may be some that were given back."""
+        self.given = frozenset()
+        if any(at == root for at, _ in self.columns):
+            self.lost(root)
+        else:
+            self.columns |= {(root, op)}
+
+    def lost(self, root: int) -> None:
+        """Something else is written there."""
+        if any(at == root for at, _ in self.columns):
+            self.columns = frozenset((at, -1 if at == root else op) for at, op in self.columns)
+
+    def columns_at(self, root: int) -> int | None:
+        """The op whose columns begin where a number in this memory says."""
+        return next((op for at, op in self.columns if at == root and op >= 0), None)
+
+    def _check_taken(self, cells: Cells, op: int) -> None:
+        """An op touches no columns that were given back."""
+        for back, by in self.given:
+            met = back.meets(cells)
+            if met is not False:
+                raise PhaseFault(
+                    "out-of-bounds", op, by, "it gives these columns back", met is True
+                )
+
     # Products -----------------------------------------------------------------------------
 
     def issue(self, product: Product, clocks: WarpClocks) -> None:
         """A thread issues a product; those of one thread are executed in order."""
-        check_one_issuer(product)
-        check_taken(self.given, product.sums, product.op)
-        mask = product.by
+        mask, op = product.by, product.op
+        if mask.bit_count() != 1:
+            note = "each thread multiplies, and all of them add to the same sums"
+            raise PhaseFault("several-issuers", op, op, note)
+        self._check_taken(product.sums, op)
         for load, read in self.loads.items():
             met = load.cells.meets(product.sums)
             if met is not False:
@@ -205,9 +180,7 @@ class TensorCores:
         for other, event in self.products.items():
             met = other.sums.meets(product.sums)
             if other.by != mask and met is not False:
-                self._check_over(
-                    product.op, mask, other, event, clocks, "overwrite-in-flight", met is True
-                )
+                self._check_over(op, mask, other, event, clocks, "overwrite-in-flight", met is True)
         core = self._core(mask, clocks)
         self.reading[product._replace(sums=Cells())] = core.reads, core.read
         self.products[product._replace(reads=())] = core.sums, core.summed
@@ -232,7 +205,7 @@ class TensorCores:
     # Loads --------------------------------------------------------------------------------
 
     def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
-        check_taken(self.given, cells, op)
+        self._check_taken(cells, op)
         for product, event in self.products.items():
             met = product.sums.meets(cells)
             if met is not False:
@@ -246,7 +219,9 @@ class TensorCores:
 
     def give_back(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
         """A warp gives columns back: in no order of the roles may others still use them."""
-        check_given_once(self.given, cells, op)
+        for back, by in self.given:
+            if back.meets(cells):
+                raise PhaseFault("out-of-bounds", op, by, "it gives these columns back before")
         for product, (column, tick) in self.products.items():
             met = product.sums.meets(cells)
             if met is not False and clocks.passed(mask, column) <= tick:
@@ -272,6 +247,18 @@ class TensorCores:
         """What threads have heard of counts for their loads and products."""
         for number in clocks.classes.of(mask):
             self.fenced[number] = clocks.known[number].seen
+        # What all have heard of, nobody is asked for any more.
+        if clocks.classes.together and mask == clocks.classes.everybody:
+            self.products = {
+                product: at
+                for product, at in self.products.items()
+                if not self._is_fenced(mask, (at,), clocks)
+            }
+            self.loads = {
+                load: read
+                for load, read in self.loads.items()
+                if read.told is None or not self._is_fenced(mask, read.told, clocks)
+            }
 
     def check_end(self, clocks: WarpClocks) -> None:
         for product, (column, tick) in self.products.items():
@@ -279,6 +266,9 @@ class TensorCores:
                 raise PhaseFault(
                     "unwaited-copy", product.op, product.op, "no thread waits for a commit after it"
                 )
+        for op, count in self.live[:1]:
+            note = f"no warp gives back the {count} columns that it takes here"
+            raise PhaseFault("columns-kept", op, op, note)
 
     def _of(self, mask: int) -> list[tuple[Load, Read]]:
         found = [(load, read) for load, read in self.loads.items() if load.by & mask]
