@@ -19,6 +19,7 @@ _HOOKS = {
     "cutlass": ("Cutlass", "cutlass"),
     "flydsl": ("FlyDsl", "flydsl"),
     "numba_cuda_mlir": ("NumbaCudaMlir", "numba-cuda-mlir"),
+    "pallas": ("Pallas", "jaxlib"),
     "triton": ("Triton", ""),
 }
 

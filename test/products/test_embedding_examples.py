@@ -37,6 +37,7 @@ EXAMPLES = [
 ELSEWHERE = {
     "flydsl_kernels.py": "needs torch and ROCm's linker; test_flydsl_hook.py does without",
     "cute_kernels.py": "needs CuTe DSL; test_cutlass_hook.py runs it",
+    "pallas_kernels.py": "needs JAX; test_pallas_hook.py runs it",
     "triton_kernels.py": "needs Triton, which has no bindings for others; test_triton_hook.py runs it",
 }
 
