@@ -95,12 +95,32 @@ def test_a_kernel_that_was_compiled_before_is_checked_too() -> None:
     assert len(hook.reports) == 2
 
 
-def test_a_kernel_in_memory_that_another_hook_has_checked_is_checked_too() -> None:
-    keys = []
-    for _ in range(2):
-        with mlir_async_pipe.hooks.triton():
-            keys.append(triton.knobs.runtime.add_stages_inspection_hook())
-    assert keys[0] != keys[1]
+class Driver:
+    """Of a GPU that is not there: what a launch asks before it compiles."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return device
+
+    def get_current_target(self) -> Any:
+        return kernels.CHIP
+
+
+def test_a_launch_compiles_a_kernel_that_is_in_memory_anew_for_each_hook(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once a hook: what it has checked it takes from memory itself."""
+    halves = triton.MockTensor(kernels.tl.float16)
+    sums = triton.MockTensor(kernels.tl.float32)
+    monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
+    hooks = [mlir_async_pipe.hooks.triton(noalias=True) for _ in range(2)]
+    for hook in hooks:
+        with hook:
+            for _ in range(2):
+                kernels.product.warmup(halves, halves, sums, 64, 32, 32, 32, grid=(1,))
+    assert [[found.kernel for found in hook.reports] for hook in hooks] == [["product"]] * 2
 
 
 def test_nothing_is_left_behind() -> None:
