@@ -1,11 +1,13 @@
 """Software pipelining with exact asynchronous waits, on MLIR's Python bindings.
 
-Nothing is imported until it is asked for, so that `use("…")` can choose the bindings first.
+Nothing is imported until it is asked for, so that `use("…")` can choose the bindings first; the
+environment may ask for hooks (MLIR_ASYNC_PIPE_CHECK).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,3 +71,8 @@ def _version() -> str:
         return str(metadata.version("mlir-async-pipe"))
     except metadata.PackageNotFoundError:
         return "0+unknown"
+
+
+_NAMED = os.environ.get("MLIR_ASYNC_PIPE_CHECK")
+if _NAMED:
+    importlib.import_module(f"{__name__}.hooks").install_named(_NAMED)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -161,6 +163,21 @@ def test_a_kernel_that_the_bindings_cannot_read_is_not_called_proven() -> None:
     ):
         kernels.compile_product(chip)
     assert hook.reports[0].report is None
+
+
+@pytest.mark.parametrize("wanted, code", [("triton", 1), ("triton=warn", 0)])
+def test_the_environment_asks_for_the_hook_where_the_package_is_imported(
+    wanted: str, code: int
+) -> None:
+    script = "import mlir_async_pipe, triton_kernels; triton_kernels.compile_doubled(left=2)"
+    folders = [str(ROOT / "examples" / "embedding"), *filter(None, sys.path)]
+    asked = {"MLIR_ASYNC_PIPE_CHECK": wanted, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True, text=True, env={**os.environ, **asked}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert "[read-in-flight]" in done.stderr
 
 
 def test_check_false_checks_nothing() -> None:
