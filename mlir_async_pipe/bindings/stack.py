@@ -150,17 +150,18 @@ def load(submodule: str) -> Any:
             advice="choose other bindings with --bindings or " + ENVIRONMENT_VARIABLE,
         ) from error
     if submodule == "ir":
-        _announce_op_classes(stack)
+        _announce_op_classes(stack, module)
     return module
 
 
-def _announce_op_classes(stack: Stack) -> None:
-    """Tell the bindings where the (empty) module of classes for `async_pipe` ops is."""
+def _announce_op_classes(stack: Stack, loaded: Any) -> None:
+    """Tell the bindings where the (empty) module of classes for `async_pipe` ops is. Where a stack's library
+    of bindings is one of its own (cutlass), `ir` holds what they have in common."""
     try:
         library = importlib.import_module(f"{stack.prefix}._mlir_libs._mlir")
     except ImportError:
-        return
-    announced = getattr(library, "globals", None)
+        library = None
+    announced = getattr(library, "globals", None) or getattr(loaded, "_globals", None)
     if announced is None:
         return
     if not _op_classes:

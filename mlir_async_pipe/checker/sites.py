@@ -505,6 +505,7 @@ class Roots:
     def __post_init__(self) -> None:
         # By two numbers whether they may be one memory: copies in flight are looked up in pairs.
         self.aliases = _Pairs(self._may_alias)
+        self._meeting = _Pairs(lambda a, b: threads_may_meet(self.roots[a], self.roots[b]))
 
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments what its
@@ -535,7 +536,7 @@ class Roots:
 
     def threads_may_meet(self, a: int, b: int) -> bool:
         """Whether two threads may reach one memory by two roots that may be the same."""
-        return threads_may_meet(self.roots[a], self.roots[b])
+        return self._meeting[a, b]
 
     def may_alias(self, a: int, b: int) -> bool:
         return self.aliases[a, b]
