@@ -44,7 +44,7 @@ _ARGUMENTS = "arg_attrs"
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What a hook made of one kernel.
+    """What a hook made of one kernel, or found of it: one that checks pipelines no loop.
 
     `loops` were pipelined (0: its own stack compiled it as ever, and `diagnostics` say why).
     `before` is the module as its stack made it, `module` what was compiled instead.
