@@ -12,8 +12,6 @@ error of its own of what they raise, with ours as the cause: at the end of `with
 from __future__ import annotations
 
 import importlib
-from contextlib import suppress
-from itertools import takewhile
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +23,14 @@ from mlir_async_pipe.session.pipeline_text import parse
 
 # The pass before loops become blocks, and structs of many registers their addresses.
 _LAST = "loop-invariant-code-motion"
+# Passes that the language runs, and that its bindings do not let others name: they make ranges exact, and
+# what is left of vectors and of mathematics scalar.
+_NOT_NAMED = (
+    "int-range-optimizations",
+    "convert-vector-to-scf",
+    "arith-expand",
+    "convert-math-to-funcs",
+)
 
 
 class Cutlass(CheckingHook):
@@ -72,16 +78,16 @@ def _languages() -> list[Any]:
 
 
 def _lowered(module: Any, language: Any, chip: str) -> Any:
-    """A copy after the language's own passes up to `_LAST`, less those that it does not let others
-    name: these make what is left of vectors and of mathematics scalar, and ranges exact."""
+    """A copy after the language's own passes up to `_LAST`, less `_NOT_NAMED`. Raises ValueError for a
+    pipeline without `_LAST`, and where another pass cannot be named."""
     copy = module.operation.clone(ip=False).operation
     pipeline = language.preprocess_pipeline(language._get_pipeline(None), chip)
     with copy.context:
-        elements = parse(str(passmanager.PassManager.parse(pipeline))).elements
+        elements = [*map(str, parse(str(passmanager.PassManager.parse(pipeline))).elements)]
         manager = passmanager.PassManager("builtin.module")
-        for element in takewhile(lambda element: str(element) != _LAST, elements):
-            with suppress(ValueError):
-                manager.add(str(element))
+        for element in elements[: elements.index(_LAST)]:
+            if not element.startswith(_NOT_NAMED):
+                manager.add(element)
         manager.enable_verifier(False)
         manager.run(copy)
     return copy
