@@ -340,10 +340,15 @@ class Values:
         return form
 
 
+# By more than that a size of 32 bits gives too few numbers of tiles for every path to exist.
+LARGEST_TILE = 1 << 16
+
+
 def _takes_any_value(op: Any) -> bool:
     """Whether an op gives a quotient of an argument that nobody else looks at, as the trip count that front ends
     make of a size is: (%n + 31) / 32, whatever its sign."""
-    if not is_operator(op.name, "div") or constant_value(op.operands[1]) in (None, 0):
+    divisor = constant_value(op.operands[1]) if is_operator(op.name, "div") else None
+    if divisor is None or not 0 < divisor <= LARGEST_TILE:
         return False
     value = op.operands[0]
     made = defining_op(value)

@@ -104,3 +104,11 @@ def test_a_size_that_decides_more_leaves_it_open() -> None:
     move = MOVES["not in the end"].replace('"slt" %k, %last', '"slt" %k, %n')
     found = check_module(parse(kernel(move, wait=2, trips="%tiles")))
     assert not found.unsafe and {code for code, _ in found.unknown} == {"read-in-flight"}
+
+
+def test_a_size_in_huge_tiles_gives_too_few_of_them() -> None:
+    """n / 2^30 is 1 at most: no path runs three iterations, and no error is one of them."""
+    text = kernel(MOVES["a number"], wait=2, trips="%tiles")
+    text = text.replace("llvm.mlir.constant(32 : i32)", "llvm.mlir.constant(1073741824 : i32)")
+    found = check_module(parse(text))
+    assert not found.unsafe
