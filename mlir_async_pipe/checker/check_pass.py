@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import symbol_name, type_text, walk_named
+from mlir_async_pipe.bindings.raw_ops import symbol_name, type_text, walk, walk_named
 from mlir_async_pipe.checker import hazards
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
@@ -27,11 +27,13 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.domains import may_wrap, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
+from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of
 from mlir_async_pipe.facts.values.same_values import with_same_values
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 from mlir_async_pipe.waits.ssa.struct_fields import with_fields_split
 
@@ -110,8 +112,21 @@ def _with_promises(root: Any, options: CheckOptions) -> Any:
             if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
                 set_no_wrap(op)
     if options.assume_independent:
-        copy.attributes[INDEPENDENT] = ir.UnitAttr.get(copy.context)
+        promised = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, copy.context), 0)
+        for op in walk(copy):
+            if _is_of_global_memory(op):
+                op.attributes[INDEPENDENT] = promised
     return copy
+
+
+def _is_of_global_memory(op: Any) -> bool:
+    """Whether all that an op accesses is surely global memory."""
+    roots = [root_of(access.memory) for access in accesses(op)]
+    return bool(roots) and all(
+        root.space == "global"
+        and (root.kind in GIVEN or type_text(root.value.type) == "!llvm.ptr<1>")
+        for root in roots
+    )
 
 
 # Numbers of fewer bits are data: pixels, quantised weights.

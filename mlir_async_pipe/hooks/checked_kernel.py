@@ -28,25 +28,37 @@ from mlir_async_pipe.session.diagnostics import (
 class CheckingHook(Hook):
     """A hook that checks. `check`: True raises HazardError for the first error of a kernel, "warn" tells
     errors as warnings (HazardWarning), False checks nothing. `noalias`: no two arguments of a kernel
-    share memory.
+    share memory. `no_overflow`: integers of 32 bits do not wrap. `independent`: threads and blocks store to
+    different places where that cannot be told (see `mlir_async_pipe.check`).
 
     `reports` has an entry for each kernel that was checked, and `loops` is 0 in all of them.
     Raises UsageError (bad-argument) for another `check`.
     """
 
-    def __init__(self, check: bool | Literal["warn"] = True, *, noalias: bool = False) -> None:
+    def __init__(
+        self,
+        check: bool | Literal["warn"] = True,
+        *,
+        noalias: bool = False,
+        no_overflow: bool = False,
+        independent: bool = False,
+    ) -> None:
         super().__init__()
         if check not in (True, False, "warn"):
             raise UsageError(
                 f"check is {check!r}, expected True, False or 'warn'", code="bad-argument"
             )
         self.check = check
-        self.noalias = noalias
+        self._promises = {
+            "assume_noalias_arguments": noalias,
+            "assume_no_overflow": no_overflow,
+            "assume_independent": independent,
+        }
         self.reports: list[KernelReport] = []
 
     def _check(self, kernel: str, target: str, read: Callable[[], Any]) -> None:
         """Check a kernel in the module that `read` gives. Raises HazardError."""
-        made = _checked(kernel, target, read, self.noalias)
+        made = _checked(kernel, target, read, self._promises)
         self.reports.append(made)
         errors = [one for one in made.diagnostics if one.severity == "error"]
         _warn(kernel, [one for one in made.diagnostics if one.severity == "warning"])
@@ -55,14 +67,16 @@ class CheckingHook(Hook):
         _warn(kernel, errors)
 
 
-def _checked(kernel: str, target: str, read: Callable[[], Any], noalias: bool) -> KernelReport:
+def _checked(
+    kernel: str, target: str, read: Callable[[], Any], promises: dict[str, bool]
+) -> KernelReport:
     """What is found, or why nothing is."""
     why, text = Diagnostics(), ""
     try:
         module = read()
         text = module.operation.get_asm(enable_debug_info=True)
         with module.operation.context:
-            report = api.check(module, target, assume_noalias_arguments=noalias)
+            report = api.check(module, target, **promises)
         if report.of("checks"):
             return KernelReport(kernel, 0, report.diagnostics, report, text)
         why.warning("not checked: its module has no kernel", code="no-kernels")

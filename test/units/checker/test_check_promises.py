@@ -62,6 +62,25 @@ def test_promises(text: str, promises: dict[str, bool], expected: str) -> None:
     assert verdict(text, **promises) == expected
 
 
+def test_workgroup_memory_is_not_promised() -> None:
+    """Threads that store to places of a stride that is an argument may meet: nobody said that they do not."""
+    text = STRIDED.replace("%block, %row", "%tid, %row").replace(
+        "%to = llvm.getelementptr %out", "%to = llvm.getelementptr %tile"
+    )
+    text = text.replace(
+        "llvm.func",
+        "llvm.mlir.global external @tile() {addr_space = 3 : i32} : !llvm.array<4096 x f32>\nllvm.func",
+        1,
+    )
+    text = text.replace("  %c4 =", "  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>\n  %c4 =")
+    text = text.replace(
+        "%to = llvm.getelementptr %tile[%at] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>",
+        "%to = llvm.getelementptr %tile[%at] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>",
+    )
+    text = text.replace("f32, !llvm.ptr<1>", "f32, !llvm.ptr<3>")
+    assert verdict(text, assume_no_overflow=True, assume_independent=True) == "unknown"
+
+
 def test_the_module_stays_as_it_is() -> None:
     module = parse(STRIDED)
     before = str(module)

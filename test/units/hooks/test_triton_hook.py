@@ -97,6 +97,20 @@ def test_a_kernel_that_was_compiled_before_is_checked_too() -> None:
     assert len(hook.reports) == 2
 
 
+def test_what_the_user_promises_is_taken_as_said() -> None:
+    """Rows of an argument's stride, numbered in 32 bits: only who gives the stride knows that they lie apart."""
+
+    def unknown(**promises: bool) -> int:
+        with warnings.catch_warnings(), mlir_async_pipe.hooks.triton(**promises) as hook:
+            warnings.simplefilter("ignore", HazardWarning)
+            kernels.compile_rows()
+        return int(hook.reports[0].report.of("checks")[0].unknown)
+
+    assert unknown(noalias=True) > 0
+    assert unknown(noalias=True, no_overflow=True) > 0
+    assert unknown(noalias=True, no_overflow=True, independent=True) == 0
+
+
 class Driver:
     """Of a GPU that is not there: what a launch asks before it compiles."""
 
