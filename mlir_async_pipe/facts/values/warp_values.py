@@ -25,8 +25,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
-from mlir_async_pipe.vocabulary import accesses, order_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, order_of
 from mlir_async_pipe.vocabulary.launch_ids import (
     SHUFFLES,
     LaunchId,
@@ -187,14 +188,21 @@ def _read(op: Operation) -> list[Value]:
         return [op.operands[SHUFFLES[op.name]]]
     if len(op.regions):
         return []
-    if is_made_of_operands(op.name):
+    if is_pure(op) and is_made_of_operands(op.name):
         return list(op.operands)
     found = accesses(op)
-    # Lanes that read one place together read one value, or what they read races with a store.
+    # Lanes that read one place together read one value, or what they read races with a store; but a thread's
+    # own memory is another one in each of them.
     plain = len(found) == 1 and found[0].kind == "read" and not order_of(op).strong
-    if plain and not found[0].asynchronous:
+    if plain and not found[0].asynchronous and _is_shared(found[0].memory):
         return [found[0].memory, *found[0].indices]
     return []
+
+
+def _is_shared(memory: Value) -> bool:
+    """Whether memory is surely that of all threads, or of all of a block."""
+    root = root_of(memory)
+    return root.kind != "unknown" and "private" not in root.spaces
 
 
 def _is_number(op: Operation | None) -> bool:

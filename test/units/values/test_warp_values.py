@@ -141,5 +141,39 @@ def test_warps_that_store_one_value_are_not_told_for_sure() -> None:
     assert races(text) == {"missing-barrier"}
 
 
+def test_what_threads_keep_in_memory_of_their_own_differs() -> None:
+    """All of them read at one address, each its own number."""
+    text = kernel((), place="%c0").replace(
+        "  %to =",
+        """  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %kept = llvm.alloca %c1 x f32 : (i32) -> !llvm.ptr
+  llvm.store %x, %kept : f32, !llvm.ptr
+  %read = llvm.load %kept : !llvm.ptr -> f32
+  %to =""",
+    )
+    text = text.replace("llvm.store %x, %to", "llvm.store %read, %to")
+    found = check_module(parse(text))
+    assert {code for code, _ in found.unsafe} == {"missing-barrier"} == races(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "%read = llvm.load volatile %flag : !llvm.ptr<1> -> f32",
+        "%read = llvm.call @anything(%c0) : (i32) -> f32",
+    ],
+)
+def test_what_lanes_ask_for_at_other_times_differs(value: str) -> None:
+    text = kernel((), place="%c0").replace(
+        "  %to =",
+        f"  %flag = llvm.getelementptr %from[0] : (!llvm.ptr<1>) -> !llvm.ptr<1>, f32\n  {value}\n  %to =",
+    )
+    text = text.replace("llvm.store %x, %to", "llvm.store %read, %to")
+    text = text.replace("llvm.func @f", "llvm.func @anything(i32) -> f32\nllvm.func @f")
+    module = parse(text)
+    (store,) = [op for op in walk(module.operation) if op.name == "llvm.store"]
+    assert WarpValues().alike(store.operands[0]) == 0
+
+
 def test_lanes_that_store_to_places_of_their_own_need_no_remark() -> None:
     assert not check_module(parse(kernel(place="%tid"))).report.diagnostics
