@@ -65,6 +65,7 @@ OTHERWISE = {
     "func.func": "a kernel of its own, see FUNCTIONS",
     "gpu.func": "a kernel of its own, see FUNCTIONS",
     "llvm.func": "a kernel of its own, see FUNCTIONS",
+    "cuda.kernel": "a kernel of its own, see test_cuda_kernels.py",
     "gpu.module": "holds functions only",
     "builtin.module": "holds functions only",
 }

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "annotations": "test_docs.py",
     "concepts": "test_docs.py",
     "driver": "test_release.py",
+    "foreign": "test_foreign_bench.py",
     "gpu": "test_gpu_bench.py",
     "latency": "test_docs.py",
     "launch": "test_pages.py",
