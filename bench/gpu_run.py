@@ -314,8 +314,8 @@ class Attentions:
                             q, k, v, is_causal=self.facts["causal"]
                         )
                     )
-            except RuntimeError:
-                pass  # a back end that this PyTorch has not
+            except RuntimeError as error:
+                print(f"{label}: this PyTorch does not have it ({error})", file=sys.stderr)
         return found
 
     def work(self, size: int) -> float:

@@ -16,26 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import symbol_name, type_text, walk, walk_named
+from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
+from mlir_async_pipe.checker.as_read import as_read
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for
-from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
-from mlir_async_pipe.facts.values.domains import may_wrap, set_no_wrap
-from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of
-from mlir_async_pipe.facts.values.same_values import with_same_values
-from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_names import lost_values
-from mlir_async_pipe.waits.ssa.struct_fields import with_fields_split
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
 
@@ -49,9 +41,9 @@ class CheckOptions:
     several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
     block of unknown size may have several threads along axes that the kernel never reads.
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
-    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not wrap, as signed
-    numbers. `assume_independent`: no two threads or blocks of a kernel meet in global memory where
-    it cannot be told whether they do, as `async_pipe.independent` on it says.
+    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
+    wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
+    global memory where it cannot be told whether they do, as `async_pipe.independent` on it says.
     """
 
     chip: str = ""
@@ -76,8 +68,11 @@ def check(
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
-    module = with_fields_split(with_same_values(with_assembly_read(module.operation)))
-    module = _with_promises(module, options)
+    module = as_read(
+        module.operation,
+        assume_no_overflow=options.assume_no_overflow,
+        assume_independent=options.assume_independent,
+    )
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
@@ -100,37 +95,6 @@ def check(
             at=declared,
             notes=(("declare it uninitialized, and let the kernel store them", declared),),
         )
-
-
-def _with_promises(root: Any, options: CheckOptions) -> Any:
-    """The module, or a copy that says of ops and kernels what is assumed of all of them."""
-    if not (options.assume_no_overflow or options.assume_independent):
-        return root
-    copy = root.clone(ip=False).operation
-    if options.assume_no_overflow:
-        for op in walk_named(copy, may_wrap):
-            if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
-                set_no_wrap(op)
-    if options.assume_independent:
-        promised = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, copy.context), 0)
-        for op in walk(copy):
-            if _is_of_global_memory(op):
-                op.attributes[INDEPENDENT] = promised
-    return copy
-
-
-def _is_of_global_memory(op: Any) -> bool:
-    """Whether all that an op accesses is surely global memory."""
-    roots = [root_of(access.memory) for access in accesses(op)]
-    return bool(roots) and all(
-        root.space == "global"
-        and (root.kind in GIVEN or type_text(root.value.type) == "!llvm.ptr<1>")
-        for root in roots
-    )
-
-
-# Numbers of fewer bits are data: pixels, quantised weights.
-LEAST_BITS = 32
 
 
 def _tell(outcome: KernelVerdict, session: Session) -> None:

@@ -91,7 +91,7 @@ class Judge:
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
     one_value: set[int] = field(default_factory=set)
-    _lanes: WarpValues = field(default_factory=WarpValues)
+    _warps: WarpValues = field(default_factory=WarpValues)
     _slots: Slots = field(default_factory=Slots)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
@@ -149,7 +149,7 @@ class Judge:
         site = self.sites[event.site]
         if self._overlap(event, event, state, same_thread=False).verdict == "no":
             return
-        alike = 0 if site.stored is None else self._lanes.alike(site.stored)
+        alike = 0 if site.stored is None else self._warps.alike(site.stored)
         if self._meet_apart(event, state, alike & LAST_LANE) == "no":
             self.one_value.add(event.site)
             return
@@ -331,10 +331,10 @@ class Judge:
         key = (later.site, earlier.site, cause)
         found = self.findings.get(key)
         if found is None or (certain and not found.certain):
+            reason = "" if certain else reason
             found = self.findings[key] = Finding(
-                later.site, earlier.site, cause, same_thread, certain, "" if certain else reason
+                *key, same_thread, certain, reason, loose=state.loose
             )
-            found.loose = state.loose
         elif certain and len(state.loose) < len(found.loose):
             found.loose = state.loose
         elif not found.certain:

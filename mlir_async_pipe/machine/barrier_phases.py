@@ -1,4 +1,5 @@
-"""The mbarriers of a block, or of a cluster of blocks: pending arrivals, bytes to come, phases, and copies that complete there.
+"""The mbarriers of a block, or of a cluster of blocks: pending arrivals, bytes to come, phases, and copies
+that complete there.
 
     init 1        phase 0: 1 arrival pending, 0 bytes
     expect_tx 64  0 arrivals pending, 64 bytes to come
@@ -34,9 +35,10 @@ class Mbarrier:
     `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
     of the running one. `gathered` is what its arrivals told, `told` what those of all phases that
     are over did. `landed` are copies of the running phase, `over` those of earlier ones that
-    nobody has waited for, with their phase. `rank` is its block's number in the cluster,
-    of a barrier of threads the phase in which each warp `arrived` last; `warp` of the cluster set it up, and its init `is_fenced`; in which phase of the barrier of the
-    cluster that was `shown`, and the warps that have `seen` it there.
+    nobody has waited for, with their phase. `rank` is its block's number in the cluster; of a
+    barrier of threads, `arrived` is the phase in which each warp arrived last. `warp` of the
+    cluster set it up; its init `is_fenced` by now; `shown` is the phase of the barrier of the
+    cluster in which others were shown that, `seen` the warps that were.
     """
 
     name: str

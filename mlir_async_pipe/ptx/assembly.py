@@ -52,12 +52,6 @@ _REGISTERS = {
 _KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>")
 
 
-def with_assembly_raised(root: Operation) -> Operation:
-    """A copy of a module in which inline assembly that is known is ops; the module itself if none is known."""
-    copy = root.clone(ip=False).operation
-    return copy if raise_assembly(copy) else root
-
-
 def raise_assembly(root: Operation) -> int:
     """Raise the inline assembly of all functions below `root`; how many there were."""
     made: dict[tuple[Any, ...], Operation | None] = {}

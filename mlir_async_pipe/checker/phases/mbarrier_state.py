@@ -485,8 +485,8 @@ NAMED, MEETING = -1, -2
 
 
 class RoleStep(NamedTuple):
-    """What threads do with the mbarriers of a root (`NAMED`: with barriers that have a number, `MEETING`: with that of the cluster), which
-    the op `init` initialises to `needs` arrivals a phase."""
+    """What threads do with the mbarriers of a root (`NAMED`: with barriers that have a number, `MEETING`: with
+    that of the cluster), which the op `init` initialises to `needs` arrivals a phase."""
 
     does: Does
     op: int

@@ -95,7 +95,7 @@ def _promised(op: Any) -> tuple[Operator, bool, bool]:
     return row, "nsw" in flags, "nuw" in flags
 
 
-def may_wrap(name: str) -> bool:
+def is_sum_or_product(name: str) -> bool:
     """Whether ops called `name` compute sums, differences or products, which wrap unless they say otherwise."""
     return OPERATORS.get(name) in (SUM, DIFFERENCE, PRODUCT)
 

@@ -22,21 +22,25 @@ from mlir_async_pipe.vocabulary.operator_table import is_operator
 SHARED_BITS, POINTER_BITS = 32, 64
 
 
-def with_same_values(root: Operation) -> Operation:
-    """The module, or a copy in which what is another value is that value."""
-    if not any(True for _ in _found(root)):
-        return root
-    copy = root.clone(ip=False).operation
-    for op, value in _found(copy):
+def replace(root: Operation) -> int:
+    """Make what is another value below `root` that value; how often."""
+    replaced = 0
+    for op, value in _found(root):
         op.results[0].replace_all_uses_with(value)
-    return copy
+        replaced += 1
+    return replaced
+
+
+def may_be_another(name: str) -> bool:
+    """Whether results of ops called `name` may be values by another name."""
+    return name in SHUFFLES or name == POINTER_OF_ADDRESS
 
 
 def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
     """Ops whose first result is another value, in the order in which they stand; each is asked when those
     before it were seen to."""
     uniformity = Uniformity()
-    for op in walk_named(root, lambda name: name in SHUFFLES or name == POINTER_OF_ADDRESS):
+    for op in walk_named(root, may_be_another):
         if op.name == POINTER_OF_ADDRESS:
             value = _pointer_behind(op)
         else:
@@ -51,7 +55,7 @@ def _pointer_behind(op: Operation) -> Value | None:
     kind = type_text(op.results[0].type)
     bits = SHARED_BITS if kind == "!llvm.ptr<3>" else POINTER_BITS
     number = op.operands[0]
-    while (bits_of(number.type) or 0) >= bits:
+    while bits_of(number.type) >= bits:
         made = defining_op(number)
         if made is None:
             return None

@@ -47,8 +47,8 @@ ALL_LANES, LAST_LANE = 0xFFFFFFFF, 31
 Bits = tuple[int, ...]
 
 
-class _LaneBits(Domain[Bits, None]):
-    """Integers, bit by bit; of a constant the number is known, too (`numbers`)."""
+class _ThreadBits(Domain[Bits, None]):
+    """Integers, bit by bit."""
 
     def constant(self, number: int) -> Bits:
         return (0,)
@@ -70,13 +70,10 @@ class _LaneBits(Domain[Bits, None]):
 
     def and_(self, op: Typed, v: list[Bits], known: None) -> Bits:
         """What a constant masks out is 0."""
-        masks = [constant_value(operand) for operand in op.op.operands]
-        kept = [-1 if mask is None else mask for mask in masks]
-        return tuple(
-            _bit(a, n) | _bit(b, n) if kept[0] & kept[1] & 1 << n else 0
-            for a, b in [v]
-            for n in range(op.bits)
-        )
+        kept = -1
+        for mask in map(constant_value, op.op.operands):
+            kept &= -1 if mask is None else mask
+        return tuple(_bit(v[0], n) | _bit(v[1], n) if kept >> n & 1 else 0 for n in range(op.bits))
 
     def shl(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
         by = constant_value(op.op.operands[1])
@@ -116,7 +113,7 @@ def _power(op: Typed) -> int | None:
     return by.bit_length() - 1 if whole and by is not None else None
 
 
-_DOMAIN = _LaneBits()
+_DOMAIN = _ThreadBits()
 
 
 class WarpValues:

@@ -41,20 +41,15 @@ class Field(NamedTuple):
     kind: Any
 
 
-def with_fields_split(root: Operation) -> Operation:
-    """The module, or a copy in which such fields are handed on by themselves."""
-    if not taken_fields(root):
-        return root
-    copy = root.clone(ip=False).operation
-    split_fields(copy)
-    return copy
-
-
-def split_fields(root: Operation) -> None:
-    """Hand on beside their structs the fields that somebody takes out of what is handed on."""
+def split_fields(root: Operation) -> int:
+    """Hand on beside their structs the fields that somebody takes out of what is handed on; how many there
+    were."""
+    split = 0
     for function in functions(root):
         for field in taken_fields(function):
             _Fields(function, field).run([])
+            split += 1
+    return split
 
 
 def taken_fields(root: Operation) -> list[Field]:

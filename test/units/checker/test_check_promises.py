@@ -1,6 +1,6 @@
 """What the user of the checker promises of numbers and of blocks: options `assume-no-overflow` and `assume-independent`.
 
-Covers: checker/check_pass.py, checker/footprints.py, checker/thread_grid.py
+Covers: checker/as_read.py, checker/check_pass.py, checker/footprints.py, checker/thread_grid.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Inline assembly whose instructions have rows is what they are, for the checker; other text may do anything.
 
-Covers: ptx/assembly.py, checker/check_pass.py, checker/selection.py
+Covers: ptx/__init__.py, ptx/assembly.py, checker/check_pass.py, checker/selection.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from helpers.check_harness import check_module, codes
 from helpers.driver_process import opt
 from helpers.machine_programs import parse
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.ptx.assembly import raise_assembly, with_assembly_raised
+from mlir_async_pipe.ptx import with_assembly_read
+from mlir_async_pipe.ptx.assembly import raise_assembly
 
 # As Triton writes its copies: predicated, the number of bytes an operand, all in text.
 KERNEL = """\
@@ -106,7 +107,7 @@ def test_the_module_that_is_checked_stays_as_it_is() -> None:
 
 def test_a_module_without_assembly_is_not_copied() -> None:
     module = parse("llvm.func @f() { llvm.return }")
-    assert with_assembly_raised(module.operation) == module.operation
+    assert with_assembly_read(module.operation) == module.operation
 
 
 def test_straight_assembly_is_written_in_its_place_and_branches_as_a_function() -> None:

@@ -1,6 +1,6 @@
 """Values that are others by another name: what all lanes have, and addresses taken back for pointers.
 
-Covers: facts/values/same_values.py
+Covers: facts/values/same_values.py, checker/as_read.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import pytest
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
 from mlir_async_pipe.bindings.raw_ops import defining_op, walk
-from mlir_async_pipe.facts.values.same_values import with_same_values
+from mlir_async_pipe.checker.as_read import as_read
+from mlir_async_pipe.facts.values import same_values
 
 
 def kernel(*lines: str, space: int = 3) -> str:
@@ -32,7 +33,8 @@ llvm.func @f(%n: i32, %given: !llvm.ptr<1>) attributes {{nvvm.kernel, nvvm.reqnt
 
 def stored_to(text: str) -> str:
     """The op that makes the address of the store."""
-    root = with_same_values(parse(text).operation)
+    root = parse(text).operation
+    same_values.replace(root)
     (store,) = [op for op in walk(root) if op.name == "llvm.store"]
     made = defining_op(store.operands[1])
     return "argument" if made is None else str(made.name)
@@ -52,7 +54,7 @@ def test_the_base_that_lanes_hand_around_is_the_base() -> None:
 
 def test_a_module_with_nothing_of_that_is_not_copied() -> None:
     module = parse("llvm.func @f() { llvm.return }")
-    assert with_same_values(module.operation) == module.operation
+    assert as_read(module.operation) == module.operation
 
 
 @pytest.mark.parametrize(
