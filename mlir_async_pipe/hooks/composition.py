@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.stack import load
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import find_loops
+from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report
 
@@ -98,11 +98,11 @@ def _replaced(
     The whole module is copied, since a function's buffers may be globals beside it. The driver
     knows the old ops, so it has to erase them.
     """
-    if not find_loops(function):
+    if not requested_loops(function):
         return False
     copy = outermost(function).clone(ip=False).operation
     alone = _counterpart(function, copy)
-    for loop in find_loops(copy):
+    for loop in requested_loops(copy):
         if alone not in ancestors(loop):
             names.forget(loop)
             names.remove(loop, (names.STAGE, names.ORDER))

@@ -29,7 +29,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.loops.annotations import annotate, find_loops
+from mlir_async_pipe.facts.loops.annotations import annotate
+from mlir_async_pipe.facts.loops.copy_statements import find_loops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report, Session

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
-from mlir_async_pipe.facts.loops.annotations import find_loops
+from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import (
@@ -58,7 +58,7 @@ def selected_places(root: Any, selector: str) -> frozenset[Place] | None:
 def numberings(root: Any) -> list[Diagnostic]:
     """One remark a loop that is to be pipelined, with a note for each statement."""
     said = Diagnostics()
-    for loop in find_loops(root):
+    for loop in requested_loops(root):
         try:
             notes = numbering(read_body(loop))
         except AsyncPipeError:

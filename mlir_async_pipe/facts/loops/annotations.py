@@ -9,7 +9,7 @@ where it stands is an error: a misspelt annotation must not be silently ignored.
 
     annotate(loop, num_stages=3)    scf.for … { }  -->  scf.for … { } {async_pipe.num_stages = 3}
 
-all of them or none. `find_loops` finds the loops that have some, and others that could be pipelined.
+all of them or none. `requested_loops` finds the loops that have some.
 """
 
 from __future__ import annotations
@@ -509,34 +509,16 @@ def carried_attributes(op: Operation) -> dict[str, Any]:
     return {name: value for name, value in attributes_of(op).items() if name != PRIVATE}
 
 
-@called_by_users
-@plain_values()
-def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
-    """All scf.for that are to be pipelined, outer before inner, in textual order.
-
-    With `annotated` False the innermost ones that read global memory and that nobody annotated:
-    those that `num_stages` may help. A loop inside that reads none belongs to the computation.
-    """
-    loops = walk_named(operation_of(module), "scf.for".__eq__)
-    if annotated:
-        return [loop for loop in loops if is_requested(loop)]
+def requested_loops(module: Any) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order."""
     return [
-        loop
-        for loop in loops
-        if not is_requested(loop)
-        and not is_inside_pipeline(loop)
-        and not any(
-            inner.name == "scf.for" and reads_global_memory(inner)
-            for inner in walk(loop)
-            if inner != loop
-        )
-        and reads_global_memory(loop)
+        loop for loop in walk_named(operation_of(module), "scf.for".__eq__) if is_requested(loop)
     ]
 
 
 def counted_loops(module: Any) -> list[Operation]:
     """Those that are to be pipelined in a number of stages."""
-    return [loop for loop in find_loops(module) if NUM_STAGES in loop.attributes]
+    return [loop for loop in requested_loops(module) if NUM_STAGES in loop.attributes]
 
 
 def reads_global_memory(loop: Operation) -> bool:

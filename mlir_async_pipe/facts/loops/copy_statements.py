@@ -13,15 +13,34 @@ anything else to memory is none.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    ancestors,
     defining_op,
+    enclosing,
+    plain_values,
     users,
     walk,
+    walk_named,
 )
-from mlir_async_pipe.facts.loops.statements import Body, Statement, synchronisation_in
+from mlir_async_pipe.facts.loops.annotations import (
+    is_inside_pipeline,
+    is_requested,
+    reads_global_memory,
+    requested_loops,
+)
+from mlir_async_pipe.facts.loops.statements import (
+    Body,
+    Statement,
+    read_body,
+    synchronisation_in,
+    with_producers,
+)
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.session.arguments import operation_of
+from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, in_scope
 
@@ -142,3 +161,37 @@ def _stored_load(store: Operation) -> Operation | None:
         loads = [source for source in sources if source is not None and accesses(source)]
         return loads[0] if len(loads) == 1 else None
     return op
+
+
+def computes(loop: Operation) -> bool:
+    """Whether a loop does more than to copy, so that its copies have something to run beside."""
+    body = read_body(loop)
+    copies = {s.number for s in copies_of(body).statements}
+    return len(with_producers(body, copies)) < len(body.statements) or bool(
+        body.terminator.operands
+    )
+
+
+@called_by_users
+@plain_values()
+def find_loops(module: Any, *, annotated: bool = True) -> list[Operation]:
+    """All scf.for that are to be pipelined, outer before inner, in textual order.
+
+    With `annotated` False the innermost ones that read global memory and that nobody annotated:
+    those that `num_stages` may help. A loop inside that reads none belongs to the computation, and
+    one that does nothing but copy is a copy of the loop around it.
+    """
+    if annotated:
+        return requested_loops(module)
+    reading = [
+        loop
+        for loop in walk_named(operation_of(module), "scf.for".__eq__)
+        if reads_global_memory(loop)
+    ]
+    tried = [loop for loop in reading if computes(loop) or enclosing(loop, ["scf.for"]) is None]
+    around = {op for loop in tried for op in ancestors(loop)}
+    return [
+        loop
+        for loop in tried
+        if loop not in around and not is_requested(loop) and not is_inside_pipeline(loop)
+    ]

@@ -13,7 +13,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, function_name, unchanged, walk
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import find_loops
+from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import own_pipeline
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
@@ -39,7 +39,7 @@ def run(module: Any, options: RecountOptions, session: Session) -> None:
     they get what their waits can gain; raises PipelineError (already-pipelined) where that is nothing."""
     session = with_target(options, session)
     with unchanged():
-        around, loops = Surroundings(), find_loops(module)
+        around, loops = Surroundings(), requested_loops(module)
         own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
     if not own or _can_all_be_pipelined(module, options, session):
         return
@@ -85,7 +85,7 @@ def _refusal(
 ) -> AsyncPipeError | None:
     """The error that refuses a loop as pipelined already; the others are left out of it."""
     trial = module.operation.clone(ip=False)
-    for other, loop in enumerate(find_loops(trial)):
+    for other, loop in enumerate(requested_loops(trial)):
         if other != number:
             forget(loop)
     try:

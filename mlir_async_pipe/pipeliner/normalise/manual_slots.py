@@ -37,10 +37,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import (
     carried_attributes,
-    find_loops,
     in_latency_form,
     in_op_form,
     read_loop,
+    requested_loops,
     retyped,
     static_trip_count,
 )
@@ -81,7 +81,7 @@ def run(module: Any, options: ManualSlotsOptions, session: Session) -> None:
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
     with unchanged():
-        bodies = [read_body(loop) for loop in find_loops(module) if _is_to_run(loop, options)]
+        bodies = [read_body(loop) for loop in requested_loops(module) if _is_to_run(loop, options)]
         found = [s for body in bodies if _may_have_slots(body) for s in _recognise(body, around)]
     for slots in found:
         _reduce_to_one(slots, session)

@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.annotations import find_loops
+from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.transactions import (
     has_transactions,
     mbarrier_pointer,
@@ -257,4 +257,4 @@ def _parity(op: Operation, write: IntegerWriter) -> Value:
 
 @register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
 def run(module: Any, options: NoOptions, session: Session) -> None:
-    raise_mbarriers(find_loops(module))
+    raise_mbarriers(requested_loops(module))

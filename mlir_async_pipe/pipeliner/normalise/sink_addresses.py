@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import post_order
-from mlir_async_pipe.facts.loops.annotations import find_loops
+from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.transactions import has_transactions, operand
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of
@@ -150,5 +150,5 @@ def _write_address(op: Operation) -> None:
     "async-pipe-normalise-addresses", "compute the addresses of tiles in the loop that fills them"
 )
 def run(module: Any, options: NoOptions, session: Session) -> None:
-    for loop in find_loops(module):
+    for loop in requested_loops(module):
         sink_addresses(loop)

@@ -17,9 +17,9 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import find_loops, reads_global_memory
-from mlir_async_pipe.facts.loops.copy_statements import copies_of, only_reads
-from mlir_async_pipe.facts.loops.statements import read_body, with_producers
+from mlir_async_pipe.facts.loops.annotations import reads_global_memory, requested_loops
+from mlir_async_pipe.facts.loops.copy_statements import computes, copies_of, only_reads
+from mlir_async_pipe.facts.loops.statements import read_body
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 
@@ -40,7 +40,7 @@ _SUNK = (
     "sink num_stages into the loops inside that load, where only they do",
 )
 def run(module: Any, options: NoOptions, session: Session) -> None:
-    asked = find_loops(module)
+    asked = requested_loops(module)
     for loop in asked:
         inside = [op for op in walk_named(loop, "scf.for".__eq__) if op != loop]
         if names.NUM_STAGES in loop.attributes and not any(inner in asked for inner in inside):
@@ -49,7 +49,7 @@ def run(module: Any, options: NoOptions, session: Session) -> None:
 
 def _sink(loop: Operation, session: Session) -> None:
     inside = list(_loops_in(loop))
-    if not inside or loads_itself(loop) or not all(map(_computes, inside)):
+    if not inside or loads_itself(loop) or not all(map(computes, inside)):
         return
     given = [(name, loop.attributes[name]) for name in _SUNK if name in loop.attributes]
     names.remove(loop, [name for name, _ in given])
@@ -70,15 +70,6 @@ def loads_itself(loop: Operation) -> bool:
     """Whether there is something in the loop's own iterations to run ahead."""
     body = read_body(loop)
     return bool(copies_of(body).statements) or any(only_reads(s, "global") for s in body.statements)
-
-
-def _computes(loop: Operation) -> bool:
-    """Whether a loop does more than to copy, so that its copies have something to run beside."""
-    body = read_body(loop)
-    copies = {s.number for s in copies_of(body).statements}
-    return len(with_producers(body, copies)) < len(body.statements) or bool(
-        body.terminator.operands
-    )
 
 
 def _loops_in(loop: Operation) -> Iterator[Operation]:

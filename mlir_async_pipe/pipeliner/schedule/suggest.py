@@ -26,7 +26,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import annotate, find_loops, reads_global_memory
+from mlir_async_pipe.facts.loops.annotations import annotate, reads_global_memory, requested_loops
+from mlir_async_pipe.facts.loops.copy_statements import find_loops
 from mlir_async_pipe.pipeliner.normalise.affine_loops import LOOPS, write_affine_loops
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import BlockGraph
 from mlir_async_pipe.session import passes
@@ -105,7 +106,7 @@ def _with_affine_loops_written(module: Operation, num_stages: int) -> Operation:
         if not names.is_requested(loop):
             annotate(loop, num_stages=num_stages)
     write_affine_loops(copy)
-    for loop in find_loops(copy):
+    for loop in requested_loops(copy):
         if Place.of(loop) not in asked:
             names.forget(loop)
     return copy
@@ -117,7 +118,7 @@ def _tried(
     """Pipeline the loop with this number on a copy."""
     copy = module.operation.clone(ip=False).operation
     chosen = find_loops(copy, annotated=False)[number]
-    for other in find_loops(copy):
+    for other in requested_loops(copy):
         names.forget(other)
         names.remove(other, (names.STAGE, names.ORDER))
     annotate(chosen, num_stages=options.num_stages)

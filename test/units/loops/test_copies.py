@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.facts.loops.annotations import find_loops
-from mlir_async_pipe.facts.loops.copy_statements import copies_of
+from mlir_async_pipe.bindings.raw_ops import ancestors
+from mlir_async_pipe.facts.loops.copy_statements import copies_of, find_loops
 from mlir_async_pipe.facts.loops.statements import read_body
 
 LOOP = """
@@ -89,3 +89,22 @@ def test_copies_are_found(kind):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_what_is_no_copy_is_left_alone(kind):
     assert copies(OTHERS[kind]) == []
+
+
+ROWS = "scf.for %r = %c0 to %c64 step %c1 {{ {body} }}"
+TRIED = {
+    "a loop that copies is a copy of the loop around it": (f"{LOAD}\n{STORE}", 1),
+    "a loop that computes is tried itself": (
+        f"{LOAD}\n%w = arith.addf %v, %v : f32\nmemref.store %w, %C[%r] : memref<64xf32>",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TRIED)
+def test_the_loop_to_try_is_the_innermost_that_does_more_than_copy(kind):
+    body, depth = TRIED[kind]
+    text = LOOP.format(body=ROWS.format(body=body)).replace("{async_pipe.num_stages = 2 : i64}", "")
+    module = ir.Module.parse(text, new_context())
+    (loop,) = find_loops(module, annotated=False)
+    assert len([op for op in ancestors(loop) if op.name == "scf.for"]) == depth - 1
