@@ -44,11 +44,14 @@ SPACES = {
     "shared::cluster": 7,
     "const": 4,
     "local": 5,
+    "tensor": 6,
     "generic": 0,
 }
-"""The address space of a pointer into each state space (LLVM, NVPTX address spaces)."""
+"""The address space of a pointer into each state space, and tensor memory (LLVM, NVPTX address spaces)."""
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "vector<2xf16>": 32, "vector<2xbf16>": 32}
 _GENERIC = "!llvm.ptr"
+# What ends a block, or may.
+_LEAVES = ("bra", "brx", "ret", "exit", "trap")
 
 
 def bits_of(kind: str) -> int:
@@ -91,6 +94,8 @@ class FunctionWriter:
     # Predicates that are written once, as a comparison of two numbers.
     decided: dict[str, bool] = field(default_factory=dict)
     named: Counter[str] = field(default_factory=Counter)
+    # Registers that a load from tensor memory fills until the wait: what is loaded, and which of it.
+    loading: dict[str, tuple[Value, int]] = field(default_factory=dict)
 
     # What is written ------------------------------------------------------------------------
 
@@ -214,6 +219,27 @@ class FunctionWriter:
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         return self.make("llvm.select", (condition, a, b), a.type)
 
+    def vector(self, values: Sequence[Value]) -> Value:
+        """Several values as a vector; one stays what it is."""
+        if len(values) == 1:
+            return values[0]
+        kind = vector_type(values[0].type, len(values))
+        made = self.make("llvm.mlir.poison", (), kind)
+        for number, value in enumerate(values):
+            made = self.make(
+                "llvm.insertelement", (made, value, self.constant(number, "i32")), kind
+            )
+        return made
+
+    def element(self, vector: Value, kind: str, number: int) -> Value:
+        """One element of a vector; what is no vector is its only one."""
+        if not vector.type.startswith("vector"):
+            return vector
+        return self.make("llvm.extractelement", (vector, self.constant(number, "i32")), kind)
+
+    def elements(self, vector: Value, kind: str, count: int) -> list[Value]:
+        return [self.element(vector, kind, number) for number in range(count)]
+
     # Operands -------------------------------------------------------------------------------
 
     def read(self, operand: Operand, kind: str) -> Value:
@@ -237,6 +263,8 @@ class FunctionWriter:
 
     def _register(self, register: Register) -> Value:
         if register.name in self.kernel.registers:
+            if register.name in self.loading:
+                self._take(register.name)
             variable, kind = (
                 self.storage[register.name],
                 TYPES.get(self.kernel.registers[register.name], ""),
@@ -312,7 +340,12 @@ class FunctionWriter:
             return self.cast(
                 self.constant(self.integer(address.base) + address.offset, "i64"), kind
             )
-        return self.moved(self.cast(self._register(address.base), kind), address.offset)
+        number = self._register(address.base)
+        if space == "tensor" and address.offset:
+            # Columns, not bytes.
+            number = self.binary("llvm.add", number, self.constant(address.offset, number.type))
+            return self.cast(number, kind)
+        return self.moved(self.cast(number, kind), address.offset)
 
     def is_read(self, operand: Operand) -> bool:
         """Whether an instruction may read a register: one that is named once is written only."""
@@ -324,7 +357,32 @@ class FunctionWriter:
                     self.named.update(register.name for register in registers_of(item.operands))
         return self.named[operand.name] > 1
 
+    def comes_in_block(self, i: Instruction, name: str) -> bool:
+        """Whether an instruction of this name comes after another one, on every path from there."""
+        items = iter(self.kernel.body)
+        if not any(item is i for item in items):
+            return False
+        for item in items:
+            if not isinstance(item, Instruction) or item.parts[0] in _LEAVES:
+                return False
+            if item.opcode.startswith(name) and item.guard is None:
+                return True
+        return False
+
     # Results --------------------------------------------------------------------------------
+
+    def land(self) -> None:
+        """Loads from tensor memory are over: their registers have what was loaded."""
+        for name in [*self.loading]:
+            self._take(name)
+        self.loading.clear()
+
+    def _take(self, name: str) -> None:
+        """A register has what is loaded, from here on."""
+        loaded, number = self.loading[name]
+        value = self.element(loaded, "i32", number)
+        kind = storage_type(TYPES[self.kernel.registers[name]])
+        self.op("llvm.store", (self.cast(value, kind), self.storage[name]))
 
     def assign(self, operand: Operand, value: Value) -> None:
         """Give a register a value, where the guard holds."""
@@ -336,6 +394,10 @@ class FunctionWriter:
             raise InputError(
                 f"'{operand.name}' is declared nowhere", code="parse-error", at=self.place
             )
+        if operand.name in self.loading:
+            # Who writes it does not wait for the load: that is found as a use of what is in flight.
+            self._take(operand.name)
+            del self.loading[operand.name]
         variable = self.storage[operand.name]
         kind = storage_type(TYPES[self.kernel.registers[operand.name]])
         given = self.cast(value, kind)
@@ -357,6 +419,11 @@ def promoted(text: str, context: Any) -> Any:
             module.operation
         )
     return module
+
+
+def vector_type(kind: str, count: int) -> str:
+    """The type of so many elements in registers; one stands alone."""
+    return kind if count == 1 else f"vector<{count}x{kind}>"
 
 
 def storage_type(kind: str) -> str:

@@ -25,6 +25,7 @@ from mlir_async_pipe.ptx.function_writer import (
     pointer_type,
     registers_of,
     storage_type,
+    vector_type,
 )
 from mlir_async_pipe.ptx.syntax import (
     BYTES,
@@ -518,16 +519,12 @@ def _load(w: FunctionWriter, i: Instruction) -> None:
     if _space(i) == "generic" and "param" in i.parts:
         return _load_parameter(w, i, kind, count)
     element = storage_type(TYPES[kind])
-    whole = element if count == 1 else f"vector<{count}x{element}>"
-    order = _access_order(i, count * BYTES[kind])
+    order = _access_order(i, count * BYTES[kind]) + (", invariant" if "nc" in i.parts else "")
     pointer = w.pointer(address, _space(i))
-    loaded = w.make(
-        "llvm.load", (pointer,), whole, order + (", invariant" if "nc" in i.parts else "")
-    )
-    for number, register in enumerate(elements_of(target)):
-        value = loaded
-        if count > 1:
-            value = w.make("llvm.extractelement", (loaded, w.constant(number, "i32")), element)
+    loaded = w.make("llvm.load", (pointer,), vector_type(element, count), order)
+    for register, value in zip(
+        elements_of(target), w.elements(loaded, element, count), strict=True
+    ):
         _assign_loaded(w, register, value, kind)
 
 
@@ -564,13 +561,7 @@ def _store(w: FunctionWriter, i: Instruction) -> None:
     kind, count = _element(i)
     address, source = i.operands[:2]
     element = storage_type(TYPES[kind])
-    values = [w.read(one, element) for one in elements_of(source)]
-    whole = values[0]
-    if count > 1:
-        vector = f"vector<{count}x{element}>"
-        whole = w.make("llvm.mlir.poison", (), vector)
-        for number, value in enumerate(values):
-            whole = w.make("llvm.insertelement", (whole, value, w.constant(number, "i32")), vector)
+    whole = w.vector([w.read(one, element) for one in elements_of(source)])
     w.op(
         "llvm.store",
         (whole, w.pointer(address, _space(i))),
@@ -979,6 +970,156 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     operands = (given, w.read(a, "i64"), w.read(b, "i64"))
     made = w.make("nvvm.wgmma.mma_async", operands, whole, properties)
     w.assign_all(registers, _members(w, made, [kind] * len(registers)))
+
+
+# Tensor memory ------------------------------------------------------------------------------------
+
+
+def _group(i: Instruction, name: str = "group") -> str:
+    (blocks,) = (part[-1] for part in i.parts if part.startswith("cta_group::"))
+    return f"{name} = #nvvm.cta_group<cta_{blocks}>"
+
+
+def _tensor_modifiers(i: Instruction, *allowed: str) -> None:
+    """Refuse modifiers that a row does not read; `allowed` are beginnings."""
+    known = ("cta_group::", "sync", "aligned", "b32", "b64", *allowed)
+    if any(not part.startswith(known) for part in i.parts[2:]):
+        raise UnreadError
+
+
+@_row(EFFECTS, "tcgen05.alloc")
+def _take_columns(w: FunctionWriter, i: Instruction) -> None:
+    """tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 128;"""
+    _tensor_modifiers(i, "shared::cta")
+    place, columns = i.operands
+    w.op("nvvm.tcgen05.alloc", (w.pointer(place, _space(i)), w.read(columns, "i32")), (), _group(i))
+
+
+@_row(EFFECTS, "tcgen05.dealloc")
+def _give_columns_back(w: FunctionWriter, i: Instruction) -> None:
+    _tensor_modifiers(i)
+    address, columns = i.operands
+    operands = (w.read(address, pointer_type("tensor")), w.read(columns, "i32"))
+    w.op("nvvm.tcgen05.dealloc", operands, (), _group(i))
+
+
+@_row(EFFECTS, "tcgen05.relinquish_alloc_permit")
+def _take_no_more_columns(w: FunctionWriter, i: Instruction) -> None:
+    w.op("nvvm.tcgen05.relinquish_alloc_permit", (), (), _group(i))
+
+
+_OF_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+
+
+def _tensor_shape(i: Instruction, registers: int) -> str:
+    """The shape of a load or store, whose registers must be as many as it says."""
+    shape = next(part for part in i.parts if part in _OF_SHAPES)
+    if f"x{registers // _OF_SHAPES[shape]}" not in i.parts:
+        raise UnreadError
+    return f"shape = #nvvm.tcgen05_ldst_shape<shape_{shape}>"
+
+
+@_row(EFFECTS, "tcgen05.ld")
+def _load_tensor(w: FunctionWriter, i: Instruction) -> None:
+    """tcgen05.ld.sync.aligned.32x32b.x2.b32 {a, b}, [address]; its registers are there after the wait."""
+    _tensor_modifiers(i, *_OF_SHAPES, "x", "pack::16b")
+    target, address = i.operands
+    registers = elements_of(target)
+    properties = _tensor_shape(i, len(registers)) + ", pack" * ("pack::16b" in i.parts)
+    if i.guard is not None or not w.comes_in_block(i, "tcgen05.wait::ld"):
+        raise UnreadError
+    pointer = w.pointer(address, "tensor")
+    kind = vector_type("i32", len(registers))
+    loaded = w.make("nvvm.tcgen05.ld", (pointer,), kind, properties)
+    w.loading.update((one.name, (loaded, at)) for at, one in enumerate(registers_of(registers)))
+
+
+@_row(EFFECTS, "tcgen05.st")
+def _store_tensor(w: FunctionWriter, i: Instruction) -> None:
+    _tensor_modifiers(i, *_OF_SHAPES, "x", "unpack::16b")
+    address, source = i.operands
+    registers = elements_of(source)
+    properties = _tensor_shape(i, len(registers)) + ", unpack" * ("unpack::16b" in i.parts)
+    values = w.vector([w.read(one, "i32") for one in registers])
+    w.op("nvvm.tcgen05.st", (w.pointer(address, "tensor"), values), (), properties)
+
+
+@_row(EFFECTS, "tcgen05.wait::ld", "tcgen05.wait::st")
+def _wait_for_tensor(w: FunctionWriter, i: Instruction) -> None:
+    loads = i.parts[1] == "wait::ld"
+    kind = "load" if loads else "store"
+    w.op("nvvm.tcgen05.wait", (), (), f"kind = #nvvm.tcgen05_wait<{kind}>")
+    if loads:
+        w.land()
+
+
+@_row(EFFECTS, "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def _tensor_fence(w: FunctionWriter, i: Instruction) -> None:
+    side = "before" if "before" in i.parts[1] else "after"
+    w.op("nvvm.tcgen05.fence", (), (), f"kind = #nvvm.tcgen05_fence<{side}>")
+
+
+@_row(EFFECTS, "tcgen05.mma")
+def _tensor_product(w: FunctionWriter, i: Instruction) -> None:
+    """tcgen05.mma.cta_group::1.kind::f16 [d], a, b, instruction, {lanes left out}, adds;"""
+    _tensor_modifiers(i, "kind::", "collector::a", "ashift")
+    target, a, b, instruction, *rest = i.operands
+    kind = next(part[6:] for part in i.parts if part.startswith("kind::"))
+    left_out = []
+    if isinstance(rest[0], Vector):
+        left_out.append(w.vector([w.read(one, "i32") for one in elements_of(rest.pop(0))]))
+    adds, *scale = rest
+    use = next((part.split("::")[-1] for part in i.parts if part.startswith("coll")), "discard")
+    operands = [
+        w.pointer(target, "tensor"),
+        w.pointer(a, "tensor") if isinstance(a, Address) else w.read(a, "i64"),
+        w.read(b, "i64"),
+        w.read(instruction, "i32"),
+        w.read(adds, "i1"),
+        *(w.read(one, "i64") for one in scale),
+        *left_out,
+    ]
+    w.op(
+        "nvvm.tcgen05.mma",
+        operands,
+        (),
+        f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>, {_group(i, 'ctaGroup')}, "
+        f"kind = #nvvm.tcgen05_mma_kind<{kind}>, "
+        f"operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, {len(scale)}, {len(left_out)}>"
+        + ", aShift"
+        * ("ashift" in i.parts),
+    )
+
+
+@_row(EFFECTS, "tcgen05.commit")
+def _commit_products(w: FunctionWriter, i: Instruction) -> None:
+    """tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [barrier], blocks;"""
+    address, *blocks = i.operands
+    operands = [w.pointer(address, "shared"), *(w.read(one, "i16") for one in blocks)]
+    if bool(blocks) != ("multicast::cluster" in i.parts):
+        raise UnreadError
+    w.op("nvvm.tcgen05.commit", operands, (), _group(i))
+
+
+@_row(EFFECTS, "tcgen05.cp")
+def _copy_to_tensor(w: FunctionWriter, i: Instruction) -> None:
+    """tcgen05.cp.cta_group::1.64x128b.warpx2::02_13 [address], source;"""
+    address, source = i.operands
+    properties = [_group(i), f"shape = #nvvm.tcgen05_cp_shape<shape_{i.parts[3]}>"]
+    for part in i.parts[4:]:
+        if part.startswith("warpx"):
+            name = part.replace("::", "_")
+            properties.append(f"multicast = #nvvm.tcgen05_cp_multicast<{name}>")
+        elif part != "b8x16":
+            properties.append(f"srcFormat = #nvvm.tcgen05_cp_src_fmt<{part}>")
+    operands = (w.pointer(address, "tensor"), w.read(source, "i64"))
+    w.op("nvvm.tcgen05.cp", operands, (), ", ".join(properties))
+
+
+@_row(EFFECTS, "tcgen05.shift")
+def _shift_tensor(w: FunctionWriter, i: Instruction) -> None:
+    _tensor_modifiers(i, "down")
+    w.op("nvvm.tcgen05.shift", (w.pointer(i.operands[0], "tensor"),), (), _group(i))
 
 
 # Others -----------------------------------------------------------------------------------------
