@@ -98,6 +98,7 @@ _ROUNDING = ("rn", "ftz", "approx", "full")
 
 # Numbers of numbers --------------------------------------------------------------------------
 
+_LOWER_HALF = 2**32 - 1
 _INTEGER = ("add", "sub", "and", "or", "xor")
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _SIGNED = {"div": ("sdiv", "udiv"), "rem": ("srem", "urem")}
@@ -115,6 +116,10 @@ def _two_operands(w: FunctionWriter, i: Instruction) -> None:
         return _multiply(w, i)
     _plain(i, *_ROUNDING, *(("NaN",) if head in _EXTREMES else ()))
     a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
+    if head == "and" and isinstance(second, Number) and w.integer(second) == _LOWER_HALF:
+        # The lower half of 64 bits, as of addresses of shared memory.
+        w.assign(target, w.extended(w.extended(a, 32, signed=False), bits_of(a.type), signed=False))
+        return
     if head in _EXTREMES:
         signed, unsigned, numbers, of_floats = _EXTREMES[head]
         of_floats = of_floats if "NaN" in i.parts else numbers

@@ -41,6 +41,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
+from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
@@ -169,6 +170,10 @@ def root_of(memory: Value) -> Root:
         number = binding_number(op)
         if number is not None:
             return Root("binding", number, current, space_of(current))
+        counted_from = _address_in_sum(op)
+        if counted_from is not None:
+            current = counted_from
+            continue
         argument = _address_argument(op)
         if argument is not None:
             return Root("address", argument, current, space_of(current))
@@ -191,6 +196,33 @@ def memref_behind(op: Operation) -> Value | None:
     if source is None or source.name != ADDRESS_OF_MEMREF:
         return None
     return source.operands[0] if op.name == POINTER_OF_ADDRESS else None
+
+
+def _address_in_sum(op: Operation) -> Value | None:
+    """The pointer from which the address of shared memory is counted: the only address in a sum, as no number that
+    is added to one leads into other memory."""
+    if op.name != POINTER_OF_ADDRESS or type_text(op.results[0].type) not in _SHARED:
+        return None
+    found: list[Operation] = []
+    open_ones = [op.operands[0]]
+    while open_ones and len(found) < 2:
+        number = open_ones.pop()
+        made = defining_op(number)
+        if made is None or bits_of(number.type) < SHARED_BITS:
+            continue
+        if made.name in ADDRESS_OPS:
+            found.append(made)
+        elif is_operator(made.name, "cast") or is_operator(made.name, "add"):
+            open_ones += made.operands
+    # The address of a memref's window may be counted on into the next window.
+    one = len(found) == 1 and found[0].name != ADDRESS_OF_MEMREF
+    return found[0].operands[0] if one else None
+
+
+# Addresses of shared memory, of which a block has less than 2^32 bytes.
+SHARED_BITS = 32
+# Pointers into shared memory of the block, and of the blocks of a cluster.
+_SHARED = ("!llvm.ptr<3>", "!llvm.ptr<7>")
 
 
 def _is_cast(op: Operation) -> bool:

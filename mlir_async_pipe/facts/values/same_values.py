@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, type_text, walk_named
 from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.memory_roots import SHARED_BITS
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
-# Addresses of shared memory, of which a block has less than 2^32 bytes; others take all of a pointer.
-SHARED_BITS, POINTER_BITS = 32, 64
+# Addresses of other memory take all of a pointer.
+POINTER_BITS = 64
 
 
 def replace(root: Operation) -> int:

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from mlir_async_pipe import machine
+from mlir_async_pipe import check, machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.ptx.instructions import EFFECTS, VALUES
@@ -283,3 +283,71 @@ def test_an_instruction_computes_what_the_manual_says(instruction: str, meaning)
     result = machine.run(module, "k", [numbers, 0], threads=64)
     found = result.arrays[0][:, 0].tolist()
     assert found == [meaning(int(n), int(m)) % 2**32 for n, m in numbers]
+
+
+COLUMNS = """\
+.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 16 x)
+.reqntid 128, 1, 1
+{
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %d<4>;
+  .shared .align 4 .b8 place[4];
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 32;
+  mov.u32 %r2, place;
+  @!%p1 bra $taken;
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;
+  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+$taken:
+  bar.sync 0;
+  ld.shared.b32 %r3, [place];
+  shl.b32 %r4, %r1, 16;
+  and.b32 %r4, %r4, 0x600000;
+  add.s32 %r4, %r3, %r4;
+  FILLED
+  tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r6}, [%r4 + 1];
+  WAITED
+  ld.param.u64 %d1, [x];
+  mul.wide.u32 %d2, %r1, 4;
+  add.s64 %d1, %d1, %d2;
+  st.global.u32 [%d1], %r6;
+  tcgen05.fence::before_thread_sync;
+  bar.sync 0;
+  tcgen05.fence::after_thread_sync;
+  @!%p1 bra $given;
+  tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;
+$given:
+  ret;
+}
+"""
+WAIT = "tcgen05.wait::ld.sync.aligned;"
+FILL = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4 + 1], {%r1}; tcgen05.wait::st.sync.aligned;"
+
+
+@pytest.mark.parametrize("completion", ["eager", "late"])
+def test_registers_have_what_was_loaded_from_tensor_memory_after_the_wait(completion: str) -> None:
+    text = COLUMNS.replace("FILLED", FILL).replace("WAITED", WAIT)
+    module = raise_ptx(text, new_context(), "k.ptx")
+    given = [np.zeros(128, np.int32)]
+    result = machine.run(module, "k", given, threads=(128, 1, 1), grid=1, completion=completion)
+    assert not result.races
+    assert np.array_equal(result.arrays[0], np.arange(128))
+
+
+@pytest.mark.parametrize(
+    ("waited", "found"),
+    [
+        (WAIT, set()),
+        (f"add.s32 %r6, %r6, 1;\n{WAIT}", {("read-in-flight", 23)}),
+        # The load stays assembly where no wait comes in its block.
+        (f"bra $on; $on: {WAIT}", {("unknown-hazard", 22)}),
+        ("", {("unknown-hazard", 22)}),
+    ],
+)
+def test_registers_are_read_after_the_wait(waited: str, found: set[tuple[str, int]]) -> None:
+    text = COLUMNS.replace("FILLED", "").replace("WAITED", waited)
+    told = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
+    assert found <= {(one.code, one.place.line) for one in told}
+    assert found or not told

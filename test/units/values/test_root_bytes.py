@@ -1,6 +1,7 @@
-"""Bytes of roots: static shapes, globals of LLVM, and nothing where that is not known.
+"""Roots of addresses that are counted on, and bytes of roots: static shapes, globals of LLVM, and nothing where
+that is not known.
 
-Covers: facts/values/pointers.py
+Covers: facts/values/pointers.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations
@@ -41,3 +42,39 @@ def test_static_bytes(made: str, size: int) -> None:
             op.results[0] for op in walk(module) if op.name == made.split("(")[0].split()[0]
         ]
         assert static_bytes(root_of(value)) == size
+
+
+COUNTED = """
+llvm.mlir.global internal @g() {{addr_space = 3 : i32}} : !llvm.array<128 x f32>
+llvm.mlir.global internal @h() {{addr_space = 3 : i32}} : !llvm.array<128 x f32>
+llvm.func @f(%n: i64) {{
+  %g = llvm.mlir.addressof @g : !llvm.ptr<3>
+  %at = llvm.ptrtoint %g : !llvm.ptr<3> to i64
+  %h = llvm.mlir.addressof @h : !llvm.ptr<3>
+  %other = llvm.ptrtoint %h : !llvm.ptr<3> to i64
+  %sum = llvm.add %at, {added} : i64
+  %low = llvm.trunc %sum : i64 to {kind}
+  %p = llvm.inttoptr %low : {kind} to {pointer}
+  llvm.return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("added", "kind", "pointer", "root"),
+    [
+        ("%n", "i32", "!llvm.ptr<3>", "@g"),
+        ("%n", "i32", "!llvm.ptr<7>", "@g"),
+        # Two addresses in one sum lead anywhere, and so does one that has lost bits.
+        ("%other", "i32", "!llvm.ptr<3>", "unknown"),
+        ("%n", "i16", "!llvm.ptr<3>", "unknown"),
+        # Global memory may be counted to from any address.
+        ("%n", "i32", "!llvm.ptr<1>", "unknown"),
+    ],
+)
+def test_an_address_that_is_counted_on_stays_in_its_shared_memory(
+    added: str, kind: str, pointer: str, root: str
+) -> None:
+    with new_context():
+        module = ir.Module.parse(COUNTED.format(added=added, kind=kind, pointer=pointer))
+        (value,) = [op.results[0] for op in walk(module) if op.name == "llvm.inttoptr"]
+        assert str(root_of(value)).startswith(root)
