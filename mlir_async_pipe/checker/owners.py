@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlag, AwaitedFlags
@@ -49,9 +50,11 @@ from mlir_async_pipe.checker.grid_blocks import (
 )
 from mlir_async_pipe.checker.meetings import FactScopes, Meetings, neighbours, of_axis
 from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
+from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_facts
 from mlir_async_pipe.checker.two_ends import TwoEnds
+from mlir_async_pipe.vocabulary.rows import Scope
 
 OTHER_BLOCKS = "other-blocks"
 UNCERTAIN = "uncertain-access"
@@ -115,14 +118,30 @@ class Owners:
         met = {
             root
             for root, groups in self._groups(numbered=self.threads.size is None).items()
-            if groups is None
-            or any(self._threads_meet(a, b) for a, b in conflicting(groups, "block"))
+            if (
+                self._racing(root, "block")
+                if groups is None
+                else any(self._threads_meet(a, b) for a, b in conflicting(groups, "block"))
+            )
         }
         met.update(self._unknown)
         # In a grid of several blocks `judge_aliases` tells them, which no barrier orders.
         if not self.grid.several:
             met.update(root for one, other, _ in self._aliases() for root in (one, other))
         return frozenset(met)
+
+    def _racing(self, root: int, among: Scope) -> list[tuple[int, int]]:
+        """Sites of two accesses to a root that race if they meet; one pair a manner."""
+        of_manner: dict[Manner, list[int]] = {}
+        for touched in self._meetings.touched:
+            if touched.event.region.root == root:
+                site = touched.event.site
+                of_manner.setdefault(self.judge.sites[site].manner, []).append(site)
+        return [
+            (max(*of_manner[a], *of_manner[b]), min(*of_manner[a], *of_manner[b]))
+            for a, b in combinations_with_replacement(of_manner, 2)
+            if conflict(a, b, among) is not False
+        ]
 
     def may_meet(self, sites: set[int], root: int, among: ThreadRange) -> bool:
         """Whether accesses of some sites, to one root, may touch one place in two threads that are
@@ -149,10 +168,9 @@ class Owners:
             return
         for root, groups in self._groups(numbered=True).items():
             if groups is None:
-                sites = [
-                    t.event.site for t in self._meetings.touched if t.event.region.root == root
-                ]
-                self._found(max(sites), min(sites), None)
+                pairs = self._racing(root, "device")
+                if pairs:
+                    self._found(*pairs[0], None)
                 continue
             for a, b in conflicting(groups, "device"):
                 self._compare_blocks(a, b)

@@ -595,3 +595,34 @@ def test_flags_between_this_kernel_and_others_need_no_proof(body: str) -> None:
 def test_what_a_flag_may_order_says_so() -> None:
     checked = check(f"{STORE}\n{RELEASE}\n{ACQUIRE}\n{LOAD}")
     assert reasons(checked) == {"memory-order"}
+
+
+OF_UNKNOWN_STRIDE = """
+gpu.module @m {{
+  gpu.func @k(%out: memref<?xi32, strided<[?], offset: ?>>, %one: i32)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %b = gpu.block_id x
+    %b64 = arith.index_cast %b : index to i64
+    %parts = builtin.unrealized_conversion_cast %out : memref<?xi32, strided<[?], offset: ?>>
+      to !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+    %base = llvm.extractvalue %parts[1] : !llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>
+    %global = llvm.addrspacecast %base : !llvm.ptr to !llvm.ptr<1>
+    %there = llvm.getelementptr %global[%b64] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i32
+    {op}
+    gpu.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        (_atomic("device", "%there", "!llvm.ptr<1>"), "proven"),
+        (_atomic("block", "%there", "!llvm.ptr<1>"), "unknown"),
+        ("llvm.store %one, %there : i32, !llvm.ptr<1>", "unknown"),
+    ],
+)
+def test_atomics_at_places_that_cannot_be_compared_do_not_race(op: str, expected: str) -> None:
+    """A pointer into a memref whose strides nobody knows, as a front end writes it."""
+    assert verdict(check_text(OF_UNKNOWN_STRIDE.format(op=op)), "cross-block") == expected
