@@ -87,7 +87,7 @@ class FlyDsl(Hook):
         name = ", ".join(names)
         try:
             target = Target.parse(f"rocdl:{chip}")
-            wish = Wish(self.num_stages, target, _named, None, self.noalias, keep_registers=True)
+            wish = Wish(self.num_stages, target, _named, noalias=self.noalias, keep_registers=True)
             made = pipelined(name, text, wish)
             code = _for_the_stack(made.module, target) if made.loops else ""
         except AsyncPipeError as error:

@@ -26,11 +26,12 @@ from mlir_async_pipe.hooks.pipelined_kernel import (
     Stages,
     Wish,
     pipelined,
+    size_of,
     stages_of,
-    threads_of,
 )
 from mlir_async_pipe.lowering.nvvm.ptxas import assemble
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics, LoweringError
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 _STACK = "numba_cuda_mlir"
 # What the stack is told where no driver answers: the oldest chip with asynchronous copies.
@@ -41,9 +42,10 @@ _STATIC_BYTES = 48 * 1024
 
 class NumbaCudaMlir(Hook):
     """The hook. `num_stages`: a number for all loops that qualify, numbers for a kernel's loops in
-    the order of its text (0: none), or either by the names of kernels. `threads`: the block size
-    that the kernels are launched with; without one, that of the launch. A kernel compiled for a
-    block size runs with no other. `noalias`: no two arrays of a kernel overlap.
+    the order of its text (0: none), or either by the names of kernels. `threads` and `grid`: the
+    sizes of block and grid that the kernels are launched with; without them, those of the launch. A
+    kernel compiled for a block size runs with no other, and one compiled for a grid must not.
+    `noalias`: no two arrays of a kernel overlap.
 
     `reports` has an entry for each kernel that was compiled.
     """
@@ -53,11 +55,13 @@ class NumbaCudaMlir(Hook):
         num_stages: Stages = 3,
         *,
         threads: int | Sequence[int] | None = None,
+        grid: int | Sequence[int] | None = None,
         noalias: bool = False,
     ) -> None:
         super().__init__()
         self.num_stages = num_stages
-        self.threads = threads_of(threads)
+        self.threads = size_of(threads)
+        self.grid = size_of(grid)
         self.noalias = noalias
         self.reports: list[KernelReport] = []
 
@@ -113,21 +117,25 @@ class NumbaCudaMlir(Hook):
             return KernelReport(name, 0, tuple(said.items), before=text)
         layouts = [getattr(kind, "layout", "") for kind in compiled.signature.args]
         try:
-            threads = self._threads(compiled)
+            threads, grid = self._launch(compiled)
             target = _target(compiled)
-            wish = Wish(stages, target, lambda symbol: name, threads, self.noalias, _STATIC_BYTES)
+            wish = Wish(
+                stages, target, lambda symbol: name, threads, grid, self.noalias, _STATIC_BYTES
+            )
         except AsyncPipeError as error:
             return KernelReport(name, 0, (error.diagnostic,), before=text)
         return pipelined(name, text, wish, lambda function: _say_more(function, layouts))
 
-    def _threads(self, compiled: Any) -> tuple[int, int, int] | None:
-        """The block size: what was said, else that of the launch that this is compiled for."""
-        if self.threads is not None:
-            return self.threads
+    def _launch(self, compiled: Any) -> tuple[Size | None, Size | None]:
+        """The sizes of block and grid: what was said, else those of the launch that this is compiled for."""
         tracker = compiled.metadata.get("launch_config_tracker")
-        # Asking makes the stack compile the kernel anew for another block size.
-        launch = None if tracker is None else tracker.require()
-        return None if launch is None else threads_of(launch["block"])
+        if self.threads is not None or tracker is None:
+            return self.threads, self.grid
+        # Asking makes the stack compile the kernel anew for each size of block and grid.
+        launch = tracker.require()
+        return (
+            (None, None) if launch is None else (size_of(launch["block"]), size_of(launch["grid"]))
+        )
 
 
 def _target(compiled: Any) -> Target:

@@ -34,12 +34,12 @@ from mlir_async_pipe.facts.loops.copy_statements import find_loops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
 from mlir_async_pipe.session.report import Report, Session
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 # For all kernels, by the names of kernels, or for a kernel's loops in the order of its text.
 Stages = int | Sequence[int] | Mapping[str, int | Sequence[int]]
 
 _FOLD = "int-range-optimizations,canonicalize,cse"
-_BLOCK_SIZE = "known_block_size"
 _ARGUMENTS = "arg_attrs"
 
 
@@ -62,14 +62,15 @@ class KernelReport:
 @dataclass(frozen=True)
 class Wish:
     """What is asked of the loops of a module: numbers of stages, by kernels as they are `named`
-    for a symbol; the block size if it is known, whether buffers never overlap, bytes of
+    for a symbol; the sizes of block and grid if they are known, whether buffers never overlap, bytes of
     workgroup memory (0: what the chip has), and whether values that are loaded ahead stay in their
     registers: the loads are issued once theirs is free, and loops unrolled until it comes round."""
 
     num_stages: Stages
     target: Target
     named: Callable[[str], str]
-    threads: tuple[int, int, int] | None = None
+    threads: Size | None = None
+    grid: Size | None = None
     noalias: bool = False
     smem_limit: int = 0
     keep_registers: bool = False
@@ -101,8 +102,8 @@ def kernel_of(loop: Operation) -> Operation:
     return found
 
 
-def threads_of(size: int | Sequence[int] | None) -> tuple[int, int, int] | None:
-    """A block size with all three extents."""
+def size_of(size: int | Sequence[int] | None) -> Size | None:
+    """The size of a block or a grid with all three extents."""
     if size is None:
         return None
     x, y, z = (*((size,) if isinstance(size, int) else size), 1, 1)[:3]
@@ -144,9 +145,9 @@ def _state(function: Operation, wish: Wish) -> None:
     """Write what is known about a kernel where analyses look for it."""
     if function.name != "gpu.func":
         return
-    if wish.threads is not None:
-        size = ", ".join(str(extent) for extent in wish.threads)
-        function.attributes[_BLOCK_SIZE] = ir.Attribute.parse(f"array<i32: {size}>")
+    for name, size in (("known_block_size", wish.threads), ("known_grid_size", wish.grid)):
+        if size is not None:
+            function.attributes[name] = ir.DenseI32ArrayAttr.get(list(size))
     if wish.noalias:
         _mark_noalias(function)
 

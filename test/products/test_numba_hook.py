@@ -169,7 +169,7 @@ assert mlir_optimization.optimize is before[0]
 from numba_cuda_mlir._launch_config import _LaunchConfigTracker
 tracker = _LaunchConfigTracker({"grid": (4, 1, 1), "block": (64, 2, 1)})
 compiled = types.SimpleNamespace(metadata={"launch_config_tracker": tracker})
-assert hook._threads(compiled) == (64, 2, 1) and tracker.required
+assert hook._launch(compiled) == ((64, 2, 1), (4, 1, 1)) and tracker.required
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
 
