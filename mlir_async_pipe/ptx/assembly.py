@@ -49,7 +49,7 @@ _REGISTERS = {
     "f": "f32",
     "d": "f64",
 }
-_KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>")
+_KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>|vector<1xi32>")
 
 
 def raise_assembly(root: Operation) -> int:

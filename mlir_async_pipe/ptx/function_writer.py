@@ -48,7 +48,8 @@ SPACES = {
     "generic": 0,
 }
 """The address space of a pointer into each state space, and tensor memory (LLVM, NVPTX address spaces)."""
-_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "vector<2xf16>": 32, "vector<2xbf16>": 32}
+_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64,
+         **dict.fromkeys(("vector<2xf16>", "vector<2xbf16>", "vector<1xi32>"), 32)}  # fmt: skip
 _GENERIC = "!llvm.ptr"
 # What ends a block, or may.
 _LEAVES = ("bra", "brx", "ret", "exit", "trap")

@@ -465,6 +465,27 @@ def _elect(w: FunctionWriter, i: Instruction) -> None:
         w.assign(target.first, w.make("llvm.intr.cttz", (lanes,), "i32", "is_zero_poison = false"))
 
 
+@_row(VALUES, "redux.sync")
+def _reduce(w: FunctionWriter, i: Instruction) -> None:
+    kind = _type(i)
+    target, value, mask = i.operands
+    signed = {"s32": "", "u32": "u"}.get(kind, "") if i.parts[2] in ("min", "max") else ""
+    properties = f"kind = #nvvm<reduction_kind {signed}{i.parts[2]}>"
+    _plain(i, "sync", "add", "min", "max", "and", "or", "xor")
+    if _is_float(kind):
+        raise UnreadError
+    operands = (w.read(value, "i32"), w.read(mask, "i32"))
+    w.assign(target, w.make("nvvm.redux.sync", operands, "i32", properties))
+
+
+@_row(VALUES, "match.any.sync")
+def _match(w: FunctionWriter, i: Instruction) -> None:
+    target, value, mask = i.operands
+    operands = (w.read(mask, "i32"), w.read(value, TYPES[_type(i)]))
+    made = w.make("nvvm.match.sync", operands, "i32", "kind = #nvvm<match_sync_kind any>")
+    w.assign(target, made)
+
+
 @_row(VALUES, "mapa")
 def _map_to_block(w: FunctionWriter, i: Instruction) -> None:
     target, source, rank = i.operands
@@ -581,9 +602,10 @@ _ATOMIC = {"exch": 0, "add": 1, "and": 3, "or": 5, "xor": 6}
 
 @_row(EFFECTS, "atom", "red")
 def _atomic(w: FunctionWriter, i: Instruction) -> None:
-    if "async" in i.parts or any(part in ("v2", "v4", "v8") for part in i.parts):
+    """atom.global.add.v2.f32 {old}, [address], {a, b}: each element is atomic by itself (PTX ISA, atom)."""
+    if "async" in i.parts:
         raise UnreadError
-    kind = _type(i)
+    kind, count = _element(i)
     of = storage_type(TYPES[kind])
     target, address, *given = i.operands if i.parts[0] == "atom" else (Register("_"), *i.operands)
     order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 2)
@@ -609,7 +631,11 @@ def _atomic(w: FunctionWriter, i: Instruction) -> None:
             raise UnreadError
         number, of = 11, TYPES[kind]
     properties = f"bin_op = {number} : i64, ordering = {order} : i64{scope}"
-    w.assign(target, w.make("llvm.atomicrmw", (pointer, w.read(given[0], of)), of, properties))
+    values = [w.read(one, of) for one in elements_of(given[0])]
+    targets = elements_of(target) if isinstance(target, Vector) else (target,) * count
+    for at, (one, value) in enumerate(zip(targets, values, strict=True)):
+        place = w.moved(pointer, at * BYTES[kind])
+        w.assign(one, w.make("llvm.atomicrmw", (place, value), of, properties))
 
 
 @_row(EFFECTS, "fence.sc", "fence.acq_rel", "fence.acquire", "fence.release", "membar")

@@ -62,6 +62,15 @@ def test_copies_waits_and_accesses_in_assembly_are_proven() -> None:
     assert verdict(kernel()) == (set(), 0, 0)
 
 
+def test_a_register_may_be_given_as_a_vector_of_one_element() -> None:
+    one = '"@$2 st.global.b32 [$0], $1;", "l,r,b" %out, %v, %more : (!llvm.ptr<1>, i32, i1)'
+    vector = one.replace("%v", "%w").replace("i32, i1", "vector<1xi32>, i1")
+    text = kernel().replace(one, vector)
+    text = text.replace("  %at =", "  %w = llvm.bitcast %v : i32 to vector<1xi32>\n  %at =")
+    assert vector in text
+    assert verdict(text) == (set(), 0, 0)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code"),
     [

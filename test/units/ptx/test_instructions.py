@@ -77,6 +77,8 @@ ROWS = {
     "shfl.sync": ("shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1", "nvvm.shfl.sync"),
     "vote.sync": ("vote.sync.ballot.b32 %r3, %p1, -1", "nvvm.vote.sync"),
     "elect.sync": ("elect.sync _|%p1, -1", "nvvm.elect.sync"),
+    "redux.sync": ("redux.sync.max.u32 %r3, %r1, -1", "nvvm.redux.sync"),
+    "match.any.sync": ("match.any.sync.b32 %r3, %r1, -1", "nvvm.match.sync"),
     "mapa": ("mapa.shared::cluster.u32 %r3, %r2, 1", "nvvm.mapa"),
     "ld": ("ld.global.acquire.gpu.u32 %r3, [%d1+4]", "llvm.load"),
     "ldu": ("ldu.global.u32 %r3, [%d1]", "llvm.load"),
@@ -216,7 +218,8 @@ def test_an_instruction_becomes_the_ops_of_its_row(row: str) -> None:
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r2], %r1",
         "barrier.red.popc.u32 %r3, 0, %p1",
         "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1",
-        "match.any.sync.b32 %r3, %r1, -1",
+        "match.all.sync.b32 %r3|%p1, %r1, -1",
+        "fence.proxy.tensormap::generic.acquire.gpu [%d1], 128",
         "discard.global.L2 [%d1], 128",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r2], {%r1, %r1, %r1, %r1}, [%r2+16]",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r2], %q1, [%r2+16]",
@@ -351,3 +354,11 @@ def test_registers_are_read_after_the_wait(waited: str, found: set[tuple[str, in
     told = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
     assert found <= {(one.code, one.place.line) for one in told}
     assert found or not told
+
+
+def test_each_element_of_a_vector_is_added_atomically() -> None:
+    text = f"{HEAD}  red.global.add.v2.f32 [%d1], {{%f1, %f2}};\n  ret;\n}}\n"
+    module = raise_ptx(text, new_context(), "k.ptx")
+    added = [op for op in walk(module.operation) if op.name == "llvm.atomicrmw"]
+    assert len(added) == 2
+    assert "[4]" in str(added[1].operands[0].owner)
