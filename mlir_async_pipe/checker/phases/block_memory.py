@@ -53,8 +53,8 @@ from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses,
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
-# The number of an event, when which warps did it, and a bit for its number.
-Noted = tuple[int, int, int, int]
+# When a class did something, and a bit for that.
+Noted = tuple[int, int, int]
 
 # All memory of which only the order of accesses is asked: no region of others is of its root.
 IN_TURN = ByteRange(-3)
@@ -157,10 +157,10 @@ class BlockMemory:
     def _new(self, key: Key, op: int, mask: int, count: int) -> None:
         # Its phases below 0 count as over, and all know that: two are as many as anybody asks for.
         column = self.clocks.new_column()
-        told = self.clocks.know_all(column, 2)
+        over = self.clocks.know_all(column, 2)
         for there, other in self.mbarriers.items():
-            self.mbarriers[there] = other._replace(told=other.told.joined(told))
-        born = self.clocks.event(mask)
+            self.mbarriers[there] = other._replace(told=other.told.joined(over))
+        born, told = self.clocks.event(mask), self.clocks.common()
         self.mbarriers[key] = Mbarrier(count, op, mask, born, column, over=2, told=told)
 
     def _at(self, key: Key, op: int) -> Mbarrier:

@@ -175,18 +175,18 @@ def _any_number(
     many as can be, then fewer."""
     alone = not classes.together and not numbers.blocks.threads and not effects.forgiven
     rings = Rotations.of(flow, numbers) if alone else None
-    if rings is not None:
-        paths, turned = _followed(
-            flow, effects, numbers, classes, exact=False, merged=Merging.ALL, rings=rings
+    roles = [] if classes.together else [Merging.ALL, Merging.KNOWLEDGE]
+    for merging, turned in [
+        *([(Merging.ALL, rings)] if rings else []),
+        *((m, None) for m in roles),
+    ]:
+        paths, merged = _followed(
+            flow, effects, numbers, classes, exact=False, merged=merging, rings=turned
         )
-        unordered = (others for step, others in turned.roles.items() if step.does == "touches")
-        if not turned.reason and not any(unordered):
-            return paths, turned
-    for merging in () if classes.together else (Merging.ALL, Merging.SAME_ENDS):
-        paths, merged = _followed(flow, effects, numbers, classes, exact=False, merged=merging)
-        if not merged.reason:
+        unordered = (others for step, others in merged.roles.items() if step.does == "touches")
+        if not merged.reason and not (merging is Merging.ALL and any(unordered)):
             return paths, merged
-        if merged.reason != "merged":
+        if turned is None and merged.reason not in ("", "merged"):
             break
     return _followed(flow, effects, numbers, classes, exact=False)
 

@@ -303,9 +303,12 @@ def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: in
         raise PhaseFault("wrong-bytes", op, barrier.ends[0].op, note)
     running = barrier.running
     expected = None if running.expected is None else running.expected + size * mask.bit_count()
-    told = tuple(Passed(at[0], at, op, ANNOUNCED) for at in clocks.event(mask))
+    # Who comes after the last time that a class did so comes after those before.
+    mine = [Passed(at[0], at, op, ANNOUNCED) for at in clocks.event(mask)]
+    again = {(one.number, op, ANNOUNCED) for one in mine}
+    others = (w for w in barrier.waits if (w.number, w.op, w.parity) not in again)
     return barrier._replace(
-        running=running._replace(expected=expected, op=op), waits=(*barrier.waits, *told)
+        running=running._replace(expected=expected, op=op), waits=(*others, *mine)
     )
 
 

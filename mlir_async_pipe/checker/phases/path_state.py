@@ -23,7 +23,6 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.mbarrier_state import Blocked
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_shapes import Heard, shape_and_heard
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run
 
 # An unknown number of iterations beside other roles, and how many there are at most, if known.
@@ -150,12 +149,6 @@ class PathState:
             return False
         self.split, self.passed = False, 0
         return True
-
-    def shape_and_heard(self, *, ends: bool = True) -> tuple[Hashable, Heard]:
-        """What is equal for the same state, beside what warps have heard of each other; `ends` as in
-        `role_shapes`."""
-        memory, heard = shape_and_heard(self.memory, ends=ends)
-        return self.shape_with(memory), heard
 
     def shape_with(self, memory: Hashable) -> Hashable:
         """What is equal for the same state, where its memory is such a one."""

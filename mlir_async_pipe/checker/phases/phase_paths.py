@@ -48,7 +48,6 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     atoms_within,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_shapes import Heard, least, lower
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,
     PartedSides,
@@ -59,7 +58,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
     split_role,
     suspend,
 )
-from mlir_async_pipe.checker.phases.role_unions import Done, shape_and_done, unite
+from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
@@ -81,85 +80,63 @@ from mlir_async_pipe.checker.step_graph import (
 
 # The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
 #
-#     slot 1, tile 4, producer has heard of the reads of slots 0 and 1      followed
-#     slot 1, tile 8, producer has heard of the read of slot 0              followed: it stands for both
-#     slot 1, tile 9, producer has heard of the reads of slots 0 and 1      the same
+#     slot 1, tile 4, producer knows of the reads of slots 0 and 1          followed
+#     slot 1, tile 8, producer knows of the read of slot 0                  followed: it stands for both
+#     slot 1, tile 9, producer knows of the reads of slots 0 and 1          the same
 #
 # A merged state waits until no other one goes on, so that most of its shape are in it by then.
-#
-# Which op brought the last arrival of a phase (one in the loop, or one of the drains after it) is a part of the
-# shape, or not. Without it the states no longer remember where in the ring earlier tiles ended, which doubles
-# them with each slot; but of more states less is known in all of them.
 
 
 class Merging(Enum):
-    """Which states of roles are followed as one."""
+    """Which states of roles are followed as one. Of more states less is known in all of them."""
 
     NOTHING = "equal ones"
-    SAME_ENDS = "those of one shape"
-    ALL = "those of one shape, whichever ops ended phases"
+    KNOWLEDGE = "those in which the same was done"
+    ALL = "those of which the same steps come next"
 
 
 @dataclass
 class StatesSeen:
-    """States by block and shape, with what was heard in all that are `merged`; `waiting`: to go on from,
-    the oldest first. `heads` are blocks with which iterations begin."""
+    """States by block and shape, with what was done in all that are `merged`, and the memory of that; `waiting`: to
+    go on from. `heads` are blocks with which iterations begin."""
 
     merged: Merging
-    heard: dict[tuple[int, Hashable], Heard] = field(default_factory=dict)
-    waiting: dict[tuple[int, Hashable], PathState] = field(default_factory=dict)
-    heads: set[int] = field(default_factory=set)
     rings: Rotations | None = None
-    done: dict[tuple[int, Hashable], Done] = field(default_factory=dict)
+    done: dict[Hashable, Done] = field(default_factory=dict)
+    memories: dict[Hashable, BlockMemory] = field(default_factory=dict)
+    waiting: dict[Hashable, tuple[int, PathState]] = field(default_factory=dict)
+    heads: set[int] = field(default_factory=set)
 
     def goes_on(self, block: int, state: PathState) -> bool:
         """Whether a state is new, or not asked, and goes on at once."""
-        memory, merges = state.memory, self.merged is not Merging.NOTHING
         if not state.is_asked(block in self.heads):
             return True
         if self.rings is not None:
             self.rings.turn(state, block)
-            return self._united(block, state)
-        ends = self.merged is not Merging.ALL and not memory.together
-        shape, heard = state.shape_and_heard(ends=ends)
-        if not merges:
-            before = len(self.heard)
-            self.heard[block, (shape, heard)] = ()
-            return len(self.heard) > before
-        known = self.heard.get((block, shape))
-        if known is not None:
-            heard = least(known, heard)
-            if heard == known:
-                return False
-            lower(memory, heard)
-        self.heard[block, shape] = heard
-        self.waiting[block, shape] = state
-        return False
-
-    def _united(self, block: int, state: PathState) -> bool:
         memory = state.memory
         shape, done = shape_and_done(memory)
-        key = block, state.shape_with(shape)
+        if self.merged is not Merging.ALL:
+            shape = shape, history(memory), done.all
+        key: Hashable = (block, state.shape_with(shape))
+        if self.merged is Merging.NOTHING:
+            before = len(self.done)
+            self.done[key, done.known] = done
+            return len(self.done) > before
         known = self.done.get(key)
         if known is not None:
             united = known.with_those_of(done)
-            if united[:2] == known[:2]:
+            if united == known:
                 return False
-            unite(memory, united, known.memory)
+            unite(memory, united, self.memories[key])
             done = united
-        self.done[key] = done._replace(memory=memory.copy())
+        self.done[key], self.memories[key] = done, memory.copy()
         self.waiting.pop(key, None)
-        self.waiting[key] = state
+        self.waiting[key] = block, state
         return False
 
     def next(self) -> tuple[int, PathState]:
-        """The block and state that has waited longest."""
-        if self.rings is not None:
-            (block, _), state = self.waiting.popitem()
-            return block, state
-        (block, shape), state = next(iter(self.waiting.items()))
-        del self.waiting[block, shape]
-        return block, state
+        """The block and state that came last."""
+        return self.waiting.popitem()[1]
 
 
 # Steps that are run on all paths together: three seconds or so.
@@ -179,7 +156,7 @@ Plan = Callable[[PathState, Spot], None]
 class PhasePaths:
     """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
     told by what is no number of the kernel. If some are `merged`, states of one shape are followed as one, in which
-    everybody has heard the least, up to the first fault. `taken`: states in which certain faults were met."""
+    everybody knows the least, up to the first fault. `taken`: states in which certain faults were met."""
 
     flow: Flow
     effects: OpEffects

@@ -85,12 +85,10 @@ class Read(NamedTuple):
 
 class Core(NamedTuple):
     """The tensor core of a thread: its columns among the clocks, of what products read and of where they
-    add up, and how many commits came in each."""
+    add up."""
 
     reads: int
     sums: int
-    read: int = 0
-    summed: int = 0
 
 
 @dataclass
@@ -120,6 +118,11 @@ class TensorMemory:
             loads=dict(self.loads),
             fenced=dict(self.fenced),
         )
+
+    def uses(self) -> Iterator[tuple[str, dict[Product, tuple[int, int]]]]:
+        """What products use, with when which did so last."""
+        yield "reads", self.reading
+        yield "sums", self.products
 
     # Columns ------------------------------------------------------------------------------
 
@@ -182,18 +185,16 @@ class TensorMemory:
             if other.by != mask and met is not False:
                 self._check_over(op, mask, other, event, clocks, "overwrite-in-flight", met is True)
         core = self._core(mask, clocks)
-        self.reading[product._replace(sums=Cells())] = core.reads, core.read
-        self.products[product._replace(reads=())] = core.sums, core.summed
+        self.reading[product._replace(sums=Cells())] = core.reads, clocks.ticks[core.reads]
+        self.products[product._replace(reads=())] = core.sums, clocks.ticks[core.sums]
 
     def commit(self, mask: int, clocks: WarpClocks) -> Known:
         """A thread commits; gives what the arrival shows: all that its core has done."""
-        core = self._core(mask, clocks)
-        core = self.cores[mask] = core._replace(read=core.read + 1, summed=core.summed + 1)
-        return (*(0,) * core.reads, core.read, core.summed)
+        return clocks.did(self._core(mask, clocks))
 
     def _core(self, mask: int, clocks: WarpClocks) -> Core:
         if mask not in self.cores:
-            self.cores[mask] = Core(clocks.new_column(), clocks.new_column())
+            self.cores[mask] = Core(clocks.new_core(), clocks.new_core())
         return self.cores[mask]
 
     def running(self, mask: int, clocks: WarpClocks) -> Iterator[Product]:

@@ -6,7 +6,7 @@ where all go one way together.
     producer: waits, passes       it knows "consumers: below 5", so their read is over for it
 
 The warps of a class run the same ops; each knows itself, and of the others of its class what was
-told. The lanes of a warp are one. Ticks only grow, so for `ranked` two clocks are the same if they
+told. The lanes of a warp are one. Ticks only grow and are only compared, so two clocks are the same if they
 know the same of all that is still asked for.
 
     multiplier: waits for full[2], issues a product and a commit
@@ -113,11 +113,12 @@ def joined(one: Known, other: Known) -> Known:
 
 @dataclass
 class WarpClocks:
-    """The clocks of all classes: their ticks, what they know, and how many mbarriers there are. `further`
-    columns are of classes, too, which have done nothing there since, so often as these say."""
+    """The clocks of all classes: the ticks of these, and of tensor cores, by column; what they know, and how many
+    columns there are. `further` columns are of classes and cores, too, which have done nothing there since, so often
+    as these say."""
 
     classes: WarpClasses
-    ticks: list[int]
+    ticks: dict[int, int]
     known: list[Told]
     columns: int
     further: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -127,21 +128,27 @@ class WarpClocks:
         """Nobody has done anything."""
         size = len(classes.groups)
         nothing = (0,) * size
-        return cls(classes, [0] * size, [Told(nothing, nothing)] * size, size)
+        return cls(classes, dict.fromkeys(range(size), 0), [Told(nothing, nothing)] * size, size)
 
     def copy(self) -> WarpClocks:
         """The same, to be changed on its own."""
-        return replace(self, ticks=list(self.ticks), known=list(self.known))
+        return replace(self, ticks=dict(self.ticks), known=list(self.known))
 
     def new_column(self) -> int:
-        """The place of one more mbarrier, or of a thread's tensor core."""
+        """The place of one more mbarrier."""
         self.columns += 1
         nothing = (0,) * self.columns
         self.known = [known.joined(Told(nothing, nothing)) for known in self.known]
         return self.columns - 1
 
+    def new_core(self) -> int:
+        """The place of what a thread's tensor core does."""
+        column = self.new_column()
+        self.ticks[column] = 0
+        return column
+
     def class_of(self, column: int) -> int:
-        """The class that did what is in a column."""
+        """The class, or the column of the core, that did what is in a column."""
         return self.further[column][0] if column in self.further else column
 
     def event(self, mask: int) -> Event:
@@ -174,8 +181,7 @@ class WarpClocks:
         size = len(self.classes.groups)
 
         def phases(known: Known) -> Known:
-            other = self.further
-            return tuple([0 if n < size or n in other else k for n, k in enumerate(known)])
+            return tuple([0 if self.class_of(n) < size else k for n, k in enumerate(known)])
 
         told = Told()
         for number in self.classes.of(mask):
@@ -191,18 +197,22 @@ class WarpClocks:
 
     def release(self, mask: int) -> Told:
         """Threads tell what they know, and all that they did; a new tick begins."""
-        own = [0] * (self.columns if self.further else len(self.ticks))
-        for number in self.classes.of(mask):
-            self.ticks[number] += 1
-            own[number] = self.ticks[number]
-            for column, (of, ticks) in self.further.items():
-                if of == number:
-                    own[column] = ticks
-        did = tuple(own)
+        did = self.did(self.classes.of(mask))
         told = Told(did, did)
         for number in self.classes.of(mask):
             told = told.joined(self.known[number])
         return told
+
+    def did(self, numbers: tuple[int, ...]) -> Known:
+        """All that some classes, or cores, did; a new tick of each begins."""
+        own = [0] * self.columns
+        for number in numbers:
+            self.ticks[number] += 1
+            own[number] = self.ticks[number]
+        for column, (of, ticks) in self.further.items():
+            if of in numbers:
+                own[column] = ticks
+        return tuple(own)
 
     def acquire(self, mask: int, told: Told, column: int, passed: int) -> None:
         """Threads learn what was told, and that phases of an mbarrier are over."""
@@ -210,6 +220,11 @@ class WarpClocks:
         told = told.joined(Told(over, over))
         for number in self.classes.of(mask):
             self.known[number] = self.known[number].joined(told)
+
+    def common(self) -> Told:
+        """What all know."""
+        told = zip(*self.known, strict=True)
+        return Told(*(tuple(map(min, zip(*each, strict=True))) for each in told))
 
     def know_all(self, column: int, passed: int) -> Told:
         """All know that phases of an mbarrier are over; gives that."""

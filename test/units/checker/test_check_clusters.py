@@ -9,6 +9,7 @@ checker/kernel.py, vocabulary/launch_ids.py
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -151,13 +152,13 @@ def test_what_is_not_followed_is_unknown_with_a_reason(changes, reason):
 def test_blocks_that_go_on_in_step_are_compared_once_an_iteration(monkeypatch):
     """Not in each of their iterations: what they know of each other grows with their square."""
     asked: list[int] = []
-    shape = PathState.shape_and_heard
+    shape = PathState.shape_with
 
-    def counted(state: PathState, **told: bool) -> Any:
+    def counted(state: PathState, memory: Hashable) -> Hashable:
         asked.append(1)
-        return shape(state, **told)
+        return shape(state, memory)
 
-    monkeypatch.setattr(PathState, "shape_and_heard", counted)
+    monkeypatch.setattr(PathState, "shape_with", counted)
     found = []
     for blocks in (2, 4, 8):
         asked.clear()

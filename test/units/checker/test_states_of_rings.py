@@ -134,7 +134,7 @@ def test_a_step_passes_in_a_memory_of_rings_that_begin_later_if_it_does_in_this(
         same = memory.copy()
         moves().turn(same, by)
         (shape, done), (there, other_done) = shape_and_done(same), shape_and_done(later)
-        assert (shape, done.all, done.heard) == (there, other_done.all, other_done.heard)
+        assert (shape, done.all, done.known) == (there, other_done.all, other_done.known)
     assert passed > 200
 
 
@@ -167,7 +167,7 @@ def test_what_passes_where_more_was_done_passes_where_less_was(met) -> None:
         unite(united, both, one)
         shape, now = shape_and_done(united)
         assert shape == shape_and_done(one)[0]
-        assert (now.all, now.heard) == (both.all, both.heard)
+        assert (now.all, now.known) == (both.all, both.known)
         more += both.all not in (done.all, there.all)
         memories, pick = [united, one.copy(), other.copy()], random.Random(number)
         for _ in range(16):
