@@ -10,7 +10,11 @@
 
 and the same where the zeros are stored before a condition without an else. The copy is then one
 that happens in each iteration: its buffer is overwritten whole, and a chip that fills with zeros
-can issue it. A condition that is a constant is decided. Anything else under a condition stays.
+can issue it. A condition that is a constant is decided, and two around such a copy are one:
+
+    zeros; scf.if %a { pure; scf.if %b { … } }    -->    zeros; pure; scf.if %a and %b { … }
+
+Anything else under a condition stays.
 """
 
 from __future__ import annotations
@@ -21,20 +25,26 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    attributes_of,
     before,
     clone,
     constant_value,
+    create,
+    defining_op,
     erase,
     operations,
+    walk,
     walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.facts.loops.annotations import counted_loops
-from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup, reads_global
+from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup
+from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, flag_order
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,7 @@ def simplify_guards(loop: Operation) -> None:
     """Rewrite the conditions in the body of a loop, inner ones first."""
     conditions = [op for op in walk_named(loop, "scf.if".__eq__) if not len(op.results)]
     for condition in reversed(conditions):
+        _merge_inner(condition)
         decided = constant_value(condition.operands[0])
         if decided is not None:
             _decide(condition, bool(decided))
@@ -57,6 +68,29 @@ def simplify_guards(loop: Operation) -> None:
         found = _guarded_stores(condition)
         if found:
             _rewrite(condition, found)
+
+
+def _merge_inner(condition: Operation) -> None:
+    """Make one of two conditions around copies whose places are zeroed before."""
+    *pure, inner = _then(condition) or [condition]
+    if (
+        inner.name != "scf.if"
+        or len(inner.results)
+        or any(list(op.regions[1].blocks) for op in (condition, inner))
+        or not all(map(may_move, pure))
+        or not _pairs(_then(inner), [], _stores_before(condition))
+    ):
+        return
+    for op in pure:
+        op.move_before(condition)
+    outer, other = condition.operands[0], inner.operands[0]
+    both = create(
+        "arith.andi", [outer, other], [outer.type], ip=before(condition), loc=inner.location
+    )
+    condition.operands[0] = both.results[0]
+    for op in _then(inner):
+        op.move_before(inner)
+    inner.erase()
 
 
 def _decide(condition: Operation, holds: bool) -> None:
@@ -70,10 +104,20 @@ def _decide(condition: Operation, holds: bool) -> None:
 def _guarded_stores(condition: Operation) -> list[GuardedStore]:
     """All stores under a condition, if it does nothing but load and store, and each place is
     filled with zeros otherwise; [] if not."""
-    blocks = [list(region.blocks) for region in condition.regions]
-    then = operations(blocks[0][0])[:-1]
-    otherwise = operations(blocks[1][0])[:-1] if blocks[1] else []
+    blocks = list(condition.regions[1].blocks)
+    otherwise = operations(blocks[0])[:-1] if blocks else []
     zeros = [op for op in otherwise if not may_move(op)] or _stores_before(condition)
+    return _pairs(_then(condition), otherwise, zeros)
+
+
+def _then(condition: Operation) -> list[Operation]:
+    return operations(condition.regions[0].blocks[0])[:-1]
+
+
+def _pairs(
+    then: list[Operation], otherwise: list[Operation], zeros: list[Operation]
+) -> list[GuardedStore]:
+    """Each store of `then` with the one of `zeros` to its place; [] where they are not all that there is."""
     found: list[GuardedStore] = []
     for store in (op for op in then if any(a.writes for a in accesses(op))):
         load = copied_load(store)
@@ -90,16 +134,29 @@ def _guarded_stores(condition: Operation) -> list[GuardedStore]:
 
 
 def _stores_before(condition: Operation) -> list[Operation]:
-    """The stores of zeros before an op, with nothing between but loads from global memory and ops
-    that touch none."""
+    """The stores of zeros before an op, with nothing between but loads and stores that leave them alone."""
     siblings = operations(condition.block)
     found: list[Operation] = []
+    touched: list[Root] = []
     for op in reversed(siblings[: siblings.index(condition)]):
-        if fills_workgroup(op) and is_zero(op.operands[0]):
-            found.append(op)
-        elif not may_move(op) and not reads_global(op):
+        inner = [part for part in walk(op) if part.name != "scf.yield"]
+        if not all(map(_lets_pass, inner)):
             break
+        roots = [root_of(access.memory) for part in inner for access in accesses(part)]
+        if (
+            fills_workgroup(op)
+            and is_zero(op.operands[0])
+            and not any(may_alias(roots[0], other) for other in touched)
+        ):
+            found.append(op)
+        else:
+            touched += roots
     return found
+
+
+def _lets_pass(op: Operation) -> bool:
+    """Whether a store to other memory may move over an op."""
+    return may_move(op) or op.name == "scf.if" or bool(accesses(op) and flag_order(op) == UNORDERED)
 
 
 def _same_place(store: Operation, zeros: Operation) -> bool:
@@ -115,8 +172,21 @@ def _same_place(store: Operation, zeros: Operation) -> bool:
 
 
 def _same_value(a: Value, b: Value) -> bool:
+    """Whether two values are one, or are computed alike: once in each arm of a condition."""
     number = constant_value(a)
-    return bool(a == b) or (number is not None and number == constant_value(b))
+    if a == b or (number is not None and number == constant_value(b)):
+        return True
+    one, other = defining_op(a), defining_op(b)
+    return (
+        one is not None
+        and other is not None
+        and one.name == other.name
+        and may_move(one)
+        and len(one.results) == 1
+        and len(one.operands) == len(other.operands)
+        and attributes_of(one) == attributes_of(other)
+        and all(map(_same_value, one.operands, other.operands))
+    )
 
 
 def _rewrite(condition: Operation, found: list[GuardedStore]) -> None:
