@@ -173,13 +173,15 @@ def _any_number(
 ) -> tuple[PhasePaths, Followed]:
     """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so: as
     many as can be, then fewer."""
-    alone = not classes.together and not numbers.blocks.threads and not effects.forgiven
-    rings = Rotations.of(flow, numbers) if alone else None
-    roles = [] if classes.together else [Merging.ALL, Merging.KNOWLEDGE]
-    for merging, turned in [
-        *([(Merging.ALL, rings)] if rings else []),
-        *((m, None) for m in roles),
-    ]:
+    steps: list[tuple[Merging, Rotations | None]] = []
+    if not classes.together:
+        # A wait whose parity is forgiven depends on who waited before.
+        steps = [(Merging.KNOWLEDGE, None)]
+        if not effects.forgiven:
+            steps.insert(0, (Merging.ALL, None))
+            rings = None if numbers.blocks.threads else Rotations.of(flow, numbers)
+            steps[:0] = [(Merging.ALL, rings)] if rings else []
+    for merging, turned in steps:
         paths, merged = _followed(
             flow, effects, numbers, classes, exact=False, merged=merging, rings=turned
         )

@@ -12,7 +12,8 @@ docs/phases.md proves it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
+from itertools import chain
 from operator import or_
 from typing import NamedTuple
 
@@ -107,13 +108,21 @@ def _at_mbarrier(
     # Most mbarriers are as they were in the state before.
     found = memory.noted.get((key, id(one)))
     if found is None:
-        noted = [
-            (*part, bit)
-            for label, event in _asked_at(key, one)
-            for part, bit in zip(event, _bits(memory, label, event), strict=True)
-        ]
+        noted: list[Noted] = []
+        note = partial(_note, memory, noted)
+        _each_event_of(key, one, note)
+        # That its last two phases, and the one that shows it, are over, may be asked, too.
+        for age in range(1, min(one.over, 2) + 1):
+            note(("phase", key, age), ((one.column, one.over - age),))
+        if one.shown is not None:
+            note(("shown", key), (one.shown,))
         found = memory.noted[key, id(one)] = one, noted, _shape(key, one, memory.clocks)
     return found
+
+
+def _note(memory: BlockMemory, noted: list[Noted], label: Label, event: Event) -> Event:
+    noted += [(*part, bit) for part, bit in zip(event, _bits(memory, label, event), strict=True)]
+    return event
 
 
 def _shape(key: Key, one: Mbarrier, clocks: WarpClocks) -> Hashable:
@@ -140,21 +149,6 @@ def _bits(memory: BlockMemory, label: Label, event: Event) -> tuple[int, ...]:
         found = tuple([1 << memory.names.setdefault(part, len(memory.names)) for part in parts])
         memory.bits[label, classes] = found
     return found
-
-
-def _asked_at(key: Key, one: Mbarrier) -> Iterator[tuple[Label, Event]]:
-    """What was done at an mbarrier; that its last two phases, and the one that shows it, are over, too."""
-    yield ("born", key), one.born
-    yield ("fence", key), one.fence
-    yield ("arrivals", key), one.arrivals
-    for age, end in enumerate(one.ends):
-        yield ("end", key, age), end.arrivals
-    for wait in one.waits:
-        yield ("wait", key, wait.op), (wait.at,)
-    for age in range(1, min(one.over, 2) + 1):
-        yield ("phase", key, age), ((one.column, one.over - age),)
-    if one.shown is not None:
-        yield ("shown", key), (one.shown,)
 
 
 def _each_event_of(key: Key, one: Mbarrier, rule: Rule) -> Mbarrier:
@@ -199,21 +193,16 @@ def _tellings(memory: BlockMemory) -> Iterator[Told]:
 
 def _levels(memory: BlockMemory) -> list[Levels]:
     """What was done, by column; that phases of copies are over, too."""
-    columns: list[Levels] = [{} for _ in range(memory.clocks.columns)]
-
-    def note(label: Label, event: Event) -> Event:
-        for (column, tick), bit in zip(event, _bits(memory, label, event), strict=True):
-            levels = columns[column]
-            levels[tick] = levels.get(tick, 0) | bit
-        return event
-
-    for key, one in memory.mbarriers.items():
-        for column, tick, bit in _at_mbarrier(memory, key, one)[1]:
-            levels = columns[column]
-            levels[tick] = levels.get(tick, 0) | bit
+    others: list[Noted] = []
+    note = partial(_note, memory, others)
     _each_event_of_others(memory, note)
     for what, landed in memory.brought.items():
         note(("landed", what), ((landed.column, landed.phase),))
+    at_mbarriers = (_at_mbarrier(memory, key, one)[1] for key, one in memory.mbarriers.items())
+    columns: list[Levels] = [{} for _ in range(memory.clocks.columns)]
+    for column, tick, bit in chain(others, *at_mbarriers):
+        levels = columns[column]
+        levels[tick] = levels.get(tick, 0) | bit
     return columns
 
 
