@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of_text
 from mlir_async_pipe.vocabulary import Row
+from mlir_async_pipe.vocabulary.products import SUMS, is_register_of_sums
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
@@ -189,13 +190,14 @@ class Flow:
     def is_only_data(self, op: Any) -> bool:
         """Whether an op makes data, of nothing that products or loads in flight still write."""
         return all(map(self.is_data, op.results)) and not any(
-            self._is_accumulator(value.type) or is_loaded(value) for value in op.operands
+            self._is_accumulator(value.type) or is_register_of_sums(value) or is_loaded(value)
+            for value in op.operands
         )
 
     def _is_accumulator(self, kind: Any) -> bool:
         found = self._accumulators.get(kind)
         if found is None:
-            found = self._accumulators[kind] = str(kind).startswith(REGISTERS)
+            found = self._accumulators[kind] = str(kind).startswith(SUMS)
         return found
 
     def edges(self, block: Block) -> Iterator[ControlEdge]:
@@ -233,10 +235,6 @@ def is_data(kind: object) -> bool:
     """Whether a type is a float or a vector, which no address depends on directly."""
     text = type_text(kind)
     return text.startswith(("f16", "f32", "f64", "bf16", "vector<", "f8", "tf32"))
-
-
-# Accumulators of products of warpgroups, which products in flight fill.
-REGISTERS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct<")
 
 
 def is_bit(kind: object) -> bool:

@@ -144,14 +144,21 @@ class ClockedDetector(Detector):
     def fence(
         self, threads: Array, where: Array | None = None, spaces: frozenset[str] = frozenset()
     ) -> None:
-        """What `threads` have written in `spaces`, or in the granules `where`, is there for the async
-        proxy too."""
+        """What `threads` have written or seen in `spaces`, or have written in the granules `where`, is there
+        for the async proxy too."""
         self.cover_memory()
-        if where is None:
-            where = np.flatnonzero(self.unfenced)
-            shown = [_SPACES[space] for space in spaces & _SPACES.keys()]
-            where = where[np.isin(self.memory.space[where * self.granule], shown)]
-        self.unfenced[where[np.isin(self.write_thread[where], threads)]] = False
+        if where is not None:
+            self.unfenced[where[np.isin(self.write_thread[where], threads)]] = False
+            return
+        where = np.flatnonzero(self.unfenced)
+        shown = [_SPACES[space] for space in spaces & _SPACES.keys()]
+        where = where[np.isin(self.memory.space[where * self.granule], shown)]
+        # A fence of the writer, or of who has seen the write: it stands on the path to what comes then.
+        writer, older = self.write_thread[where], self.write_epoch[where] != self.now(where)
+        _, first = np.unique(self.clock.warp_of(threads), return_index=True)
+        one = threads[first][:, None]
+        sees = self.clock.sees(one, writer, self.write_tick[where], self._near(where)).any(axis=0)
+        self.unfenced[where[np.isin(writer, threads) | older | sees]] = False
 
     def check_visible(self, site: int, threads: Array, where: Array) -> None:
         """`threads` use what somebody set up for all: an mbarrier."""

@@ -49,6 +49,8 @@ _REGISTERS = {
     "f": "f32",
     "d": "f64",
 }
+# Operands whose constant, if they are one, the ops are written for: numbers in the text, and predicates.
+_WRITTEN_OUT = ("n", "i", "b")
 _KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>|vector<1xi32>")
 
 
@@ -76,9 +78,13 @@ def raise_assembly(root: Operation) -> int:
 def _key(op: Operation) -> tuple[Any, ...]:
     text = str(ir.StringAttr(op.attributes["asm_string"]).value)
     constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
-    numbers = tuple(constant_value(one) for one in op.operands)
+    _, inputs = _constraints(constraints)
+    numbers = tuple(
+        constant_value(value) if of in _WRITTEN_OUT else None
+        for of, value in zip(inputs, op.operands, strict=False)
+    )
     types = tuple(type_text(value.type) for value in (*op.operands, *op.results))
-    return text, constraints, numbers if "n" in constraints.split(",") else (), types
+    return text, constraints, numbers, types
 
 
 def _write(op: Operation, table: Operation, name: str) -> Operation | None:
@@ -132,6 +138,7 @@ def _function(op: Operation, name: str) -> str:
         raise UnreadError
     registers = {f"${n}": _register(one.lstrip("=&")) for n, one in enumerate(outputs)}
     starts: list[tuple[str, int]] = []
+    decided: dict[str, bool] = {}
     for n, one in enumerate(inputs):
         number = f"${len(outputs) + n}"
         if one in ("n", "i"):
@@ -144,12 +151,15 @@ def _function(op: Operation, name: str) -> str:
         else:
             registers[number] = _register(one)
             starts.append((number, n))
+            value = constant_value(given[n]) if one == "b" else None
+            if value is not None:
+                decided[number] = bool(value)
     kernel = read_assembly(_plain(text), registers, Place.of(op))
     types = [type_text(value.type) for value in given]
     if not all(map(_KINDS.fullmatch, (*types, *results))):
         raise UnreadError
     arguments = [Value(f"%p{n}", kind) for n, kind in enumerate(types)]
-    w = FunctionWriter(kernel, {one.name: one for one in arguments}, {})
+    w = FunctionWriter(kernel, {one.name: one for one in arguments}, {}, decided=decided)
     declare_registers(w)
     for register, n in starts:
         w.assign(Register(register), arguments[n])

@@ -979,7 +979,7 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     )
     condition = None if kept is not None else w.read(scale_d, "i1")
     given = w.make("llvm.mlir.poison", (), whole)
-    for number, register in enumerate(registers):
+    for number, register in enumerate(registers if kept is not False else ()):
         value = w.read(register, kind)
         if condition is not None:
             value = w.select(condition, value, w.constant(0, kind))

@@ -88,6 +88,9 @@ POINTER_OF_ADDRESS, MEMBER_TAKEN = "llvm.inttoptr", "llvm.extractvalue"
 ADDRESSES_IN = (POINTER_OF_ADDRESS, MEMBER_TAKEN)
 # A struct or array (operand 0) with the member at `position` replaced.
 MEMBER_PUT = "llvm.insertvalue"
+PARTS = frozenset({MEMBER_PUT, MEMBER_TAKEN})
+# A vector with one element replaced, and its bits taken for those of a number.
+ELEMENT_PUT, BITS_TAKEN = "llvm.insertelement", "llvm.bitcast"
 # An address as an integer; that of a memref is where its allocation begins.
 ADDRESS_OF_MEMREF = "memref.extract_aligned_pointer_as_index"
 ADDRESS_OPS: dict[str, Shown] = {
@@ -110,7 +113,12 @@ def taken_member(op: Any) -> Any | None:
     """
     if op.name != MEMBER_TAKEN:
         return None
-    return container_of(op.operands[0], tuple(ir.DenseI64ArrayAttr(op.attributes["position"])))[1]
+    return container_of(op.operands[0], position_of(op))[1]
+
+
+def position_of(op: Any) -> tuple[int, ...]:
+    """Which member of a struct or array an op takes or puts, from the outside in."""
+    return tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
 
 
 def container_of(value: Any, position: tuple[int, ...]) -> tuple[Any, Any | None]:
@@ -118,7 +126,7 @@ def container_of(value: Any, position: tuple[int, ...]) -> tuple[Any, Any | None
     how it was put there: in the example above %t where another position is asked for."""
     container = defining_op(value)
     while container is not None and container.name == MEMBER_PUT:
-        put = tuple(ir.DenseI64ArrayAttr(container.attributes["position"]))
+        put = position_of(container)
         if put == position:
             return value, container.operands[1]
         # A part of what is asked for, or more than that.

@@ -23,7 +23,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import defining_op, integer_attribute, type_text
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_PUT, MEMBER_TAKEN, position_of
 
 LINES = 8
 CHUNK_BYTES = 16
@@ -118,9 +119,47 @@ PRODUCTS = frozenset(
 )
 # What makes registers that hold nothing yet: their threads have not touched them.
 UNDEFINED = frozenset({"llvm.mlir.poison", "llvm.mlir.undef"})
-# Ops that make a struct of accumulators, or name a part of one.
-INSERTED = "llvm.insertvalue"
-PARTS = frozenset({INSERTED, "llvm.extractvalue"})
+# How types of values begin that products of warpgroups add to.
+SUMS = ("!nvgpu.warpgroup.accumulator", "!llvm.struct")
+
+
+def holds_sums(value: Any) -> bool:
+    """Whether a value may be sums of a product: structs with addresses are something else."""
+    text = type_text(value.type)
+    return text.startswith(SUMS) and "ptr" not in text
+
+
+def is_register_of_sums(value: Any) -> bool:
+    """Whether a value is one register of sums.
+
+    %x = llvm.extractvalue %sums[65] : !llvm.struct<(f32, …)>
+    """
+    made = defining_op(value)
+    if made is None or made.name != MEMBER_TAKEN or holds_sums(value):
+        return False
+    return holds_sums(made.operands[0])
+
+
+def stays_in_place(value: Any) -> bool:
+    """Whether a register of sums is taken only to be put among sums again, to which alone products add: it stays
+    where it is, and no thread reads or writes it.
+
+    %half = llvm.insertvalue %x, %part[1]
+    """
+    taken = defining_op(value)
+    if taken is None or not is_register_of_sums(value):
+        return False
+    users, at = [use.owner for use in taken.operands[0].uses], position_of(taken)
+    if any(op.name != MEMBER_TAKEN for op in users):
+        return False
+    alike = [op.results[0] for op in users if position_of(op) == at]
+    return [one for one in alike if any(map(_is_put_among_sums, one.uses))] == [value] and all(
+        map(_is_put_among_sums, value.uses)
+    )
+
+
+def _is_put_among_sums(use: Any) -> bool:
+    return use.owner.name == MEMBER_PUT and holds_sums(use.owner.results[0])
 
 
 def is_product(op: Any) -> bool:

@@ -44,14 +44,15 @@ from mlir_async_pipe.checker.phases.touches import (
     FAR_STORES,
     Issued,
     Touch,
+    in_flight,
     is_far,
-    is_fenced,
     refuse,
+    space_of,
     unwaited,
 )
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
-from mlir_async_pipe.vocabulary.rows import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC
 
 # When a class did something, and a bit for that.
 Noted = tuple[int, int, int]
@@ -89,7 +90,7 @@ _WRITTEN = (
 class BlockMemory:
     """The memory of a block on one path of all its threads, which are `everybody`.
 
-    `queues` hold async reads by queue and issuing threads; `over` are reads that are over, those of some threads
+    `queues` hold async ops by queue and issuing threads; `over` are reads that are over, those of some threads
     that one event ended together, and whether they were a proxy's; `brought` are copies that are, `put` stores
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
     `log` is of all paths together, and so are the numbers of events (`names`) and
@@ -349,6 +350,11 @@ class BlockMemory:
         self.check_read(touch, proxy=True)
         self._issue(queue, touch)
 
+    def issue_write(self, queue: str, touch: Touch) -> None:
+        """Threads issue a copy that writes until its group is waited for, as they themselves write."""
+        self.check_write(touch, proxy=False)
+        self._issue(queue, touch)
+
     def issue_store(self, touch: Touch) -> None:
         """Threads issue a copy that writes global memory until its group is waited for."""
         self.check_write(touch, proxy=True)
@@ -379,6 +385,9 @@ class BlockMemory:
             done = [touch for group in issued.groups[left:] for touch in group]
             if queue == FAR_STORES:
                 self.put.update((store, self.clocks.event(by)) for store in done)
+            elif queue == CP_ASYNC.name:
+                for copy in done:
+                    self._written(copy)
             elif done:
                 self._note_reads(tuple(dict.fromkeys(done)), True, self.clocks.event(by))
             self.queues[name, by] = issued._replace(groups=issued.groups[:left])
@@ -419,6 +428,9 @@ class BlockMemory:
 
     def write(self, touch: Touch) -> None:
         self.check_write(touch, proxy=False)
+        self._written(touch)
+
+    def _written(self, touch: Touch) -> None:
         self.generic[touch] = Fenced(touch, False, self.clocks.event(self._threads(touch)))
         self.tensor.lost(touch.region.root)
 
@@ -428,10 +440,16 @@ class BlockMemory:
             if "mbarriers" in shown and not (barrier.fenced or barrier.by & ~mask):
                 fence = self.clocks.event(barrier.by)
                 self.mbarriers[key] = barrier._replace(fenced=True, fence=fence)
-        # Others come after a fence by a barrier after it, not by one before.
         for touch, write in tuple(self.generic.items()):
-            if is_fenced(touch, mask, shown) and not write.fenced:
-                self.generic[touch] = Fenced(touch, True, self.clocks.event(self._threads(touch)))
+            if space_of(touch.region) not in shown or touch.by is None:
+                continue
+            # Of a fence of the writers others know by a barrier after it. A fence of who has seen the
+            # write is as good: it stands on the path from the write to what comes after the fence.
+            sees = self.clocks.sees(mask, write.done)
+            if not write.fenced and (sees or not touch.by & ~mask):
+                by = mask if sees else touch.by
+                write = Fenced(touch, True, self.clocks.event(by))
+            self.generic[touch] = write._replace(after=write.after | mask if sees else write.after)
 
     def check_end(self) -> None:
         for copy in self.copies():
@@ -473,15 +491,20 @@ class BlockMemory:
             self._check_far(touch, writes=False, proxy=proxy)
         if proxy:
             self._check_written(touch)
+            for copy, until in in_flight(self.queues, "copies"):
+                self._refuse("read-in-flight", touch, copy, until)
 
     def check_write(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or a copy that one of them issues (`proxy`), write bytes."""
-        self._check_copies(touch, "overwrite-in-flight")
+        code: FaultCode = "overwrite-in-flight"
+        self._check_copies(touch, code)
         self._check_reads(touch, proxy)
         if is_far(touch.region):
             self._check_far(touch, writes=True, proxy=proxy)
         if proxy:
             self._check_written(touch)
+            for copy, until in in_flight(self.queues, "copies"):
+                self._refuse(code, touch, copy, until)
 
     def _refuse(
         self, code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str
@@ -523,7 +546,7 @@ class BlockMemory:
                 source = Touch(copy.source, copy.op, None)
                 self._refuse("source-overwritten", touch, source, _FETCHED[True])
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
-        for store, wait in self._in_flight(far=True):
+        for store, wait in in_flight(self.queues, "stores"):
             # Two tensor stores count only where they surely meet: most kernels have several in flight.
             if not (writes and proxy) or surely_meet(store.region, touch.region):
                 self._refuse(code, touch, store, wait)
@@ -540,7 +563,7 @@ class BlockMemory:
                 self._refuse("not-visible", touch, store, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
-        for read, wait in self._in_flight(far=False):
+        for read, wait in in_flight(self.queues, "reads"):
             self._refuse("source-overwritten", touch, read, wait)
         for product in self.tensor.running(self._threads(touch), self.clocks):
             for read in product.reads:
@@ -550,24 +573,9 @@ class BlockMemory:
                 for read in reads:
                     self._refuse("missing-barrier", touch, read, _READ[self.together])
 
-    def _in_flight(self, *, far: bool) -> Iterator[tuple[Touch, str]]:
-        """What reads workgroup memory, or writes global memory (`far`), and until when."""
-        for (queue, _), issued in self.queues.items():
-            if (queue == FAR_STORES) != far:
-                continue
-            for age, group in enumerate((issued.open, *issued.groups)):
-                count = f"until a wait with count {age - 1} or less"
-                wait = (
-                    f"it writes {count}, without `read`"
-                    if far
-                    else f"it reads {count} on queue {queue}"
-                )
-                for touch in group:
-                    yield touch, wait if age else "it is in no committed group there"
-
     def _check_written(self, touch: Touch) -> None:
-        for write, fenced, done in self.generic.values():
-            if not meet(write.region, touch.region):
+        for write, fenced, done, after in self.generic.values():
+            if not meet(write.region, touch.region) or not self._threads(touch) & ~after:
                 continue
             if not fenced:
                 self._refuse("missing-fence", touch, write, _FENCE[self.together])
@@ -604,11 +612,13 @@ class Landed(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`."""
+    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`; threads `after`
+    have made a fence since they saw it."""
 
     touch: Touch
     fenced: bool
     done: Event
+    after: int = 0
 
 
 def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:

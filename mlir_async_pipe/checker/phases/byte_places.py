@@ -45,6 +45,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_TAKEN,
     POINTER_OF_ADDRESS,
     VIEW_OPS,
+    position_of,
 )
 
 # Members of a memref's descriptor: two pointers, an offset, sizes and strides.
@@ -301,7 +302,7 @@ def value_of(op: Any, operands: Sequence[Value]) -> Value:
 def _of_descriptor(op: Any, source: BytePlace) -> Value:
     """A member of a memref's descriptor: its pointers lead to where the allocation begins, and what
     comes then is the number of elements from there to the first one."""
-    (position, *inner) = ir.DenseI64ArrayAttr(op.attributes["position"])
+    position, *inner = position_of(op)
     made = defining_op(op.operands[0])
     if made is None or made.name not in CAST_OPS or inner:
         return None

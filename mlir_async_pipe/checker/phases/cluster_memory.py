@@ -92,6 +92,11 @@ class ClusterMemory(BlockMemory):
         self._check_own(touch.region.root, touch.by)
         super().issue_read(queue, touch)
 
+    def issue_write(self, queue: str, touch: Touch) -> None:
+        """Threads issue a copy that writes memory of their block."""
+        self._check_own(touch.region.root, touch.by)
+        super().issue_write(queue, touch)
+
     def read(self, touch: Touch) -> None:
         self._check_own(touch.region.root, touch.by)
         super().read(touch)

@@ -1,6 +1,7 @@
-"""What threads themselves do to the memory that copies and products touch: loads, stores, atomics.
+"""What the generic proxy does to the memory that copies and products touch: loads, stores, atomics, cp.async.
 
 memref.load %ring[%slot, %t]     the threads that are there read these bytes
+nvvm.cp.async %ring[%slot, %t]   they write these, until they have waited for its group
 "my.op"(%ring)                   may do anything to them: not followed
 vector.store %v, %x[%t]          %x is global: looked at if a tensor copy may touch it, too
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     span_bytes,
     strides_and_offset,
 )
-from mlir_async_pipe.vocabulary.rows import Share
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC, Share
 
 Effect = Callable[[Spot], None]
 
@@ -56,6 +57,14 @@ class GenericEffects:
     number: Callable[[Run], int]
     width: int
 
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether some cp.async may write what copies and products touch: then its groups matter."""
+        copies = [n for n, site in enumerate(self.sites.sites) if site.queue == CP_ASYNC.name]
+        roots = {self.sites.static_root(n) for n in copies if self.sites.sites[n].writes}
+        alias = self.sites.roots.may_alias
+        return any(alias(root, other) for root in roots for other in self.touched)
+
     def access(self, run: Run) -> Effect | None:
         op = run.op
         known = self.far.touched(run) if self.far is not None else ()
@@ -67,7 +76,10 @@ class GenericEffects:
         ]
         if not near:
             return None
-        if any(access.asynchronous for access in near):
+        queue = run.row.queue
+        if any(access.asynchronous for access in near) and (
+            queue != CP_ASYNC or any(access.kind != "write" for access in near)
+        ):
             return not_followed
         number = self.number(run)
 
@@ -89,7 +101,9 @@ class GenericEffects:
                     region = region._replace(exact=False)
                 self.bounds.check(region, number)
                 region = self._as_far(region, run) or region
-                if access.kind != "read" or access.over_lanes:
+                if access.asynchronous:
+                    spot.memory.issue_write(CP_ASYNC.name, Touch(region, number, spot.threads()))
+                elif access.kind != "read" or access.over_lanes:
                     spot.memory.write(Touch(region, number, spot.mask))
                 if access.kind != "write":
                     spot.memory.read(Touch(region, number, spot.mask))

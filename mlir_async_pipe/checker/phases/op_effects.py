@@ -57,6 +57,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by, is_rel
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.rows import (
     BULK_STORE,
+    CP_ASYNC,
     WGMMA,
     Fence,
     Meeting,
@@ -127,7 +128,9 @@ class OpEffects:
             return (
                 meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else not_followed
             )
-        if row.queue in (WGMMA, BULK_STORE):
+        if row.queue in (WGMMA, BULK_STORE) or (
+            row.queue == CP_ASYNC and not row.accesses and self.generic.has_copies
+        ):
             return not_followed if run.maybe or run.variables else self._queued(run, row)
         access = self.generic.access(run)
         return (

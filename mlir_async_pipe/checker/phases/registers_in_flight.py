@@ -5,6 +5,9 @@ what threads wrote or read before a fence (PTX ISA, wgmma.fence).
     nvvm.wgmma.wait.group.sync.aligned 0           now it is not
 
     %s = llvm.insertvalue %d, %all[1]              no read: the part [1] of %s is what %d is
+    %x = llvm.extractvalue %d[65]                  no read: %x is that register
+    %h = llvm.insertvalue %x, %part[1]             nor is this: it stays where it is
+    %y = llvm.fadd %x, %x                          its thread reads it
 
     %z = llvm.insertvalue %number, %sums[0]        its thread writes a register of %z
     nvvm.wgmma.fence.aligned                       so this must come
@@ -20,9 +23,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import defining_op, type_text
+from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
-from mlir_async_pipe.checker.step_graph import REGISTERS, Flow, Run
+from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary import (
     Row,
     given_count,
@@ -30,12 +33,19 @@ from mlir_async_pipe.vocabulary import (
     row_of,
     tensor_use,
 )
-from mlir_async_pipe.vocabulary.products import (
-    INSERTED,
+from mlir_async_pipe.vocabulary.memory_names import (
+    MEMBER_PUT,
     PARTS,
+    position_of,
+)
+from mlir_async_pipe.vocabulary.products import (
+    SUMS,
     UNDEFINED,
+    holds_sums,
+    is_register_of_sums,
     products_left,
     shape_of_product,
+    stays_in_place,
 )
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded, waits_for
@@ -71,11 +81,12 @@ Plan = Callable[["Registers", int | None], None]
 class Registers:
     """The parts of each value by what touched them last; those that are complete and fenced are left out.
     `fenced`: the threads that have made a fence. `loading` are loads from tensor memory by the value that
-    they fill."""
+    they fill; `members` the registers that were taken out of sums, which all paths have alike."""
 
     held: dict[int, Parts] = field(default_factory=dict)
     fenced: int = 0
     loading: dict[int, int] = field(default_factory=dict)
+    members: dict[int, tuple[int, Position]] = field(default_factory=dict)
 
     @staticmethod
     def kept(flow: Flow) -> set[int]:
@@ -83,7 +94,7 @@ class Registers:
         return {
             number
             for number, (_, value) in enumerate(flow.values)
-            if hasattr(value, "type") and str(value.type).startswith(REGISTERS)
+            if hasattr(value, "type") and type_text(value.type).startswith(SUMS)
         }
 
     @staticmethod
@@ -100,9 +111,10 @@ class Registers:
         if op.name in PARTS:
             return _part(run, number)
         used = list(zip(run.operands, op.operands, strict=True))
-        read = [n for n, value in used if _holds_sums(value) or is_loaded(value)]
-        made = [n for n, value in zip(run.results, op.results, strict=False) if _holds_sums(value)]
-        if op.name in UNDEFINED or not (read or made):
+        read = [n for n, value in used if holds_sums(value) or is_loaded(value)]
+        members = [n for n, value in used if is_register_of_sums(value)]
+        made = [n for n, value in zip(run.results, op.results, strict=False) if holds_sums(value)]
+        if op.name in UNDEFINED or not (read or members or made):
             return None
         own = number(run)
 
@@ -110,6 +122,8 @@ class Registers:
             for value in read:
                 registers.check(value, own)
                 registers.touch(value, (), Held(own, None, _those(mask), READ))
+            for value in members:
+                registers.read(value, own, mask)
             for value in made:
                 registers.touch(value, (), Held(own, None, _those(mask), WRITTEN))
 
@@ -212,6 +226,12 @@ class Registers:
                 f"it adds to these registers until its group is waited for: count {max(age, 0)} would do",
             )
 
+    def read(self, member: int, op: int, mask: int | None) -> None:
+        """Threads read a register of sums, in an op."""
+        value, at = self.members[member]
+        self.check(value, op, at)
+        self.touch(value, at, Held(op, None, _those(mask), READ))
+
     def touch(self, value: int, at: Position, held: Held) -> None:
         """Threads read or write a part of a value."""
         others = {entry for entry in self.parts(value) if not _meet(entry[0], at)}
@@ -226,12 +246,6 @@ def _meet(one: Position, other: Position) -> bool:
 def _those(mask: int | None) -> int:
     """Threads; all of them, where it is not known which."""
     return EVERYBODY if mask is None else mask
-
-
-def _holds_sums(value: Any) -> bool:
-    """Whether a value may be sums of a product: structs with addresses are something else."""
-    text = type_text(value.type)
-    return text.startswith(REGISTERS) and "ptr" not in text
 
 
 def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
@@ -263,13 +277,13 @@ def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
 
 def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
     """A part of a struct: sums of one product, which go on with all that is known of them, or one of their
-    registers, which threads touch."""
-    at = tuple(int(index) for index in run.op.attributes["position"])
+    registers, which threads read or fill, if it does not stay where it is."""
+    at = position_of(run.op)
     (result,), operands = run.results, run.operands
-    whole, inserts = run.op.operands[0], run.op.name == INSERTED
-    if not _holds_sums(whole):
+    whole, inserts = run.op.operands[0], run.op.name == MEMBER_PUT
+    if not holds_sums(whole):
         return None
-    if _holds_sums(run.op.operands[1] if inserts else run.op.results[0]):
+    if holds_sums(run.op.operands[1] if inserts else run.op.results[0]):
 
         def move(registers: Registers, mask: int | None) -> None:
             if not inserts:
@@ -282,16 +296,43 @@ def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
 
         return move
     own, sums = number(run), at[:-1] if _depth(whole) == len(at) else at
+    if not inserts:
+        # Who uses the register has to wait for the product; here, if nobody in the block does.
+        users = [use.owner for use in run.op.results[0].uses]
+        here, stays = not users or any(map(_ends_block, users)), stays_in_place(run.op.results[0])
 
-    def touch(registers: Registers, mask: int | None) -> None:
+        def take(registers: Registers, mask: int | None) -> None:
+            registers.members[result] = operands[0], sums
+            if here:
+                registers.check(operands[0], own, sums)
+            if not stays:
+                # A product may still be filling it.
+                held = Held(own, None, _those(mask), READ)
+                registers.fill(operands[0], registers.parts(operands[0]) | {(sums, held)})
+
+        return take
+    put_in = run.op.operands[1]
+    moved, member = stays_in_place(put_in), is_register_of_sums(put_in)
+
+    def put(registers: Registers, mask: int | None) -> None:
+        parts = registers.parts(operands[0])
+        if moved:
+            of, place = registers.members[operands[1]]
+            moves = (held for position, held in registers.parts(of) if _meet(position, place))
+            registers.fill(result, parts | {(sums, held) for held in moves})
+            return
         registers.check(operands[0], own, at)
-        if inserts:
-            registers.fill(result, registers.parts(operands[0]))
-            registers.touch(result, sums, Held(own, None, _those(mask), WRITTEN))
-        else:
-            registers.touch(operands[0], sums, Held(own, None, _those(mask), READ))
+        if member:
+            registers.read(operands[1], own, mask)
+        registers.fill(result, parts)
+        registers.touch(result, sums, Held(own, None, _those(mask), WRITTEN))
 
-    return touch
+    return put
+
+
+def _ends_block(op: Operation) -> bool:
+    block = op.operation.block
+    return block.operations[len(block.operations) - 1].operation == op.operation
 
 
 def _depth(value: Any) -> int:

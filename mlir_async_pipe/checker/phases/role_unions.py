@@ -53,7 +53,7 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
         memory.clocks.classes.groups,
         frozenset([shape for _, _, shape in noted]),
         frozenset(memory.queues.items()),
-        frozenset([(touch, one.fenced) for touch, one in memory.generic.items()]),
+        frozenset([(touch, one.fenced, one.after) for touch, one in memory.generic.items()]),
         frozenset(tensor.cores),
         frozenset(tensor.fenced),
         frozenset(pending),

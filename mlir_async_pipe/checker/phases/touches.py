@@ -6,12 +6,13 @@ the same in global memory that tensor maps describe    root below 0, see `far_me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
 # More groups than any wait of products leaves in flight; older ones are one.
 REMEMBERED_GROUPS = 16
@@ -71,13 +72,36 @@ def unwaited(copy: CopyInFlight) -> PhaseFault:
 # The queue of what bulk stores write; in `queues.BULK_STORE` is what they read.
 FAR_STORES = "bulk-store, written"
 
+InFlight = Literal["reads", "stores", "copies"]
+"""What ops of a queue do until their group is waited for: read workgroup memory, write global memory, or
+write workgroup memory through the generic proxy, as `cp.async` does."""
+
+_OTHERS: dict[str, InFlight] = {FAR_STORES: "stores", CP_ASYNC.name: "copies"}
+_UNTIL: dict[InFlight, str] = {
+    "reads": "it reads until a wait with count {count} or less on queue {queue}",
+    "stores": "it writes until a wait with count {count} or less, without `read`",
+    "copies": "it writes until a wait with count {count} or less on queue {queue}",
+}
+
+
+def in_flight(
+    queues: Mapping[tuple[str, int], Issued], what: InFlight
+) -> Iterator[tuple[Touch, str]]:
+    """What ops of some queues still do, and until when."""
+    for (queue, _), issued in queues.items():
+        if _OTHERS.get(queue, "reads") != what:
+            continue
+        for age, group in enumerate((issued.open, *issued.groups)):
+            until = _UNTIL[what].format(queue=queue, count=age - 1)
+            for touch in group:
+                yield touch, until if age else "it is in no committed group there"
+
 
 def is_far(region: ByteRange) -> bool:
     """Whether bytes are of global memory that a tensor copy may touch."""
     return region.root < 0
 
 
-def is_fenced(touch: Touch, mask: int, shown: frozenset[str]) -> bool:
-    """Whether a fence of threads that shows the async proxy such memory is one for a write."""
-    space = "global" if is_far(touch.region) else "workgroup"
-    return space in shown and touch.by is not None and not touch.by & ~mask
+def space_of(region: ByteRange) -> str:
+    """The memory space of bytes."""
+    return "global" if is_far(region) else "workgroup"

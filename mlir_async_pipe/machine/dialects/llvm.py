@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
+from mlir_async_pipe.vocabulary.products import stays_in_place
 
 Array = np.ndarray
 
@@ -61,11 +62,12 @@ def aggregate(text: str, site: Site, fill: Callable[[Kind], Array]) -> Any:
 def extract_value(site: Site) -> Execute:
     """A member of a struct or array."""
     position = site.integers("position")
+    stays = stays_in_place(site.op.results[0])
 
     def execute(unit: Unit, value: Any) -> Any:
         for index in position:
             value = value[index]
-        if not isinstance(value, tuple):
+        if not (stays or isinstance(value, tuple)):
             _wrote(unit, site, value)
         return value
 
@@ -76,6 +78,7 @@ def extract_value(site: Site) -> Execute:
 def insert_value(site: Site) -> Execute:
     """A struct or array with one member replaced."""
     position = site.integers("position")
+    stays = stays_in_place(site.op.operands[1])
 
     def put(container: Any, value: Any, path: tuple[int, ...]) -> Any:
         if not path:
@@ -85,7 +88,7 @@ def insert_value(site: Site) -> Execute:
         return (*container[:index], changed, *container[index + 1 :])
 
     def execute(unit: Unit, container: Any, value: Any) -> Any:
-        if isinstance(value, np.ndarray) and unit.registers is not None:
+        if isinstance(value, np.ndarray) and unit.registers is not None and not stays:
             # A register of its own.
             value = _wrote(unit, site, value.view())
         return put(container, value, position)

@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
-from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, container_of
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, container_of, position_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
@@ -114,7 +114,7 @@ def _taken(op: Operation) -> Field | None:
     """The field that an op takes out of a struct which it is handed; None if that is not what it does."""
     if not type_text(op.results[0].type).startswith(("i", "!llvm.ptr")):
         return None
-    position = tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
+    position = position_of(op)
     whole, put = container_of(op.operands[0], position)
     if put is not None or not _is_handed(whole):
         return None

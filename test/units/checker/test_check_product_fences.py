@@ -106,7 +106,48 @@ RIGHT = {
         printed("%y"),
     ),
 }
+TAKEN = tuple(f"%v{n} = llvm.extractvalue %x[{n}] : {SUMS}" for n in range(4))
+PUT = tuple(
+    f"%w{n} = llvm.insertvalue %v{n}, {f'%w{n - 1}' if n else '%none'}[{n}] : {SUMS}"
+    for n in range(4)
+)
+# What is taken apart and put together again in another order stays where it is; what is computed does not.
+RIGHT["taken apart and put together"] = (
+    FENCE,
+    ONE,
+    *TAKEN,
+    *PUT,
+    product("%y", "%w3"),
+    END,
+    printed("%y"),
+)
+TAKEN_TWICE = f"%again = llvm.extractvalue %x[3] : {SUMS}"
 WRONG = {
+    "put among sums and read": (
+        FENCE,
+        ONE,
+        END,
+        *TAKEN,
+        TAKEN_TWICE,
+        "%sum = arith.addf %again, %one : f32",
+        "memref.store %sum, %out[%t] : memref<128xf32>",
+        *PUT,
+        product("%y", "%w3"),
+        END,
+        printed("%y"),
+    ),
+    "put among sums as another number": (
+        FENCE,
+        ONE,
+        END,
+        *TAKEN,
+        "%sum = arith.addf %v3, %one : f32",
+        *PUT[:3],
+        PUT[3].replace("%v3", "%sum"),
+        product("%y", "%w3"),
+        END,
+        printed("%y"),
+    ),
     "no fence": (ONE, END, printed("%x")),
     "fence before the sums are written": (
         FENCE,

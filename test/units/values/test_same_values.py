@@ -120,3 +120,82 @@ def test_threads_that_a_shuffle_chooses_need_not_be_two(condition: str) -> None:
         assert {code for code, _ in found.unsafe} == {"missing-barrier"}
     else:
         assert not found.unsafe and found.unknown
+
+
+PAIR = "!llvm.struct<(f32, i64)>"
+
+
+def returned(*lines: str) -> str:
+    """What makes the value that a function returns, after the rewrite."""
+    body = "\n  ".join(lines)
+    root = parse(
+        f"""
+llvm.func @f(%s: {PAIR}, %t: {PAIR}, %low: i32, %high: i32) -> i64 {{
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %none = llvm.mlir.poison : {PAIR}
+  %two = llvm.mlir.poison : vector<2xi32>
+  {body}
+  llvm.return %r : i64
+}}"""
+    ).operation
+    same_values.replace(root)
+    (end,) = [op for op in walk(root) if op.name == "llvm.return"]
+    made = defining_op(end.operands[0])
+    names = [] if made is None else [str(made.name)]
+    while made is not None and made.operands:
+        made = defining_op(made.operands[0])
+        names += [] if made is None else [str(made.name)]
+    return " ".join(names)
+
+
+def test_a_member_that_was_put_is_that_value() -> None:
+    assert (
+        returned(
+            "%wide = llvm.zext %low : i32 to i64",
+            f"%p = llvm.insertvalue %wide, %s[1] : {PAIR}",
+            f"%r = llvm.extractvalue %p[1] : {PAIR}",
+        )
+        == "llvm.zext"
+    )
+
+
+REPACKED = (
+    f"%a = llvm.extractvalue %s[0] : {PAIR}",
+    f"%b = llvm.extractvalue %s[1] : {PAIR}",
+    f"%p = llvm.insertvalue %a, %none[0] : {PAIR}",
+    f"%q = llvm.insertvalue %b, %p[1] : {PAIR}",
+    f"%h = llvm.freeze %q : {PAIR}",
+    f"%r = llvm.extractvalue %h[1] : {PAIR}",
+)
+
+
+def test_a_struct_of_all_fields_of_another_is_that_one() -> None:
+    assert returned(*REPACKED) == "llvm.extractvalue llvm.freeze"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%b = llvm.extractvalue %s[1]", "%b = llvm.extractvalue %t[1]"),
+        ("%q = llvm.insertvalue %b, %p[1]", "%q = llvm.insertvalue %b, %none[1]"),
+    ],
+)
+def test_a_struct_of_fields_of_two_stays(old: str, new: str) -> None:
+    changed = [line.replace(old, new) for line in REPACKED]
+    assert changed != list(REPACKED) and "insertvalue" in returned(*changed)
+
+
+NUMBER = (
+    "%v = llvm.insertelement %low, %two[%c0 : i32] : vector<2xi32>",
+    "%w = llvm.insertelement %high, %v[%c1 : i32] : vector<2xi32>",
+    "%r = llvm.bitcast %w : vector<2xi32> to i64",
+)
+
+
+def test_two_halves_of_a_number_are_that_number() -> None:
+    assert returned(*NUMBER) == "llvm.or llvm.zext"
+
+
+def test_a_vector_with_one_half_stays() -> None:
+    assert "llvm.bitcast" in returned(NUMBER[0], NUMBER[2].replace("%w", "%v"))
