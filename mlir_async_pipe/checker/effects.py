@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.owners import Owners
-from mlir_async_pipe.checker.partings import others
+from mlir_async_pipe.checker.partings import joins_again, others
 from mlir_async_pipe.checker.path_values import Values
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
@@ -157,7 +157,7 @@ class Effects:
     def _divergent(self, run: Run, state: State) -> None:
         """A barrier, which all threads of the block must reach."""
         # Sides without a join are choices of values, or ways that have ended.
-        if state.uneven or any(side.parting.join is not None for side in state.sides):
+        if state.uneven or any(joins_again(side) for side in state.sides):
             self.judge.divergent(self.sites.opaque(run.op, run.frame), state)
 
     # Accesses -----------------------------------------------------------------------------

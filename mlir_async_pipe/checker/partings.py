@@ -38,6 +38,7 @@ class Partings:
     several: bool
     _joins: dict[int, int | None] = field(default_factory=dict)
     _even: dict[int, bool] = field(default_factory=dict)
+    _apart: dict[int, bool] = field(default_factory=dict)
 
     def at_exit(self, block: Block, ways: list[Facts], state: State) -> Parting | None:
         """A new parting at the end of a block; None if all threads go the same way.
@@ -50,7 +51,9 @@ class Partings:
         if number not in self._joins:
             self._joins[number] = join_of(self.flow, number)
             self._even[number] = has_even_barriers(self.flow, number, self._joins[number])
-        return Parting(self._joins[number], dict(state.facts), self._even[number])
+            self._apart[number] = never_meet(self.flow, number)
+        join = ENDED if self._apart[number] else self._joins[number]
+        return Parting(join, dict(state.facts), self._even[number])
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some ways out of a block leave; `ENDED` if some ways end without
@@ -102,6 +105,12 @@ def join_of(flow: Flow, branch: int) -> int | None:
     return None
 
 
+def never_meet(flow: Flow, branch: int) -> bool:
+    """Whether no block can follow on two ways from a block: all that is known of a way holds to its end."""
+    met = [n for edge in flow.edges(flow.blocks[branch]) for n in _reached(flow, edge.target)]
+    return len(met) == len(set(met))
+
+
 def is_barrier(step: Step) -> bool:
     return isinstance(step, Run) and step.row.barrier is not None
 
@@ -139,6 +148,11 @@ def after_barrier(side: Side) -> Side:
     """The side after one more barrier. Where sides pass different numbers of them, which may be
     any number in a loop, none orders anything: all accesses of such a side stand together."""
     return side._replace(interval=side.interval + 1) if side.parting.even else side
+
+
+def joins_again(side: Side) -> bool:
+    """Whether the threads that parted come together in one block again."""
+    return side.parting.join not in (None, ENDED)
 
 
 def is_reached_by_all(state: State) -> bool:

@@ -108,7 +108,7 @@ class PartingEvent(NamedTuple):
 @dataclass(eq=False)
 class Parting:
     """One time that the threads of a block go different ways, up to the block `join` (None:
-    until paths meet). `facts` are those before it, `threads` what each side knows of its
+    until paths meet; `partings.ENDED`: to their ends). `facts` are those before it, `threads` what each side knows of its
     threads; `even`: all sides pass equally many barriers."""
 
     join: int | None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.check_harness import check_text, machine_races
+from helpers.check_harness import check_text, codes, machine_races
 
 TARGET = "nvvm:sm_80"
 KERNEL = """
@@ -286,3 +286,42 @@ def test_barriers_in_a_loop_count_if_all_threads_run_it_equally_often(
     assert not shared.unknown
     apart = checked("", body.replace("BOUND", "%t"))
     assert apart.unsafe or apart.unknown
+
+
+RETURNS = """
+gpu.module @m {{
+  gpu.func @k(%y: memref<?xf32>, %v: f32, %size: index) kernel attributes {{known_block_size = array<i32: 64, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %t = gpu.thread_id x
+    %first = arith.cmpi {first}, %t, %c0 : index
+    cf.cond_br %first, ^loop(%c0 : index), ^other
+  ^loop(%n: index):
+    %m = arith.addi %n, %c1 : index
+    %more = arith.cmpi slt, %m, %size : index
+    cf.cond_br %more, ^loop(%m : index), ^last
+  ^last:
+    memref.store %v, %y[%c0] : memref<?xf32>
+    gpu.return
+  ^other:
+    {other}
+    gpu.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "found"),
+    [
+        ("eq", "", set()),
+        ("ne", "", {"missing-barrier"}),
+        ("eq", "memref.store %v, %y[%t] : memref<?xf32>", set()),
+        ("eq", "memref.store %v, %y[%c0] : memref<?xf32>", {"missing-barrier"}),
+    ],
+)
+def test_a_condition_holds_in_the_loops_of_a_way_that_returns_by_itself(
+    first: str, other: str, found: set[str]
+) -> None:
+    harness = check_text(RETURNS.format(first=first, other=other))
+    assert codes(harness.report) == found
