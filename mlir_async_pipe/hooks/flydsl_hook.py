@@ -21,7 +21,15 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import functions, plain_values, symbol_name, walk
 from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.hooks.pipelined_kernel import Hook, KernelReport, Stages, Wish, pipelined
+from mlir_async_pipe.hooks.pipelined_kernel import (
+    Hook,
+    KernelReport,
+    Stages,
+    Wish,
+    about_arrays,
+    advised,
+    pipelined,
+)
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.vocabulary import row_of
 
@@ -88,7 +96,7 @@ class FlyDsl(Hook):
         try:
             target = Target.parse(f"rocdl:{chip}")
             wish = Wish(self.num_stages, target, _named, noalias=self.noalias, keep_registers=True)
-            made = pipelined(name, text, wish)
+            made = advised(pipelined(name, text, wish), about_arrays(self.noalias))
             code = _for_the_stack(made.module, target) if made.loops else ""
         except AsyncPipeError as error:
             self.reports.append(KernelReport(name, 0, (error.diagnostic,), before=text))

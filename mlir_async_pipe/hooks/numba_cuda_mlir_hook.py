@@ -25,6 +25,8 @@ from mlir_async_pipe.hooks.pipelined_kernel import (
     KernelReport,
     Stages,
     Wish,
+    about_arrays,
+    advised,
     pipelined,
     size_of,
     stages_of,
@@ -124,7 +126,8 @@ class NumbaCudaMlir(Hook):
             )
         except AsyncPipeError as error:
             return KernelReport(name, 0, (error.diagnostic,), before=text)
-        return pipelined(name, text, wish, lambda function: _say_more(function, layouts))
+        made = pipelined(name, text, wish, lambda function: _say_more(function, layouts))
+        return advised(made, about_arrays(self.noalias) | _about_launches(threads, grid))
 
     def _launch(self, compiled: Any) -> tuple[Size | None, Size | None]:
         """The sizes of block and grid: what was said, else those of the launch that this is compiled for."""
@@ -136,6 +139,17 @@ class NumbaCudaMlir(Hook):
         return (
             (None, None) if launch is None else (size_of(launch["block"]), size_of(launch["grid"]))
         )
+
+
+def _about_launches(threads: Size | None, grid: Size | None) -> dict[str, str]:
+    """What helps where the sizes of a launch are not known."""
+    found = {}
+    if threads is None:
+        text = "say the block size, threads=… of the hook, or launch the kernel inside of it"
+        found = dict.fromkeys(("not-privatisable", "block-size", "cross-block"), text)
+    if grid is None:
+        found["may-wrap"] = "say the grid, grid=… of the hook, or launch the kernel inside of it"
+    return found
 
 
 def _target(compiled: Any) -> Target:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,7 +32,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.facts.loops.copy_statements import find_loops
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note
 from mlir_async_pipe.session.report import Report, Session
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
@@ -108,6 +108,28 @@ def size_of(size: int | Sequence[int] | None) -> Size | None:
         return None
     x, y, z = (*((size,) if isinstance(size, int) else size), 1, 1)[:3]
     return int(x), int(y), int(z)
+
+
+def advised(report: KernelReport, advice: Mapping[str, str]) -> KernelReport:
+    """The report with a note for each reason code that an option of the hook helps with."""
+
+    def with_notes(found: Diagnostic) -> Diagnostic:
+        notes = tuple(
+            Note(text, found.place)
+            for code, text in advice.items()
+            if f"[{code}]" in f"{found.message} [{found.code}]" or f"({code})" in found.message
+        )
+        return replace(found, notes=found.notes + notes)
+
+    return replace(report, diagnostics=tuple(map(with_notes, report.diagnostics)))
+
+
+def about_arrays(noalias: bool) -> dict[str, str]:
+    """What helps where two arrays of a kernel may be one memory."""
+    if noalias:
+        return {}
+    text = "if no two arrays of the kernel overlap, say so: noalias=True of the hook"
+    return dict.fromkeys(("may-alias", "unproven-independence", "budget"), text)
 
 
 def pipelined(

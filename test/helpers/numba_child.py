@@ -5,6 +5,7 @@ python numba_child.py [{"num_stages": …, "kernels": […], …}]     JSON of w
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -14,12 +15,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-EXAMPLE = ROOT / "examples" / "embedding" / "numba_kernels.py"
+EXAMPLES = ROOT / "examples" / "embedding"
 
 
 @cache
 def compiled(options: str = "{}") -> dict[str, dict[str, Any]]:
-    """What the hook makes of each kernel of the example, with `options` as JSON."""
+    """What the hook makes of each kernel of an example, numba_kernels, with `options` as JSON."""
     done = subprocess.run(
         [sys.executable, __file__, options], capture_output=True, text=True, cwd=ROOT, timeout=300
     )
@@ -30,8 +31,7 @@ def compiled(options: str = "{}") -> dict[str, dict[str, Any]]:
 
 def main(options: dict[str, Any]) -> None:
     """The child's side."""
-    sys.path.insert(0, str(EXAMPLE.parent))
-    import numba_kernels
+    sys.path.insert(0, str(EXAMPLES))
     from numba_cuda_mlir.cuda import compile_ptx
 
     import mlir_async_pipe
@@ -39,12 +39,14 @@ def main(options: dict[str, Any]) -> None:
 
     found = {}
     num_stages = options.get("num_stages", 3)
-    for name in options.get("kernels", numba_kernels.KERNELS):
-        kernel, signature, threads = numba_kernels.KERNELS[name]
+    kernels = importlib.import_module(options.get("example", "numba_kernels")).KERNELS
+    for name in options.get("kernels", kernels):
+        kernel, signature, threads, *grids = kernels[name]
         threads = threads if options.get("threads", True) else None
+        grid = grids[0] if grids and options.get("grid", True) else None
         noalias = options.get("noalias", True)
         with mlir_async_pipe.hooks.numba_cuda_mlir(
-            num_stages, threads=threads, noalias=noalias
+            num_stages, threads=threads, grid=grid, noalias=noalias
         ) as hook:
             try:
                 ptx, error = compile_ptx(kernel, signature, cc=(8, 0))[0], ""
@@ -58,6 +60,8 @@ def main(options: dict[str, Any]) -> None:
             "before": made.before,
             "module": made.module,
             "codes": [entry.code for entry in made.diagnostics],
+            "said": "\n".join(map(str, made.diagnostics)),
+            "unknown": sorted({h.reason for h in made.report.of("hazards")} if made.report else ()),
             "counts": [w["count"] for w in to_json(made.report.of("waits") if made.report else ())],
         }
     json.dump(found, sys.stdout)

@@ -28,6 +28,11 @@ EXAMPLES = [
     ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
     (
         "numba-cuda-mlir",
+        "embedding/numba_user_kernels.py",
+        "largest: copies [1, 1, 0], proven",
+    ),
+    (
+        "numba-cuda-mlir",
         "embedding/numba_kernels.py",
         "matmul: 1 loops, 6 cp.async, counts [1, 1, 0]",
     ),

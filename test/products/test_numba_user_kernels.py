@@ -1,0 +1,130 @@
+"""Kernels as Numba's users write them: pipelined, proven, and the same to the last bit.
+
+Covers: examples/embedding/numba_user_kernels.py, hooks/numba_cuda_mlir_hook.py,
+hooks/pipelined_kernel.py, pipeliner/normalise/guarded_stores.py, facts/loops/copy_statements.py
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.numba_child import compiled
+from mlir_async_pipe import bindings, machine
+from mlir_async_pipe.bindings import ir, new_context, passmanager
+
+pytestmark = pytest.mark.skipif(
+    "numba-cuda-mlir" not in {found.name for found in bindings.installed()},
+    reason="numba-cuda-mlir is not installed",
+)
+Array = np.ndarray
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def halves(*shape: int) -> Array:
+    """Halves, which are 16 bits to the stack."""
+    return numbers(*shape).astype(np.float16).view(np.int16)
+
+
+def zeros(*shape: int) -> Array:
+    return np.zeros(shape, np.float32)
+
+
+INTEGERS = np.random.default_rng(0).integers(-999, 999, 700, dtype=np.int32)[:640]
+# The arguments of each kernel; blocks and grids as the example has them.
+INPUTS: dict[str, list[Any]] = {
+    "row_sums": [numbers(2, 2048), zeros(2)],
+    "row_sums_tree": [numbers(2, 2048), zeros(2)],
+    "matmul": [numbers(40, 40), numbers(40, 40), zeros(40, 40)],
+    "matmul_return": [numbers(32, 80), numbers(80, 32), zeros(32, 32)],
+    "matmul_f16": [halves(32, 80), halves(80, 32), zeros(32, 32)],
+    "dot": [numbers(1280), numbers(1280), zeros(1)],
+    "dot_plain": [numbers(1157), numbers(1157), zeros(2)],
+    "softmax_rows": [numbers(7, 128), zeros(7, 128)],
+    "tail": [numbers(649), zeros(128)],
+    "tail_n": [numbers(649), 649, zeros(128)],
+    "scale": [numbers(1280), zeros(1280), 2.0],
+    "saxpy": [numbers(1157), numbers(1157), 2.0],
+    "largest": [INTEGERS, np.full(1, -(2**31), np.int32)],
+    "column_sums": [numbers(40, 256), zeros(256)],
+}
+LAUNCHES = {"matmul": ((16, 16), (3, 3)), "tail": ((128,), (1,)), "tail_n": ((128,), (1,))} | {
+    "matmul_return": ((16, 16), (2, 2)),
+    "matmul_f16": ((16, 16), (2, 2)),
+    "largest": ((128,), (1,)),
+}
+LOADS = {"matmul_f16", "dot_plain", "saxpy"}
+# What is not proven, with `noalias=True` and the launch.
+UNKNOWN = {
+    "matmul_return": {"divergent-branch", "divergent-barrier", "opaque-subscript"},
+    "scale": {"other-blocks"},
+    "softmax_rows": {"other-blocks"},
+    "saxpy": {"other-blocks"},
+}
+REFUSED = {"convolution": "not-privatisable"}
+
+
+def made(**options: object) -> dict[str, dict[str, Any]]:
+    return compiled(json.dumps({"example": "numba_user_kernels", **options}))
+
+
+def run(text: str, name: str, **options: Any) -> machine.RunResult:
+    threads, grid = LAUNCHES.get(name, ((128,), (2,)))
+    arguments = [given.copy() if isinstance(given, Array) else given for given in INPUTS[name]]
+    with new_context():
+        module = ir.Module.parse(text)
+        names = "canonicalize,sroa,mem2reg,canonicalize"
+        passmanager.PassManager.parse(f"any({names})").run(module.operation)
+        return machine.run(module, None, arguments, threads=threads, grid=grid, **options)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_kernel_is_pipelined_and_proven(name: str) -> None:
+    found = made()[name]
+    assert found["loops"] == 1
+    assert ("through-registers" in found["codes"]) == (name in LOADS)
+    assert found["counts"] == ([] if name in LOADS else [1, 1, 0])
+    assert set(found["unknown"]) == UNKNOWN.get(name, set())
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_pipelined_is_told(name: str) -> None:
+    found = made()[name]
+    assert found["loops"] == 0
+    assert f"[{REFUSED[name]}]" in found["said"]
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_kernel_computes_what_it_did(name: str) -> None:
+    found = made()[name]
+    before = run(found["before"], name)
+    after = run(found["module"], name, completion="late", target="nvvm:sm_80")
+    assert after.races == ()
+    for ours, theirs in zip(after.arrays, before.arrays, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+# Refusals that an option of the hook answers: the option that was left out, and the reason.
+ANSWERED = {
+    "dot": ({"noalias": False}, "may-alias", "noalias=True"),
+    "column_sums": ({"noalias": False}, "may-alias", "noalias=True"),
+    "matmul_f16": ({"grid": False}, "may-wrap", "grid=…"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_the_advice_of_a_refusal_helps(name: str) -> None:
+    left_out, reason, option = ANSWERED[name]
+    without = made(kernels=[name], **left_out)[name]
+    assert reason in without["said"]
+    assert f"{option} of the hook" in without["said"]
+    proven = made()[name]
+    assert proven["loops"] == 1
+    assert proven["unknown"] == []
+    assert f"{option} of the hook" not in proven["said"]
