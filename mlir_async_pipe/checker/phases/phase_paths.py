@@ -135,8 +135,9 @@ class StatesSeen:
         return False
 
     def next(self) -> tuple[int, PathState]:
-        """The block and state that came last."""
-        return self.waiting.popitem()[1]
+        """The block and state that has waited longest; of turned rings, which soon come round again, the last."""
+        waiting = iter(self.waiting) if self.rings is None else reversed(self.waiting)
+        return self.waiting.pop(next(waiting))
 
 
 # Steps that are run on all paths together: three seconds or so.
