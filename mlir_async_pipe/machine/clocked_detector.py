@@ -141,15 +141,14 @@ class ClockedDetector(Detector):
         self.reads = np.full((len(self.reads), self.clock.warps), -1, np.int32)
         self.strong_reads[:] = -1
 
-    def fence(
-        self, threads: Array, where: Array | None = None, spaces: frozenset[str] = frozenset()
-    ) -> None:
-        """What `threads` have written or seen in `spaces`, or have written in the granules `where`, is there
-        for the async proxy too."""
+    def fence_own(self, threads: Array, where: Array) -> None:
+        """What `threads` have written in the granules `where` is there for the async proxy too."""
         self.cover_memory()
-        if where is not None:
-            self.unfenced[where[np.isin(self.write_thread[where], threads)]] = False
-            return
+        self.unfenced[where[np.isin(self.write_thread[where], threads)]] = False
+
+    def fence(self, threads: Array, spaces: frozenset[str], set_up: Array) -> None:
+        """So is what `threads` have written in `spaces`, or seen there, but for mbarriers, which are `set_up`."""
+        self.cover_memory()
         where = np.flatnonzero(self.unfenced)
         shown = [_SPACES[space] for space in spaces & _SPACES.keys()]
         where = where[np.isin(self.memory.space[where * self.granule], shown)]
@@ -158,7 +157,8 @@ class ClockedDetector(Detector):
         _, first = np.unique(self.clock.warp_of(threads), return_index=True)
         one = threads[first][:, None]
         sees = self.clock.sees(one, writer, self.write_tick[where], self._near(where)).any(axis=0)
-        self.unfenced[where[np.isin(writer, threads) | older | sees]] = False
+        seen = (older | sees) & ~np.isin(where, set_up)
+        self.unfenced[where[np.isin(writer, threads) | seen]] = False
 
     def check_visible(self, site: int, threads: Array, where: Array) -> None:
         """`threads` use what somebody set up for all: an mbarrier."""

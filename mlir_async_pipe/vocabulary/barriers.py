@@ -26,6 +26,8 @@ from mlir_async_pipe.vocabulary.rows import (
     both,
     named_scope,
     release,
+    restricted_order,
+    scope_named,
 )
 
 # Barriers of a block that have a number (PTX ISA, barrier: 0 to 15).
@@ -165,10 +167,10 @@ FENCE_ROWS = (
     _fence("nvvm.fence.mbarrier.init", lambda op: release("cluster"), shows="mbarriers"),
     # Between the generic proxy and others, of one thread (PTX ISA, membar.proxy).
     _fence("nvvm.fence.proxy", lambda op: both("block"), shows="all"),
-    _fence("nvvm.fence.proxy.acquire", lambda op: both("system"), ("address", "size")),
-    _fence("nvvm.fence.proxy.release", lambda op: both("system")),
-    _fence("nvvm.fence.proxy.sync_restrict", lambda op: both("cluster")),
-    _fence("nvvm.fence.sync_restrict", lambda op: both("cluster")),
+    _fence("nvvm.fence.proxy.acquire", lambda op: acquire(scope_named(op)), ("address", "size")),
+    _fence("nvvm.fence.proxy.release", lambda op: release(scope_named(op))),
+    _fence("nvvm.fence.proxy.sync_restrict", restricted_order),
+    _fence("nvvm.fence.sync_restrict", restricted_order),
     _fence("nvgpu.tma.fence.descriptor", lambda op: both("system"), ("tensor_map",)),
 )
 

@@ -199,9 +199,21 @@ def volatile_order(op: Any) -> MemoryOrder:
 
 
 def named_scope(op: Any) -> MemoryOrder:
-    """A fence both ways for the threads that its `scope` names, `#nvvm.mem_scope<gpu>`."""
+    """A fence both ways for the threads that its `scope` names."""
+    return both(scope_named(op))
+
+
+def scope_named(op: Any) -> Scope:
+    """The threads of `scope = #nvvm.mem_scope<gpu>`, those of the system where an op has none."""
     text = str(op.attributes["scope"]) if "scope" in op.attributes else ""
-    return both(_SCOPES.get(text.partition("<")[2].rstrip(">"), "system"))
+    return _SCOPES.get(text.partition("<")[2].rstrip(">"), "system")
+
+
+def restricted_order(op: Any) -> MemoryOrder:
+    """An acquire or a release, as `order` says, of shared memory for the threads of a cluster (PTX ISA, fence:
+    `.sync_restrict`)."""
+    way = acquire if "acquire" in str(op.attributes["order"]) else release
+    return replace(way("cluster"), spaces=frozenset({"workgroup"}))
 
 
 def _spinning(op: Any, order: MemoryOrder) -> MemoryOrder:

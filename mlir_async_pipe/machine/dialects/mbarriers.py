@@ -283,15 +283,15 @@ def fence(site: Site) -> Execute:
             return
         lanes = np.flatnonzero(unit.active())
         threads = _threads(unit, lanes)
-        launch.detector.fence(threads, spaces=shown)
+        known = np.array([at for at in launch.mbarriers.at if at >= 0], np.int64)
+        set_up = _granules(unit, known).reshape(-1) if len(known) else known
+        launch.detector.fence(threads, shown, set_up)
         if shows == "all":
             return
         warps = set(warps_of(unit, lanes).tolist())
         for barrier in launch.mbarriers.at.values():
             barrier.is_fenced |= barrier.warp in warps
-        known = np.array([at for at in launch.mbarriers.at if at >= 0], np.int64)
-        if len(known):
-            launch.detector.fence(threads, _granules(unit, known).reshape(-1))
+        launch.detector.fence_own(threads, set_up)
 
     return execute
 

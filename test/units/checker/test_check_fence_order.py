@@ -1,5 +1,7 @@
-"""A fence for the async proxy counts for other threads by a barrier after it, not by one before: checker and
-machine say so of what threads wrote and of mbarriers that they initialised.
+"""A fence for the async proxy stands on a path from the write to the access: made by the writer, with a barrier after
+it, or by who has seen the write, with a barrier before (Lustig, Cooksey, Giroux, "Mixed-proxy extensions for the NVIDIA
+PTX memory consistency model", ISCA 2022, section 5.4: in the block of the access). mbarriers are fenced by the thread
+that initialised them. Checker and machine agree.
 
 Covers: checker/phases/mbarrier_state.py, checker/phases/block_memory.py
 """
@@ -17,12 +19,20 @@ from mlir_async_pipe import machine
 
 BARRIER = "gpu.barrier"
 LEADER = f"scf.if %leader {{\n{FENCE}\n}}"
+OTHER = f"""%last = arith.constant 63 : index
+    %other = arith.cmpi eq, %t, %last : index
+    scf.if %other {{
+{FENCE}
+}}"""
 # Of all threads' writes, of which thread 0 stores the tile.
 STORES = {
     "fence, barrier": ([FENCE, BARRIER], False),
     "barrier, fence, barrier": ([BARRIER, FENCE, BARRIER], False),
-    "barrier, fence of the issuing thread": ([BARRIER, LEADER], True),
-    "barrier, fence": ([BARRIER, FENCE], True),
+    "barrier, fence of the issuing thread": ([BARRIER, LEADER], False),
+    "barrier, fence": ([BARRIER, FENCE], False),
+    "barrier, fence of another thread": ([BARRIER, OTHER], True),
+    "barrier, fence of another thread, barrier": ([BARRIER, OTHER, BARRIER], False),
+    "fence of another thread, barrier": ([OTHER, BARRIER], True),
     "fence of the issuing thread, barrier": ([LEADER, BARRIER], True),
 }
 

@@ -10,7 +10,9 @@ import pytest
 
 from helpers import flag_kernels
 from helpers.check_harness import Checked, check_text
-from mlir_async_pipe.vocabulary import named_row
+from helpers.machine_programs import parse
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.vocabulary import named_row, row_of
 from mlir_async_pipe.vocabulary.barriers import BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS
 from mlir_async_pipe.vocabulary.rows import unordered
@@ -269,6 +271,31 @@ def test_every_op_that_orders_stands_in_the_table() -> None:
         "nvgpu.tma.fence.descriptor",
     }
     assert {op for op in ordering - alike if op not in text} == set()
+
+
+@pytest.mark.parametrize(
+    ("fence", "acquires", "releases", "scope"),
+    [
+        ("nvvm.fence.proxy.release #nvvm.mem_scope<gpu>", False, True, "device"),
+        ("nvvm.fence.proxy.acquire #nvvm.mem_scope<cluster> %p, %size", True, False, "cluster"),
+        ("nvvm.fence.sync_restrict {order = #nvvm.mem_order<acquire>}", True, False, "cluster"),
+        ("nvvm.fence.sync_restrict {order = #nvvm.mem_order<release>}", False, True, "cluster"),
+    ],
+)
+def test_a_fence_of_one_direction_orders_that_one(
+    fence: str, acquires: bool, releases: bool, scope: str
+) -> None:
+    module = parse(f"""
+llvm.func @f(%p: !llvm.ptr) {{
+  %size = llvm.mlir.constant(128 : i32) : i32
+  {fence}
+  llvm.return
+}}""")
+    (op,) = [op for op in walk(module.operation) if op.name.startswith("nvvm.fence")]
+    order = row_of(op).order(op)
+    assert (order.acquire, order.release, order.scope) == (acquires, releases, scope)
+    restricted = order.spaces == frozenset({"workgroup"})
+    assert restricted == ("sync_restrict" in fence)
 
 
 # Accesses that are strong themselves -------------------------------------------------------
