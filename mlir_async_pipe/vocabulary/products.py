@@ -24,7 +24,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import defining_op, integer_attribute, type_text
-from mlir_async_pipe.vocabulary.memory_names import MEMBER_PUT, MEMBER_TAKEN, position_of
+from mlir_async_pipe.vocabulary.memory_names import (
+    MEMBER_PUT,
+    MEMBER_TAKEN,
+    position_of,
+    taken_member,
+)
 
 LINES = 8
 CHUNK_BYTES = 16
@@ -130,14 +135,14 @@ def holds_sums(value: Any) -> bool:
 
 
 def is_register_of_sums(value: Any) -> bool:
-    """Whether a value is one register of sums.
+    """Whether a value is one register of sums, and none that was put among them in sight, which it then is.
 
     %x = llvm.extractvalue %sums[65] : !llvm.struct<(f32, …)>
     """
     made = defining_op(value)
     if made is None or made.name != MEMBER_TAKEN or holds_sums(value):
         return False
-    return holds_sums(made.operands[0])
+    return holds_sums(made.operands[0]) and taken_member(made) is None
 
 
 def stays_in_place(value: Any) -> bool:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from helpers.check_harness import check_text
-from helpers.machine_programs import run
+from helpers.machine_programs import parse, run
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.vocabulary.products import is_register_of_sums
 
 SUMS = "!llvm.struct<(f32, f32, f32, f32)>"
 FENCE = "nvvm.wgmma.fence.aligned"
@@ -261,3 +263,15 @@ def test_each_fence_that_is_missing_is_told() -> None:
         ("missing-register-fence", "mma_async"),
         ("read-in-flight", "extractvalue"),
     ]
+
+
+def test_what_was_put_among_sums_in_sight_is_that_value() -> None:
+    """The paths of the checker have it as the value that was put, also where fields are not replaced before."""
+    put = f"%w = llvm.insertvalue %one, %sums[0] : {SUMS}"
+    taken = [f"%v = llvm.extractvalue %w[{n}] : {SUMS}".replace("%v", f"%v{n}") for n in (0, 1)]
+    root = parse(program(put, *taken)).operation
+    values = [op.results[0] for op in walk(root) if op.name == "llvm.extractvalue"]
+    assert [is_register_of_sums(value) for value in values] == [False, False]
+    other = parse(program(FENCE, ONE, END, f"%v = llvm.extractvalue %x[1] : {SUMS}")).operation
+    (value,) = [op.results[0] for op in walk(other) if op.name == "llvm.extractvalue"]
+    assert is_register_of_sums(value)
