@@ -180,8 +180,8 @@ def _tool(path: str) -> tuple[Any, ...]:
     be a script that starts another one."""
     import subprocess
 
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return _stamp(Path(path)), told.stdout
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return _stamp(Path(path)), answer.stdout
 
 
 def _version(distribution: str) -> str:

@@ -21,8 +21,12 @@ from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
 from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
-from mlir_async_pipe.checker.phases.far_memory import FarMemory, changed_maps, far_memory
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
+from mlir_async_pipe.checker.phases.global_memory import (
+    GlobalMemory,
+    changed_maps,
+    find_global_memory,
+)
 from mlir_async_pipe.checker.sites import Site, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
@@ -62,7 +66,7 @@ def judge_async_proxy(
     size = threads.size if threads.several else (1, 1, 1)
     followed = follow(flow, sites, touched, size, cluster)
     for fault in followed.faults:
-        _tell(judge, sites, fault, followed.ops)
+        _report(judge, sites, fault, followed.ops)
     for copy, write in changed_maps(sites, flow):
         ends, code = (_site(sites, write), _site(sites, copy)), _CHANGED
         note = "it reads its tensor map; until when, and after which fence, is not followed"
@@ -71,9 +75,9 @@ def judge_async_proxy(
     reason = followed.reason
     if not reason:
         again = partial(follow, flow, sites, touched, size, cluster)
-        _judge_far(judge, sites, flow, again, followed, several_blocks)
+        _judge_global(judge, sites, flow, again, followed, several_blocks)
         if size is not None and size[1:] == (1, 1) and cluster() in (None, (1, 1, 1)):
-            _judge_turns(judge, sites, again, may_meet)
+            _judge_alternating(judge, sites, again, may_meet)
         return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
@@ -89,39 +93,39 @@ def judge_async_proxy(
     return followed
 
 
-def _judge_far(
+def _judge_global(
     judge: Judge,
     sites: Sites,
     flow: Flow,
-    again: Callable[[FarMemory], Followed],
+    again: Callable[[GlobalMemory], Followed],
     near: Followed,
     several_blocks: bool,
 ) -> None:
     """What is wrong with global memory behind tensor maps, in a kernel that was followed to its end
     without it: it is followed `again`. What may follow from the faults of `near` is not told."""
-    far = far_memory(sites, flow)
-    if far is None:
+    in_global = find_global_memory(sites, flow)
+    if in_global is None:
         return
     # Which places of global memory a block has is not followed.
-    for one, other in far.pairs if several_blocks else ():
+    for one, other in in_global.pairs if several_blocks else ():
         ends = (_site(sites, one), _site(sites, other))
-        reason = far.reason(one, other)
+        reason = in_global.reason(one, other)
         reason = "other-blocks" if reason == "unknown-place" else reason
         judge.unknown(max(ends), min(ends), "other-block", reason)
-    found = again(far)
+    found = again(in_global)
     known = {cause for fault in near.faults for cause in causes(_ends(sites, fault, near.ops))}
     for fault in found.faults:
         if known.isdisjoint(causes(_ends(sites, fault, found.ops))):
-            doubt = far.reason(found.ops[fault.later], found.ops[fault.earlier])
-            _tell(judge, sites, fault, found.ops, doubt)
+            doubt = in_global.reason(found.ops[fault.later], found.ops[fault.earlier])
+            _report(judge, sites, fault, found.ops, doubt)
     if not found.reason:
         return
     for step in (step for block in flow.blocks for step in block.steps):
-        if isinstance(step, Run) and not step.makes_values and far.touched(step):
+        if isinstance(step, Run) and not step.makes_values and in_global.touched(step):
             judge.unfollowed(_site(sites, step), found.reason, "async-proxy")
 
 
-def _judge_turns(
+def _judge_alternating(
     judge: Judge,
     sites: Sites,
     again: Callable[..., Followed],
@@ -144,7 +148,7 @@ def _judge_turns(
             by_root.setdefault(roots.pop(), []).append(key)
     if not by_root:
         return
-    found = again(in_turn=frozenset(by_root))
+    found = again(alternating=frozenset(by_root))
     if found.reason or found.faults:
         return
     numbers = {(run.op, run.frame): number for number, run in enumerate(found.ops)}
@@ -177,7 +181,7 @@ def _ids_of(mask: int) -> ThreadRange:
     return ((Atom("tid", "x"), AtomRange(first, mask.bit_length() - 1)),)
 
 
-def _tell(
+def _report(
     judge: Judge,
     sites: Sites,
     fault: FoundFault,

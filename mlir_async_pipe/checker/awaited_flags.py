@@ -117,12 +117,12 @@ class AwaitedFlags:
         if not isinstance(step, Run) or step.maybe or step.variables:
             # Loops and conditions that are followed as straight code may leave it out.
             return False
-        ways = self._ways_of_thread_0 if first_thread else self.flow.after
+        edges = self._edges_of_thread_0 if first_thread else self.flow.after
         return one != other and other not in self._points.onwards(
-            (0, 0), lambda point: point == one, ways
+            (0, 0), lambda point: point == one, edges
         )
 
-    def _ways_of_thread_0(self, number: int) -> list[int]:
+    def _edges_of_thread_0(self, number: int) -> list[int]:
         block = self.flow.blocks[number]
         if not isinstance(block.exit, Branch):
             return self.flow.after(number)
@@ -151,7 +151,7 @@ class AwaitedFlags:
 
     def _release(self, acquire: int, loop: frozenset[int]) -> int | None:
         """The site of the only store that ends a loop which spins on a flag."""
-        left = self._way_out(loop)
+        left = self._exit_of(loop)
         if left is None:
             return None
         condition, truth = left
@@ -164,21 +164,21 @@ class AwaitedFlags:
         is_known = (
             self._stored(release) is not None and self.orders.order(self._point(release)).release
         )
-        is_heard = covers(last.strong.scope, "device") and last.strong.bytes == site.strong.bytes
-        return release if is_known and is_heard else None
+        is_acquired = covers(last.strong.scope, "device") and last.strong.bytes == site.strong.bytes
+        return release if is_known and is_acquired else None
 
-    def _way_out(self, loop: frozenset[int]) -> tuple[Any, bool] | None:
+    def _exit_of(self, loop: frozenset[int]) -> tuple[Any, bool] | None:
         """The condition of the only way out of a loop, and the truth value with which it is taken."""
         blocks = [self.flow.blocks[number] for number in loop]
-        ways: list[tuple[int, ControlEdge]] = [
+        edges: list[tuple[int, ControlEdge]] = [
             (block.number, edge)
             for block in blocks
             for edge in self.flow.edges(block)
             if edge.target not in loop
         ]
-        if len(ways) != 1 or any(isinstance(block.exit, Stop) for block in blocks):
+        if len(edges) != 1 or any(isinstance(block.exit, Stop) for block in blocks):
             return None
-        number, edge = ways[0]
+        number, edge = edges[0]
         last = self.flow.blocks[number].exit
         if not isinstance(last, Branch):
             return None

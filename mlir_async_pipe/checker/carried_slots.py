@@ -48,7 +48,7 @@ class CarriedSlots:
                     if kind == "back":
                         back.setdefault(loop, []).append(edge.assigns)
         # Several ways round a loop need not carry the same.
-        self._next = {loop: dict(ways[0]) for loop, ways in back.items() if len(ways) == 1}
+        self._next = {loop: dict(edges[0]) for loop, edges in back.items() if len(edges) == 1}
 
     def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
         """The rings of a loop that is entered with the constants `starts` by value number."""
@@ -99,5 +99,5 @@ class CarriedSlots:
 def _ring(number: int, sequence: list[int]) -> CarriedSlot | None:
     """The ring that a sequence, which ends where it starts, is a turn (or more) of."""
     start, versions = sequence[0], max(sequence) + 1
-    turns = all(value == (start + k) % versions for k, value in enumerate(sequence))
-    return CarriedSlot(number, start, versions) if turns and versions > 1 else None
+    rotates = all(value == (start + k) % versions for k, value in enumerate(sequence))
+    return CarriedSlot(number, start, versions) if rotates and versions > 1 else None

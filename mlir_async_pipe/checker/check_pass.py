@@ -85,9 +85,9 @@ def check(
             assume_several_threads=options.assume_several_threads,
             assume_noalias_maps=options.assume_noalias_maps,
         )
-        _tell(outcome, session)
+        _report(outcome, session)
         _remark(outcome, session)
-    _tell_homeless(module, session)
+    _report_homeless(module, session)
     for declared in lost_values(module.operation):
         session.diagnostics.warning(
             f"workgroup memory has no initial values: those of '{symbol_name(declared)}' are lost",
@@ -97,14 +97,14 @@ def check(
         )
 
 
-def _tell(outcome: KernelVerdict, session: Session) -> None:
+def _report(outcome: KernelVerdict, session: Session) -> None:
     """Record every finding; say one for each access and code, that with the smallest count."""
     sites, ops = outcome.sites, outcome.ops
     for finding in outcome.findings:
         session.record("hazards", hazards.record_of(finding, sites, ops, outcome.summary.function))
     unsafe = {finding.later for finding in outcome.findings if finding.certain}
     # Of one line there are several ops where a loop was unrolled or has a prologue.
-    told: set[tuple[str, Place]] = set()
+    reported: set[tuple[str, Place]] = set()
     for finding in hazards.worst_of_each(outcome.findings, sites):
         if finding.certain:
             session.diagnostics.error(hazards.error_of(finding, sites, ops))
@@ -112,10 +112,10 @@ def _tell(outcome: KernelVerdict, session: Session) -> None:
             at = sites[finding.later].op
             message = f"cannot tell whether {hazards.sentence(finding, sites)} ({finding.reason})"
             place = Place.of(at)
-            if (message, place) in told:
+            if (message, place) in reported:
                 continue
             if place.line:
-                told.add((message, place))
+                reported.add((message, place))
             session.diagnostics.warning(
                 message,
                 code="unknown-hazard",
@@ -130,7 +130,7 @@ def _tell(outcome: KernelVerdict, session: Session) -> None:
     session.record("checks", outcome.summary)
 
 
-def _tell_homeless(module: Any, session: Session) -> None:
+def _report_homeless(module: Any, session: Session) -> None:
     """What stands in no function and no launch is in no kernel, and nobody follows it."""
     found = list(homeless(module))
     for op in found:

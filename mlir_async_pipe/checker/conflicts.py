@@ -203,9 +203,9 @@ class Judge:
             for group in (pending.open, *pending.groups):
                 for issue in group:
                     self.unfinished |= {e.site for e in issue}
-                    self.left |= {e.site for e in issue if self._outlives(e)}
+                    self.left |= {e.site for e in issue if self._is_live_after(e)}
 
-    def _outlives(self, event: Event) -> bool:
+    def _is_live_after(self, event: Event) -> bool:
         root = self.roots.roots[event.region.root]
         return self.sites[event.site].writes and root.kind in (*GIVEN, "global", "unknown")
 

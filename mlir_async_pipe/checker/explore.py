@@ -299,7 +299,7 @@ class Explorer:
                     self.tainted = self.tainted or state.tainted
                     self.effects.judge.end(state)
 
-    def _split(self, state: State, form: Form, ways: dict[int, ControlEdge], block: Block) -> None:
+    def _split(self, state: State, form: Form, edges: dict[int, ControlEdge], block: Block) -> None:
         sides = self._sides(form, state, block)
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
         for side in sides:
@@ -311,7 +311,7 @@ class Explorer:
             if value is None:
                 self._push(block.number, len(self.plans[block.number]), half)
             elif value == side.truth or form.terms:
-                self._follow(ways[1 if value else 0], half)
+                self._follow(edges[1 if value else 0], half)
 
     def _sides(self, condition: Form, state: State, block: Block) -> list[Side]:
         """Both sides of a condition. Iteration numbers that decide are kept, but for that of a loop
@@ -336,22 +336,22 @@ class Explorer:
         if decided is not None:
             self._follow(next((e for v, e in cases if v == decided), default), state)
             return
-        ways = []
+        sides = []
         for number, edge in cases:
             low, low_exact = at_least(form, number, state.facts)
             both, both_exact = at_most(form, number, low) if low is not None else (None, False)
             if both is not None:
                 exactly = (low_exact and both_exact) or is_thread_number(form)
-                ways.append((edge, state.under(both, exactly)))
+                sides.append((edge, state.under(both, exactly)))
         rest, complete = without_ends(form, {number for number, _ in cases}, state.facts)
         if rest is not None:
-            ways.append((default, state.under(rest, complete or not is_thread_number(form))))
-        parting = self.partings.at_exit(block, [way.facts for _, way in ways], state)
-        for position, (edge, way) in enumerate(ways):
-            part(way, parting, position)
+            sides.append((default, state.under(rest, complete or not is_thread_number(form))))
+        parting = self.partings.at_exit(block, [side.facts for _, side in sides], state)
+        for position, (edge, side) in enumerate(sides):
+            part(side, parting, position)
             if parting is not None:
-                way.uneven |= self.partings.left_apart(block, state)
-            self._follow(edge, way)
+                side.uneven |= self.partings.left_apart(block, state)
+            self._follow(edge, side)
 
     def _follow(self, edge: ControlEdge, state: State) -> None:
         """Take an edge: assign, then move the iteration numbers of the loops it concerns."""

@@ -35,7 +35,7 @@ MEMORY_ORDER = "memory-order"
 
 Point = tuple[int, int]
 """Before a step with effects of a block of the flow graph; after the last one: the block's end."""
-Ways = Callable[[int], Iterable[int]]
+Edges = Callable[[int], Iterable[int]]
 
 
 @dataclass
@@ -74,13 +74,13 @@ class Points:
         return [(block, n) for block, steps in enumerate(self.steps) for n in range(len(steps))]
 
     def onwards(
-        self, start: Point, closed: Callable[[Point], bool], ways: Ways | None = None
+        self, start: Point, closed: Callable[[Point], bool], edges: Edges | None = None
     ) -> set[Point]:
         """The points that paths from `start` come to, which pass no step that is `closed`."""
 
         def after(point: Point) -> Iterable[Point]:
             if self.step(point) is None:
-                return [(target, 0) for target in (ways or self.flow.after)(point[0])]
+                return [(target, 0) for target in (edges or self.flow.after)(point[0])]
             return () if closed(point) else ((point[0], point[1] + 1),)
 
         return reached([start], after)
@@ -126,24 +126,24 @@ class FlagOrders:
     sites: list[Site]
     clusters: bool = False
     _orders: dict[Point, MemoryOrder] = field(default_factory=dict)
-    _told: dict[tuple[Point, frozenset[str], Scope, bool], bool] = field(default_factory=dict)
+    _ordered: dict[tuple[Point, frozenset[str], Scope, bool], bool] = field(default_factory=dict)
 
     def may_order(self, one: int, other: int, threads: Scope) -> bool:
         """Whether something may order two accesses of threads of one block, or of the device."""
         return any(
-            self._is_told(a, b, threads, release=True)
-            and self._is_told(b, a, threads, release=False)
+            self._is_ordered(a, b, threads, release=True)
+            and self._is_ordered(b, a, threads, release=False)
             for a, b in ((one, other), (other, one))
         )
 
-    def _is_told(self, site: int, other: int, threads: Scope, *, release: bool) -> bool:
+    def _is_ordered(self, site: int, other: int, threads: Scope, *, release: bool) -> bool:
         """Whether a release may follow an access, or an acquire precede it."""
         ends = self.sites[site], self.sites[other]
         point = self.points.of[ends[0].op, ends[0].frame]
         key = (point, frozenset(end.space for end in ends), threads, release)
-        if key not in self._told:
-            self._told[key] = self._find(*key)
-        return self._told[key]
+        if key not in self._ordered:
+            self._ordered[key] = self._find(*key)
+        return self._ordered[key]
 
     def _find(self, start: Point, spaces: frozenset[str], threads: Scope, release: bool) -> bool:
         points = self.points
@@ -156,16 +156,19 @@ class FlagOrders:
         else:
             passed = points.backwards(start, closed)
         passed |= points.beside(start)
-        if any(self._tells(point, threads, release=release) for point in passed):
+        if any(self._orders_threads(point, threads, release=release) for point in passed):
             return True
         # Another thread of the block, which meets this one, may do it.
         meets = threads != "block" and any(
-            points.fences(point, frozenset()) or self._tells(point, "block", release=release)
+            points.fences(point, frozenset())
+            or self._orders_threads(point, "block", release=release)
             for point in passed
         )
-        return meets and any(self._tells(p, threads, release=release) for p in points.all())
+        return meets and any(
+            self._orders_threads(p, threads, release=release) for p in points.all()
+        )
 
-    def _tells(self, point: Point, threads: Scope, *, release: bool) -> bool:
+    def _orders_threads(self, point: Point, threads: Scope, *, release: bool) -> bool:
         order = self.order(point)
         if not (order.release if release else order.acquire):
             return False

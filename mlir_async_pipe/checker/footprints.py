@@ -298,7 +298,7 @@ def _meet(a: AtomRange, b: AtomRange) -> bool:
     )
 
 
-def surely_meet(
+def must_meet(
     one: Touched, other: Touched, numbers: tuple[dict[Atom, int], dict[Atom, int]]
 ) -> bool:
     """Whether one launch certainly has both accesses, with these numbers for their unknowns."""

@@ -273,8 +273,8 @@ def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: F
         divisor = arguments[1].constant
         inside = residue(arguments[0], divisor * modulus, facts)
         return None if inside is None else inside // divisor
-    turn = modulus_of(Atom("call", (name, arguments)))
-    return None if turn is None or turn % modulus else residue(arguments[0], modulus, facts)
+    own = modulus_of(Atom("call", (name, arguments)))
+    return None if own is None or own % modulus else residue(arguments[0], modulus, facts)
 
 
 def call(name: str, *arguments: Form) -> Form:

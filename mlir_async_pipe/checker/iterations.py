@@ -58,7 +58,7 @@ class Iterations:
         if self.slots is not None:
             state.rings = {**state.rings, number: self.slots.rings(number, _constants(state))}
             self._bind_rings(state, number)
-            self._turn_slots(state, number, twin)
+            self._rotate_slots(state, number, twin)
         for target, growth in self.flow.loops[number].inductions.items():
             value = state.env.get(target)
             if isinstance(value, Form):
@@ -77,8 +77,8 @@ class Iterations:
         moved = addresses.memory_value(self.values, entered, run.op, run.operands)
         if moved is None or moved.start is None:
             return
-        way, k = forms.subtract(moved.start[0], start.start[0]), forms.of_atom(iteration)
-        at = forms.add(start.start[0], product(k, way))
+        travel, k = forms.subtract(moved.start[0], start.start[0]), forms.of_atom(iteration)
+        at = forms.add(start.start[0], product(k, travel))
         state.env[target] = pointer_view(start.root, at)
 
     def repeat(self, state: State, number: int) -> None:
@@ -103,21 +103,21 @@ class Iterations:
 
     def _late_rings(self, state: State, number: int, slots: CarriedSlots) -> None:
         """Slots that turn from iteration 1 on: one that is counted up before its use begins at -1."""
-        turning = {ring.value for ring in state.rings.get(number, ())}
-        starts = {n: start for n, start in _constants(state).items() if n not in turning}
+        rotating = {ring.value for ring in state.rings.get(number, ())}
+        starts = {n: start for n, start in _constants(state).items() if n not in rotating}
         late = slots.rings(number, starts)
         if late:
             found = (ring._replace(start=(ring.start - 1) % ring.versions) for ring in late)
             state.rings = {**state.rings, number: (*state.rings.get(number, ()), *found)}
 
-    def _turn_slots(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
+    def _rotate_slots(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
         """Copies of the prologue into slots of a ring become those of the loop: slot 2 is (k + 2) mod V
         in the first iteration. So the state after one iteration is that before it."""
-        turns = {ring.versions for ring in state.rings[number]}
+        sizes = {ring.versions for ring in state.rings[number]}
         k = forms.of_atom(Atom("iteration", number))
 
-        def turned(piece: Piece | None, size: int | None) -> Piece | None:
-            if piece is None or size not in turns or piece.start.terms or piece[1:] != ((), 1):
+        def rotated(piece: Piece | None, size: int | None) -> Piece | None:
+            if piece is None or size not in sizes or piece.start.terms or piece[1:] != ((), 1):
                 return piece
             if not 0 <= piece.start.constant < size:
                 return piece
@@ -126,12 +126,12 @@ class Iterations:
 
         def of_ring(event: Event) -> Event:
             site, region = twin(event.site), event.region
-            pieces = tuple(map(turned, region.pieces, region.frame.shape))
+            pieces = tuple(map(rotated, region.pieces, region.frame.shape))
             if site is None or pieces == region.pieces:
                 return event
             return moved(event, region._replace(pieces=pieces))._replace(site=site)
 
-        for name, pending in state.queues.items() if turns else ():
+        for name, pending in state.queues.items() if sizes else ():
             groups = tuple(
                 tuple(tuple(map(of_ring, issue)) for issue in group) for group in pending.groups
             )
@@ -185,8 +185,8 @@ class Iterations:
             if isinstance(form, Form) and travelled in forms.atoms_of(form):
                 self.values.forget(state, value, self.flow.values[value][1].type)
         _forget(state.facts, travelled)
-        way = forms.subtract(forms.of_atom(travelled), forms.of_atom(past))
-        rewrite(state, {travelled: way, past: forms.ZERO}, unsure=True)
+        travel = forms.subtract(forms.of_atom(travelled), forms.of_atom(past))
+        rewrite(state, {travelled: travel, past: forms.ZERO}, unsure=True)
 
     def test(self, number: int, state: State) -> tuple[State | None, State | None]:
         """The states in which another iteration runs, and in which none does.
@@ -306,12 +306,12 @@ class Iterations:
             # A loop has a step of 1 or more.
             state.facts = dict(at_least(step, 1, state.facts)[0] or state.facts)
             travelled, _ = _travelled(number)
-            way = forms.of_atom(travelled)
+            travel = forms.of_atom(travelled)
             facts = {**state.facts, travelled: AtomRange(0, None)}
-            held, _ = at_least(forms.subtract(forms.subtract(upper, lower), way), 1, facts)
+            held, _ = at_least(forms.subtract(forms.subtract(upper, lower), travel), 1, facts)
             again = None if held is None else state.under(held, True)
             if again is not None:
-                again.env[variable] = forms.add(lower, way)
+                again.env[variable] = forms.add(lower, travel)
             return again
         again = state.copy()
         if variable is not None:

@@ -260,8 +260,8 @@ class _Run:
         decided |= patient.decided
         found = patient.effects.judge.findings
         for key, finding in judge.findings.items():
-            surely = found.get(key)
-            if doubtful(finding) and not (surely and surely.certain and not doubtful(surely)):
+            judged = found.get(key)
+            if doubtful(finding) and not (judged and judged.certain and not doubtful(judged)):
                 finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:

@@ -2,7 +2,7 @@
 
     scf.for        header (loop test) -> body -> header …  and header -> after it
     scf.if         two edges and a join;  cf.br, cf.cond_br: edges
-    other ops with regions: along the ways of their row (`flow.ways`)
+    other ops with regions: along the ways of their row (`flow.region_flow`)
     call of a known function: its body stands in place, with names of its own (a *frame*)
 
 How ops with regions, branches and calls move control stands in the vocabulary. An op of which
@@ -61,7 +61,7 @@ from mlir_async_pipe.facts.flow.items import (
     handed_along,
     item_with_frames,
 )
-from mlir_async_pipe.facts.flow.ways import (
+from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     first_taken,
     handed_on,
@@ -377,8 +377,8 @@ def _follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     loop = builder.loop(op) if row.flow == "while" else None
     heads = [builder.block() for _ in item.frames]
     paths = _Paths(builder, item, frame, loop, heads, builder.block())
-    ways = paths.edges(OUT, starts(op, row))
-    current.exit = _choice(builder, item, frame, ways) if loop is None else Goto(*ways)
+    edges = paths.edges(OUT, starts(op, row))
+    current.exit = _choice(builder, item, frame, edges) if loop is None else Goto(*edges)
     for inner, head in zip(item.frames, heads, strict=True):
         if inner.nodes:
             builder.region(inner, frame, head, paths.leave(inner.number))
@@ -387,17 +387,17 @@ def _follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     return paths.after
 
 
-def _choice(builder: Builder, item: Item, frame: int, ways: list[ControlEdge]) -> Exit:
+def _choice(builder: Builder, item: Item, frame: int, edges: list[ControlEdge]) -> Exit:
     """The way into one of several regions; an affine.if is taken or not, by a bit of its own."""
     op, row, number = item.op, item.row, builder.flow.number
     if row.condition is None:
-        return Branch(number(frame, op), *ways)
+        return Branch(number(frame, op), *edges)
     condition = op.operands[row.condition]
     if is_bit(condition.type):
-        return Branch(number(frame, condition), *ways)
+        return Branch(number(frame, condition), *edges)
     cases = row.cases(op)
-    (rest,) = (way for place, way in enumerate(ways) if place not in cases.values())
-    chosen = tuple((value, ways[place]) for value, place in cases.items())
+    (rest,) = (edge for place, edge in enumerate(edges) if place not in cases.values())
+    chosen = tuple((value, edges[place]) for value, place in cases.items())
     return Switch(number(frame, condition), chosen, rest)
 
 

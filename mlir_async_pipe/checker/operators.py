@@ -47,30 +47,30 @@ def wrap(form: Form, bits: int, facts: Facts) -> Form:
 
     8 bits: 130 is -126; k + 3 - 5 of what wrapped on the way is k - 2 where that fits.
     """
-    turn = 1 << bits
+    modulus = 1 << bits
     first = type_range(bits).low or 0
-    folded = _one_turn(form, first, turn, facts)
-    if folded is None and turn <= 1 << 32:
-        form = _without_inner_modulo(form, turn)
+    folded = _in_one_period(form, first, modulus, facts)
+    if folded is None and modulus <= 1 << 32:
+        form = _without_inner_modulo(form, modulus)
         form = Form(
-            _near_zero(form.constant, turn),
-            frozenset((atom, near) for atom, c in form.terms if (near := _near_zero(c, turn))),
+            _near_zero(form.constant, modulus),
+            frozenset((atom, near) for atom, c in form.terms if (near := _near_zero(c, modulus))),
         )
-        folded = _one_turn(form, first, turn, facts)
+        folded = _in_one_period(form, first, modulus, facts)
     return call("wrap", form, Form(bits)) if folded is None else folded
 
 
-def _one_turn(form: Form, first: int, turn: int, facts: Facts) -> Form | None:
-    """The form moved by a multiple of `turn` to begin at `first`, if one multiple does for all."""
+def _in_one_period(form: Form, first: int, modulus: int, facts: Facts) -> Form | None:
+    """The form moved by a multiple of `modulus` to begin at `first`, if one multiple does for all."""
     low, high = bounds(form, facts)
-    if low is None or high is None or (low - first) // turn != (high - first) // turn:
+    if low is None or high is None or (low - first) // modulus != (high - first) // modulus:
         return None
-    return add(form, Form(-((low - first) // turn) * turn))
+    return add(form, Form(-((low - first) // modulus) * modulus))
 
 
-def _near_zero(number: int, turn: int) -> int:
+def _near_zero(number: int, modulus: int) -> int:
     """The number's residue in -turn/2 .. turn/2 - 1."""
-    return (number + turn // 2) % turn - turn // 2
+    return (number + modulus // 2) % modulus - modulus // 2
 
 
 def _without_inner_modulo(form: Form, modulus: int) -> Form:
@@ -88,8 +88,8 @@ def _without_inner_modulo(form: Form, modulus: int) -> Form:
 
 
 def _is_remainder(atom: Atom, modulus: int) -> bool:
-    turn = modulus_of(atom)
-    return turn is not None and turn % modulus == 0
+    own = modulus_of(atom)
+    return own is not None and own % modulus == 0
 
 
 def inner_modulo(form: Form, modulus: int) -> Form:

@@ -136,9 +136,9 @@ class Comparer:
         pairs = [(_ready(x, then), _ready(y, facts)) for x, y in pairs]
         if any(disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in pairs):
             return NO
-        congruent = [within_a_turn(x, y, then, facts, same_thread) for x, y in pairs]
+        congruent = [without_remainder(x, y, then, facts, same_thread) for x, y in pairs]
         # What meets without the remainder need not meet with it, unless it is one number.
-        may_turn = any(
+        may_wrap_round = any(
             new != old and (span(new[0]), span(new[1])) != (1, 1)
             for new, old in zip(congruent, pairs, strict=True)
         )
@@ -161,8 +161,8 @@ class Comparer:
         found = _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
         self.budget.decided(grid.positions)
         starts = (piece.start for pair in left for piece in pair)
-        may_wrap = may_turn or any(forms.may_wrap(s) for s in starts)
-        unsure = found.verdict == "cannot tell" or (may_turn and found.verdict == "yes")
+        may_wrap = may_wrap_round or any(forms.may_wrap(s) for s in starts)
+        unsure = found.verdict == "cannot tell" or (may_wrap_round and found.verdict == "yes")
         return Overlap("cannot tell", "may-wrap") if may_wrap and unsure else found
 
     def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
@@ -225,7 +225,7 @@ def _enumerate(
         # One wave, in which lane 0 alone accesses, or several?
         return YES if grid.same_thread else Overlap("cannot tell", "block-size")
     if not pairs and grid.ranges == ((), ()) and not some_lanes and not grid.threads.alike:
-        if grid.same_thread or grid.threads.surely > 1:
+        if grid.same_thread or grid.threads.least_size > 1:
             return YES
         return NO if grid.threads.size is not None else Overlap("cannot tell", "block-size")
     pairs = _with_starts(pairs, shortened([piece.start for pair in pairs for piece in pair]))
@@ -368,7 +368,7 @@ def _made_until(atom: Atom, facts: Facts) -> int | None:
     return None if left is None or left.low is None or last is None else last - left.low
 
 
-def within_a_turn(
+def without_remainder(
     x: Piece, y: Piece, then: Facts, facts: Facts, same_thread: bool
 ) -> tuple[Piece, Piece]:
     """Both ends with the number under a remainder instead of the remainder, where they meet only if
@@ -376,7 +376,7 @@ def within_a_turn(
 
         A[wrap(n + t)]  vs  A[wrap(n + t')]     |t - t'| < 2^32: only where t = t'
     """
-    one, other = _turning(x.start), _turning(y.start)
+    one, other = _only_remainder(x.start), _only_remainder(y.start)
     if one is None or other is None or one[1] != other[1]:
         return x, y
     low, high = _distance(one[0], other[0], then, facts, same_thread)
@@ -386,13 +386,13 @@ def within_a_turn(
     return x._replace(start=one[0]), y._replace(start=other[0])
 
 
-def _turning(form: Form) -> tuple[Form, int] | None:
+def _only_remainder(form: Form) -> tuple[Form, int] | None:
     """The form without the only remainder in its terms, c (x mod m) --> c x, and c m; None for other
     forms, and those that are enumerated as they are."""
-    turning = [term for term in form.terms if term[0].kind == "call"]
-    if len(turning) != 1 or has_numbers(form):
+    remainders = [term for term in form.terms if term[0].kind == "call"]
+    if len(remainders) != 1 or has_numbers(form):
         return None
-    ((atom, factor),) = turning
+    ((atom, factor),) = remainders
     modulus = forms.modulus_of(atom)
     if modulus is None:
         return None

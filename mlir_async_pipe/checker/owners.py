@@ -36,9 +36,9 @@ from mlir_async_pipe.checker.footprints import (
     both_ranges,
     conflicting,
     groups_of,
+    must_meet,
     parts_of,
     shifted,
-    surely_meet,
     thread_parts,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
@@ -281,7 +281,7 @@ class Owners:
                 certain = x.event.region.certain and y.event.region.certain
                 # A pointer of unknown origin may be another one in each block.
                 certain = certain and self.judge.roots.roots[x.event.region.root].kind != "unknown"
-                certain = certain and surely_meet(x, y, (one, other))
+                certain = certain and must_meet(x, y, (one, other))
                 self._found(x.event.site, y.event.site, certain)
                 return
         self._found(a.members[0][0].event.site, b.members[0][0].event.site, None)

@@ -40,12 +40,12 @@ class Partings:
     _even: dict[int, bool] = field(default_factory=dict)
     _apart: dict[int, bool] = field(default_factory=dict)
 
-    def at_exit(self, block: Block, ways: list[Facts], state: State) -> Parting | None:
+    def at_exit(self, block: Block, sides: list[Facts], state: State) -> Parting | None:
         """A new parting at the end of a block; None if all threads go the same way.
 
-        `ways` are the facts on each side.
+        `sides` are the facts on each side.
         """
-        if not self._part(ways, state.facts):
+        if not self._part(sides, state.facts):
             return None
         number = block.number
         if number not in self._joins:
@@ -58,21 +58,21 @@ class Partings:
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some ways out of a block leave; `ENDED` if some ways end without
         the barriers of others, and their threads may be met there."""
-        ways = [
+        sides = [
             frozenset(number for kind, number in edge.loops if kind == "leave")
             for edge in self.flow.edges(block)
         ]
-        apart = frozenset.union(*ways) - frozenset.intersection(*ways)
+        apart = frozenset.union(*sides) - frozenset.intersection(*sides)
         if apart or self._joins.get(block.number) is not None:
             return apart
         remembered = next(iter(state.events()), None) is not None
         steps = [self._steps_from(edge.target) for edge in self.flow.edges(block)]
-        waited = [any(map(is_barrier, way)) for way in steps]
+        waited = [any(map(is_barrier, side)) for side in steps]
         touched = any(
             isinstance(step, Run) and not step.makes_values
-            for way, waits in zip(steps, waited, strict=True)
+            for side, waits in zip(steps, waited, strict=True)
             if not waits
-            for step in way
+            for step in side
         )
         uneven = any(waited) and (all(waited) or remembered or touched)
         return frozenset({ENDED}) if uneven else frozenset()
@@ -80,25 +80,25 @@ class Partings:
     def _steps_from(self, first: int) -> list[Step]:
         return [step for n in _reached(self.flow, first) for step in self.flow.blocks[n].steps]
 
-    def at_choice(self, ways: list[Facts], state: State) -> Parting | None:
+    def at_choice(self, sides: list[Facts], state: State) -> Parting | None:
         """A new parting where threads choose different values; it lasts until paths meet."""
-        return Parting(None, dict(state.facts)) if self._part(ways, state.facts) else None
+        return Parting(None, dict(state.facts)) if self._part(sides, state.facts) else None
 
-    def _part(self, ways: list[Facts], before: Facts) -> bool:
+    def _part(self, sides: list[Facts], before: Facts) -> bool:
         """Whether threads of one block go several ways: what is decided is about each thread."""
-        if not self.several or len(ways) < 2:
+        if not self.several or len(sides) < 2:
             return False
         decided = {
-            atom for facts in ways for atom, known in facts.items() if before.get(atom) != known
+            atom for facts in sides for atom, known in facts.items() if before.get(atom) != known
         }
         return any(is_about_threads(atom) for atom in decided)
 
 
 def join_of(flow: Flow, branch: int) -> int | None:
     """The first block that every way on from a block comes to; None if ways end before."""
-    ways = [_reached(flow, edge.target) for edge in flow.edges(flow.blocks[branch])]
-    common = set.intersection(*map(set, ways)) - {branch}
-    for block in ways[0]:
+    paths = [_reached(flow, edge.target) for edge in flow.edges(flow.blocks[branch])]
+    common = set.intersection(*map(set, paths)) - {branch}
+    for block in paths[0]:
         # A way that avoids the block would reach the end without it.
         if block in common and not _ends_without(flow, branch, block):
             return block
@@ -167,8 +167,10 @@ def _reached(flow: Flow, first: int, last: int | None = None) -> list[int]:
 
 def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
     """Whether the kernel's end, or the branch again, can be reached around a block."""
-    ways = walked(flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ())
-    return any(n == branch or not flow.after(n) for n in ways if n != avoided)
+    paths = walked(
+        flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ()
+    )
+    return any(n == branch or not flow.after(n) for n in paths if n != avoided)
 
 
 def part(state: State, parting: Parting | None, number: int) -> None:

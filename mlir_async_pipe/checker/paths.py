@@ -123,16 +123,16 @@ def _before_wrapping(
         return None
     bits = arguments[1].constant
     least, most = forms.type_range(bits)[:2]
-    turn, begin = 1 << bits, low - as_signed(low, bits)
+    modulus, begin = 1 << bits, low - as_signed(low, bits)
     parts = []
-    for start in (begin, begin + turn):
+    for start in (begin, begin + modulus):
         ends = (
             least if known.low is None else known.low,
             most if known.high is None else known.high,
         )
         first, last = (start + (end or 0) for end in ends)
         parts += [(max(low, first), min(high, last))] if max(low, first) <= min(high, last) else []
-    if high - low >= turn or len(parts) != 1:
+    if high - low >= modulus or len(parts) != 1:
         return None
     held, exactly = at_least(arguments[0], parts[0][0], facts)
     if held is None:
@@ -199,17 +199,17 @@ def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict
     open_ends = [atom for atom, high in highs.items() if high is None]
     if len(open_ends) > 1 or any(is_about_threads(atom) for atom in highs):
         return facts
-    told = dict(facts)
+    narrowed = dict(facts)
     for atom, coefficient in form.terms:
         if atom.kind not in ("iteration", "symbol") or (open_ends and atom not in open_ends):
             continue
         rest = bound - sum(high or 0 for other, high in highs.items() if other != atom)
         known = forms.knowledge(atom, facts)
         if coefficient > 0:
-            told[atom] = known._replace(low=_larger(known.low, -(-rest // coefficient)))
+            narrowed[atom] = known._replace(low=_larger(known.low, -(-rest // coefficient)))
         else:
-            told[atom] = known._replace(high=_smaller(known.high, rest // coefficient))
-    return told
+            narrowed[atom] = known._replace(high=_smaller(known.high, rest // coefficient))
+    return narrowed
 
 
 def at_most(

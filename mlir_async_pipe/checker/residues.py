@@ -40,9 +40,9 @@ def _needed(form: Form, modulus: int) -> Iterator[tuple[Atom, int]]:
             # floor(x / d) mod m depends on x mod d m.
             yield from needed_periods(arguments[0], arguments[1].constant * modulus)
         elif name == "wrap":
-            turn = 1 << arguments[1].constant
-            divides = modulus and turn % modulus == 0
-            yield from needed_periods(arguments[0], modulus if divides else turn)
+            own = 1 << arguments[1].constant
+            divides = modulus and own % modulus == 0
+            yield from needed_periods(arguments[0], modulus if divides else own)
         else:
             for argument in arguments:
                 yield from needed_periods(argument)

@@ -53,7 +53,7 @@ def _kernels(module: Any) -> list[Any]:
     calls: dict[Any, dict[Any, None]] = {}
     unknown_calls: dict[Any, None] = {}
     callees = callable_functions(module)
-    for op in walk_named(module, _tells):
+    for op in walk_named(module, _shows_threads):
         row = row_of(op)
         copies = is_unseen_copy(op) or row.asynchronous(op)
         if copies or is_opaque_code(op):
@@ -81,7 +81,7 @@ def _kernels(module: Any) -> list[Any]:
     return list(found)
 
 
-def _tells(name: str) -> bool:
+def _shows_threads(name: str) -> bool:
     """Whether ops called `name` may be kernels, or say that what is around them is one."""
     return (
         named_row(name).described

@@ -186,7 +186,7 @@ class Sites:
         anything = ((root, True, False, self.roots.spaces(root)) for root in sorted(unknown))
         for kind in dict.fromkeys((*followed, *anything)):
             of_root.setdefault(kind[0], []).append(kind)
-        near, far = {}, {}
+        near, outside = {}, {}
         all_partners = self.roots.partners()
         # A path may lead an unknown pointer to a tracked root.
         self._tracked = self.tracked | {
@@ -198,13 +198,15 @@ class Sites:
             met = [kind for partner in partners for kind in of_root.get(partner, ())]
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
-                far[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
+                outside[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
         for kind, proxy in zip(kinds, proxies, strict=True):
-            is_near, is_far = (not proxy and found.get(kind, False) for found in (near, far))
-            self._matters.append(is_near or is_far)
+            is_near, is_outside = (
+                not proxy and found.get(kind, False) for found in (near, outside)
+            )
+            self._matters.append(is_near or is_outside)
             self._near.append(is_near)
             self._logged.append(is_near and kind[3] != OWN)
-            self._outside.append(is_far)
+            self._outside.append(is_outside)
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in
@@ -373,8 +375,8 @@ class Sites:
         if row.known or row.meeting is not None:
             return False
         ends_copies = row.opaque is not None and row.opaque.ends_copies
-        told = is_opaque_code(run.op) or is_unseen_copy(run.op)
-        return not (ends_copies or told or self.is_harmless(run.op))
+        reported = is_opaque_code(run.op) or is_unseen_copy(run.op)
+        return not (ends_copies or reported or self.is_harmless(run.op))
 
     def reachable(self, op: Any, given: set[int]) -> set[int]:
         """The roots that an unknown op may touch: what it was given; a call, or an op that was

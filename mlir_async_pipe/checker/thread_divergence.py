@@ -53,8 +53,8 @@ class Divergence:
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
         flow, end = self.flow, len(self.flow.blocks)
-        ways = {number: flow.after(number) or [end] for number in range(end)}
-        self._after = post_dominators(ways, end)
+        successors = {number: flow.after(number) or [end] for number in range(end)}
+        self._after = post_dominators(successors, end)
         self._read()
         while self._pending:
             self._mark(*self._pending.pop())
@@ -64,8 +64,8 @@ class Divergence:
         place where they part and that where they meet again."""
         for number in self.exits:
             last = self._after.get(number)
-            ways = self.flow.edges(self.flow.blocks[number])
-            if block != last and any(block in self._region(way.target, last) for way in ways):
+            edges = self.flow.edges(self.flow.blocks[number])
+            if block != last and any(block in self._region(edge.target, last) for edge in edges):
                 return False
         return True
 
@@ -177,14 +177,14 @@ class Divergence:
             return
         self.exits.add(block.number)
         # None: a way ends before, or never.
-        last, ways = self._after.get(block.number), []
+        last, sides = self._after.get(block.number), []
         for edge in self.flow.edges(block):
-            ways.append(self._region(edge.target, last))
+            sides.append(self._region(edge.target, last))
             for kind, loop in edge.loops:
                 if kind == "leave":
                     self._choose_carried(loop)
-        for number in {n for way in ways for n in way}:
-            if sum(number in way for way in ways) > 1:
+        for number in {n for side in sides for n in side}:
+            if sum(number in side for side in sides) > 1:
                 self._choose(number, [edge for _, edge in self._into[number]])
 
     def _region(self, first: int, last: int | None) -> set[int]:

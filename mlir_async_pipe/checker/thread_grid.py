@@ -49,7 +49,7 @@ class Threads:
         return self.size is None and self.axes != "x"
 
     @property
-    def surely(self) -> int:
+    def least_size(self) -> int:
         """How many threads there are at least: of an unknown block only one warp counts."""
         return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
 
@@ -261,14 +261,14 @@ class Grid:
         if not len(a) or not len(b):
             return NO
         # Of a block of any shape only its first thread is known.
-        surely = 1 if self.threads.is_open else self.threads.surely
+        least_size = 1 if self.threads.is_open else self.threads.least_size
         unsure = False
         a_boxes, a_least, a_most = by_position(a) if not self.same_thread else (a, a, a)
         b_boxes, b_least, b_most = by_position(b) if not self.same_thread else (b, b, b)
         if not self.same_thread and (lengths == 1).all():
             rows_a, rows_b = equal_rows(a_boxes, b_boxes)
             who = (a_least[rows_a], a_most[rows_a], b_least[rows_b], b_most[rows_b])
-            if sure_to_differ(*who, surely).any():
+            if sure_to_differ(*who, least_size).any():
                 return YES
             return Overlap("cannot tell", "block-size") if may_differ(*who).any() else NO
         if len(a_boxes) * len(b_boxes) > 64 * LARGEST_ENUMERATION:
@@ -282,7 +282,7 @@ class Grid:
                 meets &= (x < y + lengths[d, 1]) & (y < x + lengths[d, 0])
             if self.same_thread:
                 meets &= part[:, 0][:, None] == b_boxes[:, 0][None, :]
-                sure = meets & (part[:, 0][:, None] < surely)
+                sure = meets & (part[:, 0][:, None] < least_size)
             else:
                 low_a, high_a = (
                     a_least[first : first + chunk, None],
@@ -290,7 +290,7 @@ class Grid:
                 )
                 low_b, high_b = b_least[None, :], b_most[None, :]
                 meets &= may_differ(low_a, high_a, low_b, high_b)
-                sure = meets & sure_to_differ(low_a, high_a, low_b, high_b, surely)
+                sure = meets & sure_to_differ(low_a, high_a, low_b, high_b, least_size)
             if sure.any():
                 return YES
             unsure = unsure or bool(meets.any())
@@ -334,13 +334,13 @@ def may_differ(
 
 
 def sure_to_differ(
-    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray, surely: int
+    low_a: np.ndarray, high_a: np.ndarray, low_b: np.ndarray, high_b: np.ndarray, least_size: int
 ) -> np.ndarray:
     """The same for threads that exist in this very block: the lowest that differ are there."""
     found: np.ndarray = (
         may_differ(low_a, high_a, low_b, high_b)
-        & (np.maximum(low_a, low_b) < surely)
-        & ((low_a != low_b) | (np.minimum(high_a, high_b) < surely))
+        & (np.maximum(low_a, low_b) < least_size)
+        & ((low_a != low_b) | (np.minimum(high_a, high_b) < least_size))
     )
     return found
 
@@ -431,7 +431,7 @@ def ends_of_threads(form: Form, threads: Threads, ranges: ThreadRange) -> tuple[
     if threads.size is None or not form.terms or not is_thread_number(form):
         return None
     ids = ids_in(threads.size, threads.lanes)
-    chosen = within(np.arange(threads.surely), ranges, ids)
+    chosen = within(np.arange(threads.least_size), ranges, ids)
     numbers = np.broadcast_to(number_of(form, ids), chosen.shape)[chosen]
     return (int(numbers.min()), int(numbers.max())) if len(numbers) else None
 

@@ -32,7 +32,7 @@ from mlir_async_pipe.checker.step_graph import (
     Run,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.ways import successors
+from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.values.memory_roots import space_of
 from mlir_async_pipe.vocabulary import Row, accesses, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import (

@@ -37,7 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk_named,
 )
-from mlir_async_pipe.facts.flow.ways import Origins, Varying, origins
+from mlir_async_pipe.facts.flow.region_flow import Origins, Varying, origins
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,

@@ -33,7 +33,7 @@ class Mbarrier:
     """One mbarrier. `agent` stands for its copies in the detector, `site` initialised it.
 
     `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
-    of the running one. `gathered` is what its arrivals told, `told` what those of all phases that
+    of the running one. `gathered` is what its arrivals told, `released` what those of all phases that
     are over did. `landed` are copies of the running phase, `over` those of earlier ones that
     nobody has waited for, with their phase. `rank` is its block's number in the cluster; of a
     barrier of threads, `arrived` is the phase in which each warp arrived last. `warp` of the
@@ -47,7 +47,7 @@ class Mbarrier:
     count: int
     pending: int
     gathered: Array
-    told: Array
+    released: Array
     phase: int = 0
     bytes: int = 0
     landed: list[AsyncOp] = field(default_factory=list)
@@ -66,11 +66,11 @@ class Mbarrier:
 
 @dataclass(eq=False)
 class Commit:
-    """An arrival to come when all `operations` are over, made at `site` by `thread`; it tells `told`."""
+    """An arrival to come when all `operations` are over, made at `site` by `thread`; it tells `released`."""
 
     barrier: Mbarrier
     operations: list[AsyncOp]
-    told: Array
+    released: Array
     site: int
     thread: int
 
@@ -110,7 +110,7 @@ class Mbarriers:
             return False
         barrier.pending -= arrivals
         barrier.bytes += size
-        self._turn(barrier)
+        self._end_phase(barrier)
         return True
 
     def leave(self, barrier: Mbarrier, arrived: int, others: int) -> None:
@@ -118,7 +118,7 @@ class Mbarriers:
         barrier.count -= arrived + others
         barrier.pending -= others
         if others:
-            self._turn(barrier)
+            self._end_phase(barrier)
 
     def issue(self, barrier: Mbarrier, operation: AsyncOp) -> None:
         """A copy starts that completes on a barrier."""
@@ -151,7 +151,7 @@ class Mbarriers:
         for barrier, operation in landed:
             barrier.landed.append(operation)
             barrier.bytes -= operation.size
-            self._turn(barrier)
+            self._end_phase(barrier)
         due = [commit for commit in self.commits if commit.is_due]
         self.commits = [commit for commit in self.commits if not commit.is_due]
         for commit in due:
@@ -160,14 +160,14 @@ class Mbarriers:
     def _arrive_for(self, commit: Commit) -> None:
         barrier = commit.barrier
         barrier.landed += commit.operations
-        barrier.gathered = _joined(barrier.gathered, commit.told)
+        barrier.gathered = _joined(barrier.gathered, commit.released)
         if not barrier.pending:
             self.detector.report_between(
                 "too-many-arrivals", commit.site, barrier.site, thread=commit.thread
             )
             return
         barrier.pending -= 1
-        self._turn(barrier)
+        self._end_phase(barrier)
 
     def force(self, wanted: list[Mbarrier]) -> bool:
         """Let one copy land, of the barriers that are waited for if there is one; False if none
@@ -198,9 +198,9 @@ class Mbarriers:
             self._complete(operation)
         barrier.over.clear()
         self.products = [op for op in self.products if not op.covered.all()]
-        told = _joined(barrier.told, np.zeros(self.clock.known.shape[1], np.int32))
-        told[column] = barrier.phase
-        self.clock.acquire(warps, told)
+        released = _joined(barrier.released, np.zeros(self.clock.known.shape[1], np.int32))
+        released[column] = barrier.phase
+        self.clock.acquire(warps, released)
         return not behind
 
     def finish(self, site: int) -> None:
@@ -234,7 +234,7 @@ class Mbarriers:
         if operation.over is not None:
             operation.over()
 
-    def _turn(self, barrier: Mbarrier) -> None:
+    def _end_phase(self, barrier: Mbarrier) -> None:
         """Begin the next phase if the running one is over."""
         if barrier.pending or barrier.bytes:
             return
@@ -243,7 +243,7 @@ class Mbarriers:
                 operation.agent, operation.tick = barrier.agent, barrier.phase
         barrier.over += [(barrier.phase, operation) for operation in barrier.landed]
         barrier.landed.clear()
-        barrier.told = _joined(barrier.told, barrier.gathered)
+        barrier.released = _joined(barrier.released, barrier.gathered)
         barrier.phase += 1
         self.detector.memory.changes += 1
         barrier.pending = barrier.count

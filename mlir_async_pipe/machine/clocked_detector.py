@@ -63,7 +63,7 @@ class ClockedDetector(Detector):
 
     def read(self, site: int, threads: Array, where: Array) -> None:
         """A strong read hears what was told at its location."""
-        self._hear(site, threads, where)
+        self._acquire(site, threads, where)
         super().read(site, threads, where)
 
     def write(
@@ -77,14 +77,14 @@ class ClockedDetector(Detector):
     ) -> None:
         """A generic write: the async proxy does not see it before a fence."""
         if atomic:
-            self._hear(site, threads, where)
+            self._acquire(site, threads, where)
         super().write(site, threads, where, atomic=atomic, once=once)
-        self._tell(site, threads, where, atomic)
+        self._release(site, threads, where, atomic)
         self.unfenced[where] = np.isin(
             self.memory.space[where * self.granule], list(_SPACES.values())
         )
 
-    def _hear(self, site: int, threads: Array, where: Array) -> None:
+    def _acquire(self, site: int, threads: Array, where: Array) -> None:
         at = self.sites[site]
         if self.flags is None or not at.reads_flag:
             return
@@ -93,7 +93,7 @@ class ClockedDetector(Detector):
             if self.is_flag[row].any():
                 self.flags.read(int(warp), row.tolist(), at.order)
 
-    def _tell(self, site: int, threads: Array, where: Array, adds: bool) -> None:
+    def _release(self, site: int, threads: Array, where: Array, adds: bool) -> None:
         if self.flags is None:
             return
         if not self._strong[site]:

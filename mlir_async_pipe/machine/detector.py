@@ -370,8 +370,8 @@ class Detector(Shadow):
             at = self.sites[other]
             if at.is_strong and self.sites[site].is_strong:
                 continue
-            told = "missing-barrier" if code == "not-visible" and not at.is_async else code
-            self._report(told, site, threads, where, bad & (others == other), others, who)
+            reported = "missing-barrier" if code == "not-visible" and not at.is_async else code
+            self._report(reported, site, threads, where, bad & (others == other), others, who)
 
     def _report_pair(
         self,

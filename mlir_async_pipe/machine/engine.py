@@ -37,13 +37,13 @@ class Polling:
         self.unit, self.site = unit, site
         self._last: tuple[Any, ...] = ()
 
-    def turn(self, *carried: Any) -> None:
+    def next_iteration(self, *carried: Any) -> None:
         """The next iteration begins, with the values `carried`. Raises StuckError."""
         launch = self.unit.launch
         now = (launch.memory.changes, *carried)
         is_idle = len(now) == len(self._last) and all(map(_same, now, self._last))
         self._last = now
-        launch.scheduler.turn(self.unit, self.site, is_idle)
+        launch.scheduler.next_iteration(self.unit, self.site, is_idle)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -172,7 +172,7 @@ class Unit:
                         continue
                     if region.polls and target <= number:
                         polling = polling or Polling(self, block.jump.site)
-                        polling.turn((target, mask, *out))
+                        polling.next_iteration((target, mask, *out))
                     waiting[target] = self._join(waiting.get(target), mask, tuple(out), entry_mask)
         finally:
             self.mask = entry_mask

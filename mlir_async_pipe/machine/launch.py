@@ -78,7 +78,7 @@ class Launch:
     _shared: list[dict[tuple[Any, int], Buffer]] = field(default_factory=list)
     _globals: dict[str, Buffer] = field(default_factory=dict)
     _freed: dict[int, int] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     _traced: Unit | None = None
 
     def __post_init__(self) -> None:
@@ -198,9 +198,9 @@ class Launch:
 
     def shared_buffer(self, unit: Unit, key: Any, size: int, name: str, place: Place) -> Buffer:
         """Workgroup memory: one buffer for all units that come here the same time."""
-        turn = unit.rounds.get(key, 0)
-        unit.rounds[key] = turn + 1
-        return self.shared_once((key, turn), size, name, place)
+        round_number = unit.rounds.get(key, 0)
+        unit.rounds[key] = round_number + 1
+        return self.shared_once((key, round_number), size, name, place)
 
     def shared_once(self, key: Any, size: int, name: str, place: Place) -> Buffer:
         """Workgroup memory that exists once a block."""
@@ -315,8 +315,8 @@ class Launch:
 
     def remark_once(self, code: str, message: str, at: Place) -> None:
         """Say something about an op kind, the first time only."""
-        if f"{code} {message}" not in self._told:
-            self._told.add(f"{code} {message}")
+        if f"{code} {message}" not in self._reported:
+            self._reported.add(f"{code} {message}")
             self.diagnostics.remark(message, code=code, at=at)
 
 
@@ -352,8 +352,8 @@ class ClusterBarrier:
         for known in self.mbarriers.at.values():
             if known.is_fenced and known.shown is None and known.warp in warps:
                 known.shown = self.barrier.phase
-        told = warps[:0] if is_relaxed else warps
-        return self.mbarriers.arrive(self.barrier, told, len(threads), 0)
+        released = warps[:0] if is_relaxed else warps
+        return self.mbarriers.arrive(self.barrier, released, len(threads), 0)
 
     def is_over(self, threads: Array) -> bool:
         """Whether the threads have arrived, all in phases that are over."""

@@ -126,12 +126,12 @@ class TensorMemory:
         """The tensor core as a thread of a warp uses it."""
         return self.cores.setdefault(thread, Core(self._core_agents[warp]))
 
-    def tell(self, core: Core) -> Array:
+    def release_flag(self, core: Core) -> Array:
         """A commit: what its arrival will tell, and a new tick."""
-        told = np.zeros(self.clock.known.shape[1], np.int32)
-        told[self.clock.column(np.array(core.agent))] = core.tick + 1
+        released = np.zeros(self.clock.known.shape[1], np.int32)
+        released[self.clock.column(np.array(core.agent))] = core.tick + 1
         core.tick += 1
-        return told
+        return released
 
     def fence_before(self, warps: Iterable[int]) -> None:
         """What the warps' loads and stores did is part of what they tell from now on."""
@@ -221,9 +221,9 @@ class TensorMemory:
             wide = column < self.fenced.shape[1]
             fenced = int(self.fenced[access.warp, column]) if wide else 0
             # Loads and stores of a warp that made no fence since then are told to nobody.
-            told = self.own_ticks[self.own.index(agent)] if agent in self.own else known
+            released = self.own_ticks[self.own.index(agent)] if agent in self.own else known
             for limit, code in (
-                (told, "missing-tensor-fence"),
+                (released, "missing-tensor-fence"),
                 (known, "not-visible"),
                 (fenced, "missing-tensor-fence"),
             ):

@@ -338,13 +338,13 @@ def svg(timeline: Timeline) -> str:
 
 def _rectangle(bar: Bar, left: float, width: float, row: int) -> str:
     top = _TOP + _ROW * row + 3
-    told = f"{bar.name}: {bar.start:g} to {bar.end:g}, {bar.end - bar.start:g} cycles"
+    title = f"{bar.name}: {bar.start:g} to {bar.end:g}, {bar.end - bar.start:g} cycles"
     label = bar.name if bar.kind != "stall" else f"{bar.end - bar.start:g}"
     text = ""
     if width > 6 * len(label) + 4:
         text = f'<text x="{left + 3}" y="{top + 13}" fill="white">{escape(label)}</text>'
     return (
-        f'<g><title>{escape(told)}</title><rect x="{left}" y="{top}" '
+        f'<g><title>{escape(title)}</title><rect x="{left}" y="{top}" '
         f'width="{round(max(width, 0.5), 2)}" height="{_ROW - 6}" rx="2" '
         f'fill="{_COLOURS[bar.kind]}"/>{text}</g>'
     )

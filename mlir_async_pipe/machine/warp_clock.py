@@ -68,27 +68,27 @@ class WarpClock:
 
     def release(self, warps: Array) -> Array:
         """The warps arrive somewhere: what they know, and all that they did; a new tick begins."""
-        told = self.known[warps].max(axis=0)
-        told[warps] = np.maximum(told[warps], self.ticks[warps] + 1)
+        released = self.known[warps].max(axis=0)
+        released[warps] = np.maximum(released[warps], self.ticks[warps] + 1)
         self.ticks[warps] += 1
-        return told
+        return released
 
-    def acquire(self, warps: Array, told: Array) -> None:
+    def acquire(self, warps: Array, released: Array) -> None:
         """The warps have waited: they know what was told there."""
         for known in (self.known, self.near):
-            known[warps, : len(told)] = np.maximum(known[warps, : len(told)], told)
+            known[warps, : len(released)] = np.maximum(known[warps, : len(released)], released)
 
-    def tell(self, warp: int) -> Array:
+    def release_flag(self, warp: int) -> Array:
         """What a warp knows of all memory and of workgroup memory, and did, for others to hear; a
         new tick begins."""
-        told = np.stack([self.known[warp], self.near[warp]])
-        told[:, warp] = self.ticks[warp] + 1
+        released = np.stack([self.known[warp], self.near[warp]])
+        released[:, warp] = self.ticks[warp] + 1
         self.ticks[warp] += 1
-        return told
+        return released
 
-    def hear(self, warp: int, told: Array) -> None:
+    def acquire_flag(self, warp: int, released: Array) -> None:
         """A warp takes what another told."""
-        for known, of_others in zip((self.known, self.near), told, strict=True):
+        for known, of_others in zip((self.known, self.near), released, strict=True):
             known[warp, : len(of_others)] = np.maximum(known[warp, : len(of_others)], of_others)
 
     def meet(
@@ -102,9 +102,9 @@ class WarpClock:
             return
         for space, known in ((GLOBAL, self.known), (WORKGROUP, self.near)):
             if space in spaces:
-                told = known[warps].max(axis=0)
-                told[warps] = self.ticks[warps] + 1
-                known[warps] = told
+                released = known[warps].max(axis=0)
+                released[warps] = self.ticks[warps] + 1
+                known[warps] = released
         self.ticks[warps] += 1
 
 
@@ -119,7 +119,7 @@ class WarpClock:
 
 
 # What was told: clocks by the scope in which, and the block by which they were.
-Told = dict[tuple[Scope, int], Array]
+Released = dict[tuple[Scope, int], Array]
 _NEAR = ("thread", "warp", "block", "cluster")
 """Scopes that end with the block, or its cluster: blocks with flags run in no cluster."""
 
@@ -129,63 +129,65 @@ class Flags:
 
     def __init__(self, clock: WarpClock, warps_of_block: int) -> None:
         self.clock, self.warps_of_block = clock, warps_of_block
-        self.told: dict[int, Told] = {}
+        self.released: dict[int, Released] = {}
         # What strong writes of a warp tell since its fence; what a fence of it would let it hear.
-        self._fenced: dict[int, Told] = {}
-        self._met: dict[int, Told] = {}
+        self._fenced: dict[int, Released] = {}
+        self._met: dict[int, Released] = {}
 
     def read(self, warp: int, granules: list[int], order: MemoryOrder) -> None:
         """A strong read by a warp."""
         for granule in granules:
-            told = self.told.get(granule)
-            if told and order.acquire:
-                self._hear(warp, told, order.scope)
-            elif told:
-                self._met[warp] = _joined(self._met.get(warp, {}), _within(told, order.scope))
+            released = self.released.get(granule)
+            if released and order.acquire:
+                self._acquire(warp, released, order.scope)
+            elif released:
+                self._met[warp] = _joined(self._met.get(warp, {}), _within(released, order.scope))
 
     def write(self, warp: int, granules: list[int], order: MemoryOrder, *, adds: bool) -> None:
         """A strong write by a warp, or an atomic, which `adds` to what is there."""
         if order.release:
-            mine = self._tell(warp, order.scope)
+            mine = self._release(warp, order.scope)
         else:
             mine = _within(self._fenced.get(warp, {}), order.scope)
         for granule in granules:
-            kept = self.told.get(granule, {}) if adds else {}
-            self.told[granule] = _joined(kept, mine)
+            kept = self.released.get(granule, {}) if adds else {}
+            self.released[granule] = _joined(kept, mine)
 
     def overwrite(self, granules: list[int]) -> None:
         """A plain write: nobody hears anything by reading it."""
         for granule in granules:
-            self.told.pop(granule, None)
+            self.released.pop(granule, None)
 
     def fence(self, warp: int, order: MemoryOrder) -> None:
         """What the warp read strongly counts from here on; its strong writes tell what it did."""
         if order.acquire:
-            self._hear(warp, self._met.pop(warp, {}), order.scope)
+            self._acquire(warp, self._met.pop(warp, {}), order.scope)
         if order.release:
-            self._fenced[warp] = _joined(self._fenced.get(warp, {}), self._tell(warp, order.scope))
+            self._fenced[warp] = _joined(
+                self._fenced.get(warp, {}), self._release(warp, order.scope)
+            )
 
-    def _tell(self, warp: int, scope: Scope) -> Told:
-        return {(scope, warp // self.warps_of_block): self.clock.tell(warp)}
+    def _release(self, warp: int, scope: Scope) -> Released:
+        return {(scope, warp // self.warps_of_block): self.clock.release_flag(warp)}
 
-    def _hear(self, warp: int, told: Told, scope: Scope) -> None:
-        for (reach, block), known in told.items():
+    def _acquire(self, warp: int, released: Released, scope: Scope) -> None:
+        for (reach, block), known in released.items():
             same = block == warp // self.warps_of_block
             if same or (reach not in _NEAR and scope not in _NEAR):
-                self.clock.hear(warp, known)
+                self.clock.acquire_flag(warp, known)
 
 
-def _within(told: Told, scope: Scope) -> Told:
+def _within(released: Released, scope: Scope) -> Released:
     """The same, through an access of this scope."""
     if scope not in _NEAR:
-        return told
-    found: Told = {}
-    for (_, block), known in told.items():
+        return released
+    found: Released = {}
+    for (_, block), known in released.items():
         found = _joined(found, {(scope, block): known})
     return found
 
 
-def _joined(one: Told, other: Told) -> Told:
+def _joined(one: Released, other: Released) -> Released:
     found = dict(one)
     for where, known in other.items():
         found[where] = np.maximum(found[where], known) if where in found else known

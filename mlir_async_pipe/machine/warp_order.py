@@ -41,12 +41,12 @@ class LockStep:
         """Everybody is here already."""
         unit.launch.meet(unit.rank, spaces)
 
-    def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
+    def next_iteration(self, unit: Unit, site: Site, is_idle: bool) -> None:
         """A loop that polls begins its next iteration; if the last one changed nothing, only a copy
         that lands can end it. Raises StuckError."""
         if is_idle and not unit.launch.mbarriers.force([]):
             _refuse_parts(site, unit)
-            _tell_stuck(unit.launch, [(site, [], unit)])
+            _report_stuck(unit.launch, [(site, [], unit)])
 
     def block(self, unit: Unit, site: Site, wanted: list[Mbarrier], passes: Passes) -> None:
         """Let copies land until the wait passes. Raises StuckError."""
@@ -57,7 +57,7 @@ class LockStep:
                         "some threads wait for others of their unit: run it with the schedule "
                         "'forward'"
                     )
-                _tell_stuck(unit.launch, [(site, wanted, unit)])
+                _report_stuck(unit.launch, [(site, wanted, unit)])
 
 
 class UnitByUnit:
@@ -101,7 +101,7 @@ class UnitByUnit:
             worker.pause(site, ())
             worker.wanted, worker.passes = [], None
 
-    def turn(self, unit: Unit, site: Site, is_idle: bool) -> None:
+    def next_iteration(self, unit: Unit, site: Site, is_idle: bool) -> None:
         """A loop that polls lets the others run; if its last iteration changed nothing, until
         memory has changed."""
         worker, memory = self._workers[id(unit)], unit.launch.memory
@@ -140,7 +140,7 @@ class UnitByUnit:
                 for worker in left:
                     if worker.passes is not None and not worker.wanted:
                         _refuse_parts(worker.site, worker.unit)
-                _tell_stuck(self._launch, [(w.site, w.wanted, w.unit) for w in left])
+                _report_stuck(self._launch, [(w.site, w.wanted, w.unit) for w in left])
 
     def _meet(self, met: list[_Worker]) -> None:
         """All units of a block that are not done have come to a barrier."""
@@ -166,7 +166,7 @@ def _refuse_parts(site: Site, unit: Unit) -> None:
         )
 
 
-def _tell_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -> None:
+def _report_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]]) -> None:
     """Report who waits for what, each with another that waits, else with the init of its barrier.
     Raises StuckError."""
     for number, (site, wanted, unit) in enumerate(waiting):

@@ -860,11 +860,11 @@ def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
     mask, hint = _hints(w, i, rest)
     space = "shared::cluster"
     near = w.pointer(target, i.parts[3])
-    far = (
+    in_cluster = (
         near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
     )
     operands = [
-        far,
+        in_cluster,
         w.pointer(source, "global"),
         w.pointer(barrier, "shared"),
         w.read(size, "i32"),

@@ -62,9 +62,9 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
     try:
         module = promoted("\n".join(written), context)
     except ir.MLIRError as error:
-        told = re.search(r"\d+:\d+: (.*)", str(error))
+        message = re.search(r"\d+:\d+: (.*)", str(error))
         raise UsageError(
-            f"the NVVM dialect of these bindings is of another version than PTX is read with: {told[1] if told else error}",
+            f"the NVVM dialect of these bindings is of another version than PTX is read with: {message[1] if message else error}",
             code="ptx-bindings",
             advice="--bindings=numba-cuda-mlir reads PTX: pip install 'mlir-async-pipe[nvidia]'",
         ) from None

@@ -46,9 +46,9 @@ def loop_section(
             for place, stage in outline.stages(loop.stages).items()
         }
         source = f"<h3>Source</h3>{_source(loop, outlines, stages, paper)}"
-        told = [_role(outline, stages, waits, paper) for outline in outlines]
+        shown = [_role(outline, stages, waits, paper) for outline in outlines]
         parts.append('<div class="sides">')
-        parts += [f'<div class="side">{side}</div>' for side in (source, *told)]
+        parts += [f'<div class="side">{side}</div>' for side in (source, *shown)]
         parts.append("</div>")
         parts += [_pictures(loop, outlines, stages), _mbarriers(loop, outlines, uses, paper)]
     parts += [_buffers(loop, paper), _barriers(loop, paper)]
@@ -67,12 +67,12 @@ def _source(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int], pa
     kinds = {entry.place.line: entry.kind for entry in kernel}
     lines = paper.sources.get(loop.place.file, ())
     if 1 <= loop.place.line <= len(lines):
-        told = list(_extent(lines, loop.place.line))
+        shown = list(_extent(lines, loop.place.line))
     else:
         names = {entry.place.line: entry.op for entry in kernel}
-        told = sorted(names.items())
+        shown = sorted(names.items())
     rows = []
-    for line, text in told:
+    for line, text in shown:
         place = Place(loop.place.file, line)
         anchor = ""
         if (place.file, line) not in paper.shown:
@@ -122,8 +122,8 @@ def _part(
             rows.append(_several(kind, op, together, outline, stages, paper))
             if together[-1].count is not None:
                 rows.append(("", _left(together[-1], "product")))
-    told = "".join(f"<li{extra}>{text}</li>" for extra, text in rows) or "<li>nothing</li>"
-    return f'<h3>{part.capitalize()}</h3><ul class="part {part}">{told}</ul>'
+    shown = "".join(f"<li{extra}>{text}</li>" for extra, text in rows) or "<li>nothing</li>"
+    return f'<h3>{part.capitalize()}</h3><ul class="part {part}">{shown}</ul>'
 
 
 def _several(
@@ -298,12 +298,12 @@ def _mbarriers(loop: Any, outlines: Sequence[Outline], uses: Sequence[Any], pape
 
 
 def _halves(uses: Sequence[Any], paper: Paper) -> str:
-    told = []
+    shown = []
     for use in uses:
         phases = " and ".join(map(str, use.parities))
         who = f"threads {escape(use.threads)}, "
-        told.append(f"{_end(use.does, who, use, paper)}, in phases of parity {phases}")
-    return "<br>".join(told) or "nobody"
+        shown.append(f"{_end(use.does, who, use, paper)}, in phases of parity {phases}")
+    return "<br>".join(shown) or "nobody"
 
 
 def _end(does: str, who: str, op: Any, paper: Paper) -> str:

@@ -88,10 +88,10 @@ class Paper:
         """A link to a line that is shown, else its text."""
         if not place.line:
             return escape(text or "at an unknown place")
-        told = escape(text or f"line {place.line}")
+        shown = escape(text or f"line {place.line}")
         if (place.file, place.line) not in self.shown:
-            return f'<span title="{escape(str(place))}">{told}</span>'
-        return f'<a href="#{self.anchor(place)}" title="{escape(str(place))}">{told}</a>'
+            return f'<span title="{escape(str(place))}">{shown}</span>'
+        return f'<a href="#{self.anchor(place)}" title="{escape(str(place))}">{shown}</a>'
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -103,8 +103,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
     parts = ['<div class="wide"><table>', f"<tr>{''.join(heads)}</tr>"]
     for row in rows:
         cells = zip(names, right, row, strict=True)
-        told = (f'<td data-column="{name}"{side}>{cell}</td>' for name, side, cell in cells)
-        parts.append(f"<tr>{''.join(told)}</tr>")
+        shown = (f'<td data-column="{name}"{side}>{cell}</td>' for name, side, cell in cells)
+        parts.append(f"<tr>{''.join(shown)}</tr>")
     return "\n".join([*parts, "</table></div>"])
 
 

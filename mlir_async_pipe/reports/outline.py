@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.flow.ways import origins
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.loops.annotations import STAGE
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import Place
@@ -101,12 +101,12 @@ class Outline:
 
     def contents(self, part: str) -> str:
         """What a part holds: 2 copies, 1 commit, 2 waits (1, 0)."""
-        told = []
+        shown = []
         entries = self.of(part)
         for kind, number in Counter(entry.kind for entry in entries).items():
             counts = [str(entry.count) for entry in entries if entry.kind == kind == "wait"]
-            told.append(count(number, kind) + (f" ({', '.join(counts)})" if counts else ""))
-        return ", ".join(told) or "nothing"
+            shown.append(count(number, kind) + (f" ({', '.join(counts)})" if counts else ""))
+        return ", ".join(shown) or "nothing"
 
     def stages(self, stages: int) -> dict[Place, int]:
         """The stage of the statements at each place: one of stage s stands S - 1 - s times in
@@ -141,7 +141,7 @@ def record_outlines(root: Any, session: Session) -> None:
         return
     loops = [op for op in walk_named(root, "scf.for".__eq__) if Place.of(op) in places]
     records = _records(root, session)
-    beside: dict[Block, dict[Place, list[Told]]] = {}
+    beside: dict[Block, dict[Place, list[Shown]]] = {}
     for loop in loops:
         if _is_original(loop):
             for wait in walk_named(loop, is_wait_name):
@@ -214,26 +214,26 @@ def _is_original(loop: Operation) -> bool:
     )
 
 
-Told = tuple[int, Operation, str, Operation]
+Shown = tuple[int, Operation, str, Operation]
 """(number in its block, op of the block that it is or stands in, kind, op)"""
 
 
-def _by_place(block: Block) -> dict[Place, list[Told]]:
+def _by_place(block: Block) -> dict[Place, list[Shown]]:
     """The ops of a block that matter, and those in them, by their places: each loop of many asks
     for its own ones."""
-    told = ((top, kind, op) for top in operations(block) for kind, op in _told(walk(top)))
-    found: dict[Place, list[Told]] = {}
-    for number, (top, kind, op) in enumerate(told):
+    shown = ((top, kind, op) for top in operations(block) for kind, op in _shown(walk(top)))
+    found: dict[Place, list[Shown]] = {}
+    for number, (top, kind, op) in enumerate(shown):
         found.setdefault(Place.of(op), []).append((number, top, kind, op))
     return found
 
 
-def _ops(loop: Operation, by_place: dict[Place, list[Told]]) -> list[tuple[str, str, Operation]]:
+def _ops(loop: Operation, by_place: dict[Place, list[Shown]]) -> list[tuple[str, str, Operation]]:
     """Part, kind and op of everything that a pipeline consists of."""
     # What is written for the whole loop, such as the last wait for products, has the loop's own place.
-    places = {Place.of(loop), *(Place.of(op) for _, op in _told(walk(loop)))}
-    found = (told for place in places for told in by_place.get(place, ()))
-    near = sorted(found, key=lambda told: told[0])
+    places = {Place.of(loop), *(Place.of(op) for _, op in _shown(walk(loop)))}
+    found = (shown for place in places for shown in by_place.get(place, ()))
+    near = sorted(found, key=lambda shown: shown[0])
     parts: list[tuple[str, str, Operation]] = []
     part = "prologue"
     # A loop of the computation stands in the prologue and the epilogue, too.
@@ -247,7 +247,7 @@ def _ops(loop: Operation, by_place: dict[Place, list[Told]]) -> list[tuple[str, 
     return parts
 
 
-def _told(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
+def _shown(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
     """The ops that matter, each with its kind."""
     for op in ops:
         kind = _kind(op)

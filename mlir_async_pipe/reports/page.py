@@ -61,10 +61,10 @@ def fragment(report: Report, sources: Sources | None = None) -> str:
     known = {**_readable(report), **(sources or {})}
     key = hashlib.sha256(repr(report).encode()).hexdigest()[:8]
     paper = Paper(known, f"ap{key}", set())
-    told = summary(report)
+    described = summary(report)
     parts = [
         f'<div class="apr"><style>{STYLE}</style>',
-        f'<p class="sum {told.state}">{escape(told.text)}</p>',
+        f'<p class="sum {described.state}">{escape(described.text)}</p>',
         _refused(report, paper),
     ]
     waits = report.of("waits")
@@ -122,14 +122,14 @@ def _code(report: Report) -> str:
     rows = []
     for kernel in report.of("kernels"):
         fields = {**_plain(kernel), **_plain(getattr(kernel, "resources", None))}
-        told = [
+        described = [
             f"{size(value)} {name.removesuffix('_bytes').replace('_', ' ')}"
             if name.endswith("_bytes")
             else f"{value} {name.replace('_', ' ')}"
             for name, value in fields.items()
             if value and isinstance(value, int) and not isinstance(value, bool)
         ]
-        rows.append([f"<code>{escape(kernel.name)}</code>", escape(", ".join(told))])
+        rows.append([f"<code>{escape(kernel.name)}</code>", escape(", ".join(described))])
     return "<h2>Code</h2>" + table(["kernel", "takes"], rows) if rows else ""
 
 
@@ -140,8 +140,8 @@ def _plain(record: Any) -> dict[str, Any]:
 def _timelines(report: Report) -> str:
     parts = []
     for drawn in report.of("timelines"):
-        told = f"<p>{escape(drawn.summary)}</p>"
-        parts.append(f'<h2>Time line of a run</h2>{told}<div class="wide">{drawn.svg}</div>')
+        described = f"<p>{escape(drawn.summary)}</p>"
+        parts.append(f'<h2>Time line of a run</h2>{described}<div class="wide">{drawn.svg}</div>')
     return "".join(parts)
 
 
@@ -155,8 +155,8 @@ def _records(report: Report) -> str:
         parts.append(f"<h3>{escape(title)}</h3>{table(header, cells)}")
     if not parts:
         return ""
-    told = count(len(parts), "table")
-    return f"<h2>Records</h2><details><summary>{told}</summary>{''.join(parts)}</details>"
+    described = count(len(parts), "table")
+    return f"<h2>Records</h2><details><summary>{described}</summary>{''.join(parts)}</details>"
 
 
 def record_tables(
@@ -275,10 +275,10 @@ def summary(report: Report) -> Summary:
     parts = []
     if loops:
         stages = sorted({loop.stages for loop in loops})
-        told = " and ".join(map(str, stages)) + (" stage" if stages == [1] else " stages")
+        described = " and ".join(map(str, stages)) + (" stage" if stages == [1] else " stages")
         extras = dict.fromkeys(map(str, report.of("extra_stages")))
         why = f" ({'; '.join(extras)})" if extras else ""
-        parts.append(f"{count(len(loops), 'loop')} pipelined in {told}{why}")
+        parts.append(f"{count(len(loops), 'loop')} pipelined in {described}{why}")
         total = sum(buffer.bytes for loop in loops for buffer in loop.buffers)
         parts.append(
             f"{size(total)} for versions of buffers" if total else "no buffer has versions"
@@ -296,7 +296,7 @@ def summary(report: Report) -> Summary:
 
 def _proof(report: Report) -> tuple[str, str]:
     errors = [entry for entry in report.diagnostics if entry.severity == "error"]
-    told, state = verdict(report.of("checks"))
+    described, state = verdict(report.of("checks"))
     if errors and state != "bad":
         return f"stopped by {count(len(errors), 'error')}", "bad"
-    return told, state
+    return described, state

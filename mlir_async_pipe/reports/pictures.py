@@ -33,7 +33,7 @@ class Box:
     start: int
     text: str
     kind: str
-    told: str
+    title: str
     length: int = 1
 
 
@@ -120,8 +120,8 @@ def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
     ]
     for k in range(count):
         left = counts[0] if k + last < count else counts[min(k + last - count, last - 1) + 1]
-        told = f"step {k + last}: at most {left} younger groups stay in flight"
-        boxes.append(Box(0, k + last, f"wait {left}", "wait", told))
+        title = f"step {k + last}: at most {left} younger groups stay in flight"
+        boxes.append(Box(0, k + last, f"wait {left}", "wait", title))
     rows = ["waits", *(f"group {k}" for k in range(count))]
     legend = {"flight": "in flight", "wait": "a wait, and the groups that it leaves"}
     return table(rows, count + last, boxes, _bands(last, count), legend, "Groups and counts")
@@ -188,7 +188,7 @@ def _box(box: Box) -> str:
     left, top = LEFT + CELL * box.start, HEAD + ROW * box.row
     width = CELL * box.length - 4
     return (
-        f'<g><title>{escape(box.told)}</title><rect class="{box.kind}" x="{left + 2}" '
+        f'<g><title>{escape(box.title)}</title><rect class="{box.kind}" x="{left + 2}" '
         f'y="{top + 3}" width="{width}" height="{ROW - 6}" rx="3"/><text class="in" '
         f'x="{left + 2 + width / 2}" y="{top + 16}" text-anchor="middle">{escape(box.text)}</text></g>'
     )

@@ -93,10 +93,10 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
             error.diagnostic = _placed(error.diagnostic, caller(), isinstance(error, _ABOUT_OPS))
             error.args = (str(error.diagnostic),)
             raise
-        told = getattr(answer, "diagnostics", ())
-        if not any(_is_homeless(one.place) for one in told):
+        found = getattr(answer, "diagnostics", ())
+        if not any(_is_homeless(one.place) for one in found):
             return answer
-        placed = tuple(_placed(one, caller(), about_op=True) for one in told)
+        placed = tuple(_placed(one, caller(), about_op=True) for one in found)
         return dataclasses.replace(cast("Any", answer), diagnostics=placed)
 
     return wrapped
@@ -106,20 +106,20 @@ def _is_homeless(place: Place) -> bool:
     return place.file in ("", "-")
 
 
-def _placed(told: Diagnostic, at: Place, about_op: bool) -> Diagnostic:
-    if told.place.file == "-":
+def _placed(found: Diagnostic, at: Place, about_op: bool) -> Diagnostic:
+    if found.place.file == "-":
         text = "called from here, with a module that was parsed from a string"
-        return dataclasses.replace(told, notes=(*told.notes, Note(text, at)))
-    if told.place.file:
-        return told
+        return dataclasses.replace(found, notes=(*found.notes, Note(text, at)))
+    if found.place.file:
+        return found
     # The advice stands at the place of the error, which had none.
     notes = tuple(
-        note if note.place.file else dataclasses.replace(note, place=at) for note in told.notes
+        note if note.place.file else dataclasses.replace(note, place=at) for note in found.notes
     )
     if about_op:
         text = "the module has no locations: what is built in `with ir.loc_tracebacks():` has"
         notes += (Note(text, at),)
-    return dataclasses.replace(told, place=at, notes=notes)
+    return dataclasses.replace(found, place=at, notes=notes)
 
 
 def _is_ours(file: str) -> bool:

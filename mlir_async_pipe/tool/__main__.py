@@ -68,7 +68,7 @@ def _guarded(options: Options, activity: Activity) -> int:
         elif options.print_completion:
             sys.stdout.write(command_line.completion(options.print_completion))
         elif options.version or options.list_passes or options.show_dialects:
-            _tell(options)
+            _report(options)
         else:
             _check_usage(options)
             _process_input(options, sink, activity)
@@ -166,7 +166,7 @@ def _write(contents: list[bytes], reports: list[Report], options: Options, sink:
         write(reports, options, sink.lines)
 
 
-def _tell(options: Options) -> None:
+def _report(options: Options) -> None:
     if options.version:
         sys.stdout.write(version())
     if options.list_passes:

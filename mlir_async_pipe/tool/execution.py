@@ -61,7 +61,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
         session.record("races", race)
     lines = [f"result {n}: {value}" for n, value in enumerate(result.results)]
     arrays = [(n, array) for n, array in enumerate(result.arrays) if array is not None]
-    lines += [f"argument {n}: {_told(array)}" for n, array in arrays]
+    lines += [f"argument {n}: {_described(array)}" for n, array in arrays]
     lines.append(f"races: {len(result.races)}")
     if options.run_output:
         _write(options.run_output, result.results, arrays)
@@ -123,7 +123,7 @@ def _sizes(text: str, name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _told(array: np.ndarray) -> str:
+def _described(array: np.ndarray) -> str:
     """Shape, type, and enough to tell two arrays apart."""
     shape = "x".join(str(size) for size in (*array.shape, array.dtype))
     if array.size == 0:

@@ -72,8 +72,8 @@ def decisions(session: Session) -> list[Diagnostic]:
     outlines = session.records.get("outlines", [])
     extras = {extra.place: extra for extra in session.records.get("extra_stages", [])}
     loops = session.records.get("loops", [])
-    told = [_loop(record, outlines, extras.get(record.place)) for record in loops]
-    return told + [_wait(record) for record in session.records.get("waits", [])]
+    shown = [_loop(record, outlines, extras.get(record.place)) for record in loops]
+    return shown + [_wait(record) for record in session.records.get("waits", [])]
 
 
 def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagnostic]:
@@ -119,9 +119,9 @@ def _wait(record: Any) -> Diagnostic:
 
 def _path(witness: Sequence[Any]) -> tuple[Note, ...]:
     """The steps of a path as one note at the first; steps that repeat are told once."""
-    told: list[str] = []
+    shown: list[str] = []
     for step, repeated in itertools.groupby(witness):
         times = len(list(repeated))
-        where = f" ({step.place.line}:{step.place.column})" if told and step.place.line else ""
-        told.append(f"{step.what}{where}{f', {times} times' if times > 1 else ''}")
-    return (Note("; ".join(told), witness[0].place),) if told else ()
+        where = f" ({step.place.line}:{step.place.column})" if shown and step.place.line else ""
+        shown.append(f"{step.what}{where}{f', {times} times' if times > 1 else ''}")
+    return (Note("; ".join(shown), witness[0].place),) if shown else ()

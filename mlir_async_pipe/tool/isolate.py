@@ -124,7 +124,7 @@ def shown(
     ended = threading.Event()
     began = time.monotonic()
 
-    def tell() -> None:
+    def report() -> None:
         wait = silent
         while not ended.wait(wait):
             seconds = time.monotonic() - began
@@ -132,13 +132,13 @@ def shown(
             stream.flush()
             wait = every
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         ended.set()
-        teller.join()
+        reporter.join()
         if time.monotonic() - began >= silent:
             stream.write(_CLEARED)
             stream.flush()

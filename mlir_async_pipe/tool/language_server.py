@@ -34,7 +34,7 @@ QUIET = 0.2
 # The file that the tool reads the text from; a location of the text may name another one.
 _TEXT = "<stdin>"
 # In an editor most files have loops that nobody asks to be pipelined.
-_NOT_TOLD = ("no-annotated-loops",)
+_NOT_SHOWN = ("no-annotated-loops",)
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ async def analyse(text: str, flags: Sequence[str]) -> Analysis:
         for place in (entry["place"], *(note["place"] for note in entry["notes"])):
             if place["file"] != _TEXT:
                 place.update(line=0, column=0)
-    told = [entry for entry in diagnostics if entry["code"] not in _NOT_TOLD]
-    return Analysis(text.splitlines() or [""], told, json.loads(written) if written else {})
+    shown = [entry for entry in diagnostics if entry["code"] not in _NOT_SHOWN]
+    return Analysis(text.splitlines() or [""], shown, json.loads(written) if written else {})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,8 +172,8 @@ def server(flags: Sequence[str]) -> Any:
         document = served.workspace.get_text_document(uri)
         version, found = document.version, await analyse(document.source, flags)
         known[uri] = found
-        told = [diagnostic(uri, entry) for entry in found.said]
-        served.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, told, version))
+        shown = [diagnostic(uri, entry) for entry in found.said]
+        served.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
 
     def begin(uri: str) -> None:
         if uri in running:

@@ -67,14 +67,14 @@ def process(source: Source, work: Work) -> Processed:
     With --verify-diagnostics only differences from the expectations go there.
     """
     options = work.options
-    tells = bool(options.explain or options.report or options.remarks_as_yaml)
+    reports = bool(options.explain or options.report or options.remarks_as_yaml)
     functions: tuple[tuple[Place, str], ...] = ()
     gather = Gather(work.sink)
     sink = gather if options.verify_diagnostics else work.sink
     session = Session(
         target=work.target,
         explain=bool(options.explain),
-        witnesses=tells,
+        witnesses=reports,
         hazards="warning" if options.check == "warn" else "error",
     )
     content = None
@@ -90,13 +90,13 @@ def process(source: Source, work: Work) -> Processed:
             pipeline = _pipeline(source, options, root)
             with _explained(root, options, session):
                 last_check = _run_passes(root, pipeline, work, session)
-                if tells:
+                if reports:
                     # Most runs tell neither; it imports Python's table of HTML.
                     from mlir_async_pipe.reports.outline import record_outlines
 
                     record_outlines(root, session)
             content = _print(root, work, session, last_check)
-            if tells:
+            if reports:
                 from mlir_async_pipe.reports.outline import name_roles
 
                 name_roles(session)

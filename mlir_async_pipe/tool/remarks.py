@@ -109,10 +109,10 @@ def write(outcomes: Sequence[Processed], options: Options, sink: Sink) -> None:
     reports = [outcome.session.report() for outcome in outcomes]
     made = [remark for report in reports for remark in _of_records(report, functions)]
     refusals = [outcome.refusal for outcome in outcomes]
-    told = [_of_diagnostic(said, functions, said in refusals) for said in sink.taken]
+    reported = [_of_diagnostic(said, functions, said in refusals) for said in sink.taken]
     # --explain says what the records hold.
     known = {(remark.name, remark.place) for remark in made}
-    made += [remark for remark in told if (remark.name, remark.place) not in known]
+    made += [remark for remark in reported if (remark.name, remark.place) not in known]
     text = "".join(remark.to_yaml() for remark in made if filters.let_through(remark))
     if options.remarks_output_file == "-":
         sys.stderr.write(text)

@@ -49,8 +49,8 @@ _ORDERS = {
 
 
 def _phase(op: str, use: PhaseUse, operands: tuple[str, ...], **options: Any) -> Row:
-    order, near = _ORDERS.get(use, unordered), op.startswith("nvgpu.mbarrier.")
-    return Row(op, operands, effects=(Phase(use),), order=order, harmless=near, **options)
+    order, inside = _ORDERS.get(use, unordered), op.startswith("nvgpu.mbarrier.")
+    return Row(op, operands, effects=(Phase(use),), order=order, harmless=inside, **options)
 
 
 def _copy(op: str, operands: tuple[str, ...], *read: AccessRule, **options: Any) -> Row:
@@ -124,8 +124,8 @@ def fenced_by(op: Any, fence: Fence) -> frozenset[str]:
     kind = _ASYNC_FENCE.search(str(op.attributes["kind"]))
     if kind is None:
         return frozenset()
-    near, far = {"mbarriers", "workgroup"}, {"global"}
-    return frozenset({"shared": near, "global": far}.get(kind[1], near | far))
+    inside, outside = {"mbarriers", "workgroup"}, {"global"}
+    return frozenset({"shared": inside, "global": outside}.get(kind[1], inside | outside))
 
 
 _GROUP = re.compile(r"num_barriers = (\d+)")

@@ -254,7 +254,7 @@ def transferred(op: Any) -> tuple[int, ...]:
     return _transferred(op)[0]
 
 
-def surely_transferred(op: Any) -> bool:
+def wholly_transferred(op: Any) -> bool:
     return _transferred(op)[1]
 
 
@@ -359,7 +359,7 @@ MEMORY_ROWS = {
                     "memory",
                     "indices",
                     transferred,
-                    certain=surely_transferred,
+                    certain=wholly_transferred,
                     takes_slot_index=False,
                 ),
             ),
@@ -379,7 +379,7 @@ MEMORY_ROWS = {
                     "memory",
                     "indices",
                     transferred,
-                    certain=surely_transferred,
+                    certain=wholly_transferred,
                     takes_slot_index=False,
                 ),
             ),

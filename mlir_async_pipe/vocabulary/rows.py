@@ -212,8 +212,8 @@ def scope_named(op: Any) -> Scope:
 def restricted_order(op: Any) -> MemoryOrder:
     """An acquire or a release, as `order` says, of shared memory for the threads of a cluster (PTX ISA, fence:
     `.sync_restrict`)."""
-    way = acquire if "acquire" in str(op.attributes["order"]) else release
-    return replace(way("cluster"), spaces=frozenset({"workgroup"}))
+    order = acquire if "acquire" in str(op.attributes["order"]) else release
+    return replace(order("cluster"), spaces=frozenset({"workgroup"}))
 
 
 def _spinning(op: Any, order: MemoryOrder) -> MemoryOrder:

@@ -49,7 +49,7 @@ def consumer_records(analysis: Analysis, session: Session) -> list[tuple[Item, W
         paths = Paths(handed.heads)
         for item in filter(partial(is_reached, handed.heads), mine):
             found[item] = handed.record(item, paths)
-            handed.tell(item, found[item], session)
+            handed.report(item, found[item], session)
     return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
 
 
@@ -114,13 +114,13 @@ class _Handed:
             )
         return self._most
 
-    def tell(self, item: Item, record: WaitRecord, session: Session) -> None:
+    def report(self, item: Item, record: WaitRecord, session: Session) -> None:
         """Keep an error, or a warning, of a wait that is ahead of its commits."""
         if record.reason != "consumer-ahead" or self._may_take:
             return
         what = "a group is taken here before it is committed: the slot was never filled"
         code, notes = "consumer-ahead", tuple((s.what, s.place) for s in record.witness)
-        if not self._is_surely_ahead(item):
+        if not self._is_ahead(item):
             session.diagnostics.warning(f"on some path {what}", code=code, at=item.op, notes=notes)
             return
         advice = "commit it before, on every path"
@@ -128,7 +128,7 @@ class _Handed:
             CountError(what, code=code, at=item.op, notes=notes, advice=advice)
         )
 
-    def _is_surely_ahead(self, item: Item) -> bool:
+    def _is_ahead(self, item: Item) -> bool:
         """Whether some execution is ahead, whatever the conditions: it is on all paths to the wait, or
         all of the iterations around it together are."""
         most = self.most

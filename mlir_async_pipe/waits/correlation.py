@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Literal
 from mlir_async_pipe.facts.flow.items import END, Frame, Item, Node
-from mlir_async_pipe.facts.flow.ways import origins
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
 from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.token_values import TokenValues

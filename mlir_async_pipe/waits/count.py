@@ -293,9 +293,9 @@ class Solution:
         trips = item.trips
         if trips == 0:
             return []
-        turns = block.turns.get(item)
-        if turns is not None:
-            return [(item.frames[0], _joined(turns, costs))]
+        iterated = block.iterated.get(item)
+        if iterated is not None:
+            return [(item.frames[0], _joined(iterated, costs))]
         loop = self.summaries.loop(item, assumption)
         return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
 
@@ -303,7 +303,7 @@ class Solution:
         """The cheapest costs at the start of an iteration."""
         start = loop.state(here)
         state = loop.up_to(start, most)
-        if not self.summaries.tells:
+        if not self.summaries.witnesses:
             return state
         steady = loop.steady()
         for slot, cost in state.items():
@@ -344,10 +344,10 @@ def _moved(here: Costs, step: int) -> Costs:
     return costs
 
 
-def _joined(turns: dict[int, State], costs: Costs) -> Costs:
+def _joined(iterated: dict[int, State], costs: Costs) -> Costs:
     """The slots of a loop, over all sources that are reached with the costs `costs`."""
     best: Costs = {}
-    for source, state in turns.items():
+    for source, state in iterated.items():
         if source in costs:
             start = costs[source]
             for slot, cost in state.items():

@@ -46,8 +46,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
-from mlir_async_pipe.facts.flow.ways import origins
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.session.diagnostics import CountError

@@ -38,7 +38,7 @@ class Events:
     waits: list[Item] = field(default_factory=list)
     selects: list[Def] = field(default_factory=list)
     nested: list[Item] = field(default_factory=list)
-    _telling: dict[Node, list[int]] = field(default_factory=dict)
+    _commits: dict[Node, list[int]] = field(default_factory=dict)
     called: set[Item] = field(default_factory=set)
     committing: set[Item] = field(default_factory=set)
 
@@ -46,11 +46,11 @@ class Events:
         """Whether a group may be committed to the queue inside an op with regions."""
         return item in self.committing
 
-    def telling(self, node: Node) -> list[int]:
+    def commits(self, node: Node) -> list[int]:
         """The numbers of those events of a block that commit, or may."""
-        found = self._telling.get(node)
+        found = self._commits.get(node)
         if found is None:
-            found = self._telling[node] = [
+            found = self._commits[node] = [
                 number
                 for number, event in enumerate(self.of.get(node, ()))
                 if isinstance(event, Item) and self._may_commit(event)

@@ -11,7 +11,7 @@ that slot j at the end of an iteration may hold what slot i held at its start, w
 committed in between; a shift register has one entry a column. A *state* {slot: cost} is a row vector.
 
     turn(columns, state, n)       state ⊗ M^n          exactly n iterations
-    turn_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
+    iterate_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
 
 A depth-4 shift register with one group an iteration of 10^9 iterations takes 30 squarings.
 """
@@ -97,14 +97,14 @@ def targets(columns: Columns) -> Targets:
     return rows
 
 
-def turn_up_to(rows: Targets, state: State, iterations: int | None) -> State:
+def iterate_up_to(rows: Targets, state: State, iterations: int | None) -> State:
     """The cheapest state over 0..`iterations` iterations (None: any number): Bellman and Ford's
     relaxation, one iteration of the loop at a time. What no iteration improves stays as it was."""
     best = dict(state)
     changed = state
-    turned = 0
-    while changed and (iterations is None or turned < iterations):
-        turned += 1
+    done = 0
+    while changed and (iterations is None or done < iterations):
+        done += 1
         improved: State = {}
         for source, reached in changed.items():
             for target, cost in rows.get(source, ()):
@@ -119,7 +119,7 @@ def turn_up_to(rows: Targets, state: State, iterations: int | None) -> State:
 # -- exactly so many -----------------------------------------------------------------------------------
 
 
-def turn(columns: Columns, state: State, iterations: int) -> State:
+def iterate(columns: Columns, state: State, iterations: int) -> State:
     """The state after exactly `iterations` iterations."""
     if iterations <= 2 * len(columns) + 16:
         for _ in range(iterations):
@@ -134,7 +134,7 @@ def turn(columns: Columns, state: State, iterations: int) -> State:
             for slot, (source, cost) in _origins(columns, iterations).items()
             if source in state
         }
-    return _turn_matrix(columns, state, iterations)
+    return _iterate_matrix(columns, state, iterations)
 
 
 def once(columns: Columns, state: State) -> State:
@@ -155,7 +155,7 @@ def first_slots(columns: Columns, state: State, iterations: int) -> dict[int, in
     best: State = {}
     first: dict[int, int] = {}
     for source, start in state.items():
-        for slot, cost in turn(columns, {source: start}, iterations).items():
+        for slot, cost in iterate(columns, {source: start}, iterations).items():
             if cost < best.get(slot, FOREVER):
                 best[slot], first[slot] = cost, source
     return first
@@ -191,7 +191,7 @@ def _origins(columns: Columns, iterations: int) -> dict[int, tuple[int, int]]:
     }
 
 
-def _turn_matrix(columns: Columns, state: State, iterations: int) -> State:
+def _iterate_matrix(columns: Columns, state: State, iterations: int) -> State:
     following: State = {}
     for slots in _components(columns):
         number = {slot: i for i, slot in enumerate(slots)}

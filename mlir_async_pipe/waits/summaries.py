@@ -51,13 +51,13 @@ from mlir_async_pipe.waits.minplus import (
     Targets,
     compose,
     first_slots,
+    iterate,
+    iterate_up_to,
     least,
     once,
     resolved,
     shifted,
     targets,
-    turn,
-    turn_up_to,
 )
 from mlir_async_pipe.waits.token_values import Def
 from mlir_async_pipe.waits.witness_paths import Step, step, stretch
@@ -78,19 +78,19 @@ class Passage:
 @dataclass(eq=False, slots=True)
 class Line:
     """The events of a block under an assumption: `before[i]` is what the block has committed before
-    event i, or at its end. `telling` are the numbers of those that a path names, None where no path
+    event i, or at its end. `commits` are the numbers of those that a path names, None where no path
     is wanted."""
 
     events: Sequence[Event]
     assumption: Assumption
-    telling: list[int] | None
+    commits: list[int] | None
     before: list[int] = field(default_factory=list)
 
     def between(self, first: int, last: int) -> int:
         """What is committed from one event up to another one."""
         groups = self.before[last] - self.before[first]
-        if self.telling is not None:
-            steps = bisect_left(self.telling, last) - bisect_left(self.telling, first)
+        if self.commits is not None:
+            steps = bisect_left(self.commits, last) - bisect_left(self.commits, first)
             if steps:
                 return stretch(groups, steps, (self, first, last))
         return groups
@@ -102,7 +102,7 @@ class BlockPassage:
 
     `cost` is what it commits (FOREVER: its end is not reached). `defined` are the rows of the values
     that events define, with the number of the next event. `waits` are those that are reached, with
-    their numbers. `reads` are the rows of the values that other items read, and `turns` the states
+    their numbers. `reads` are the rows of the values that other items read, and `iterated` the states
     that loops of unknown trip counts turn them into, by source.
     """
 
@@ -111,7 +111,7 @@ class BlockPassage:
     defined: dict[int, tuple[Row, int]] = field(default_factory=dict)
     waits: list[tuple[Item, int]] = field(default_factory=list)
     reads: dict[Item, dict[int, Row]] = field(default_factory=dict)
-    turns: dict[Item, dict[int, State]] = field(default_factory=dict)
+    iterated: dict[Item, dict[int, State]] = field(default_factory=dict)
 
     def at(self, value: int, number: int) -> Row:
         """The row of a value before an event."""
@@ -151,7 +151,7 @@ class Loop:
         """The cheapest state over 0 to so many iterations (None: any number)."""
         if self._targets is None:
             self._targets = targets(self.columns)
-        return turn_up_to(self._targets, state, iterations)
+        return iterate_up_to(self._targets, state, iterations)
 
     def state(self, here: dict[int, int]) -> State:
         """The slots as they stand before the loop, where values have the costs `here`."""
@@ -181,16 +181,16 @@ SHOWN_ITERATIONS = 16
 
 
 class Summaries:
-    """All summaries of one queue under the conditions in `tracked`. With `tells` the costs in all rows are
+    """All summaries of one queue under the conditions in `tracked`. With `witnesses` the costs in all rows are
     paths."""
 
     def __init__(
-        self, events: Events, conditions: Conditions, tracked: frozenset[int], tells: bool
+        self, events: Events, conditions: Conditions, tracked: frozenset[int], witnesses: bool
     ) -> None:
         self.events = events
         self.conditions = conditions
         self.scopes = Scopes(conditions, tracked)
-        self.tells = tells
+        self.witnesses = witnesses
         # A token from elsewhere was committed no later than here. Where marks are counted by
         # function body its own mark is not among them, so the first one seen here must
         # complete: one group less may stay in flight.
@@ -203,11 +203,11 @@ class Summaries:
 
     def said(self, groups: int, what: str, op: Any, reason: str | None = None) -> int:
         """One step of a path with its groups; where no path is wanted, the groups."""
-        return step(groups, what, op, reason) if self.tells else groups
+        return step(groups, what, op, reason) if self.witnesses else groups
 
     def origin(self, groups: int, what: str, op: Any, reason: str | None = None) -> int:
         """The step that a path begins with, which shows no groups."""
-        return step(groups, what, op, reason, 0) if self.tells else groups
+        return step(groups, what, op, reason, 0) if self.witnesses else groups
 
     def from_elsewhere(self, what: str, op: Any, reason: str = "unknown-origin") -> int:
         """The cost of a token that was committed nobody knows where."""
@@ -233,8 +233,8 @@ class Summaries:
 
     def _pass_block(self, node: Node, assumption: Assumption) -> BlockPassage:
         events = self.events.of.get(node, ())
-        telling = self.events.telling(node) if self.tells else None
-        line = Line(events, assumption, telling)
+        commits = self.events.commits(node) if self.witnesses else None
+        line = Line(events, assumption, commits)
         passage = BlockPassage(line)
         before, defined, waits = line.before, passage.defined, passage.waits
         queue = self.events.queue
@@ -248,7 +248,7 @@ class Summaries:
                 cost += mine
                 if event.results:
                     row = FRESH_ROW if mine else CROSSING_ROW
-                    if telling is not None:
+                    if commits is not None:
                         row = {FRESH: self._commit(event, row[FRESH])}
                     defined[event.results[0]] = row, number + 1
             elif event.kind == "wait":
@@ -340,11 +340,11 @@ class Summaries:
 
     def into(self, item: Item, frame: Frame) -> int:
         """The step into one region of a branch."""
-        if not self.tells or item.row.flow != "branch":
+        if not self.witnesses or item.row.flow != "branch":
             return 0
         side = ("then", "else")[frame.number] if len(item.frames) == 2 else str(frame.number)
         others = [node for other in item.frames if other is not frame for node in other.nodes]
-        reason = "conditional-commit" if any(map(self.events.telling, others)) else None
+        reason = "conditional-commit" if any(map(self.events.commits, others)) else None
         return self.said(0, f"'{{}}' runs its region '{side}'", item.op, reason)
 
     def _through_call(self, item: Item, reads: dict[int, Row]) -> Passage:
@@ -420,9 +420,9 @@ class Summaries:
     ) -> dict[int, State]:
         """The cheapest states after any number of iterations up to `most`."""
         passed = {source: loop.up_to(state, most) for source, state in states.items()}
-        if not self.tells:
+        if not self.witnesses:
             if most is None:
-                block.turns[item] = passed
+                block.iterated[item] = passed
             return passed
         reason = "zero-trip-loop" if self.events.commits_in(item) else None
         never = self.said(0, "'{}' does not run at all", item.op, reason)
@@ -436,8 +436,8 @@ class Summaries:
 
     def _exactly(self, item: Item, loop: Loop, state: State, trips: int) -> State:
         """The state after exactly so many iterations; a path shows the last ones."""
-        if not self.tells:
-            return turn(loop.columns, state, trips)
+        if not self.witnesses:
+            return iterate(loop.columns, state, trips)
         if trips == 0:
             none = self.said(0, "'{}' has no iteration", item.op)
             return {slot: cost + none if slot else cost for slot, cost in state.items()}
@@ -457,7 +457,7 @@ class Summaries:
         first = first_slots(plain, start, iterations)
         what = f"{iterations} more iterations of '{{}}'"
         found = {FRESH: 0} if FRESH in state else {}
-        for slot, cost in turn(plain, start, iterations).items():
+        for slot, cost in iterate(plain, start, iterations).items():
             source = first[slot]
             if slot == FRESH:
                 continue
@@ -589,9 +589,9 @@ class Summaries:
     def passed(self, part: tuple[Line, int, int]) -> Iterator[Step]:
         """The steps between two events of a block, the youngest first."""
         line, first, last = part
-        telling = line.telling
-        assert telling is not None
-        for number in reversed(telling[bisect_left(telling, first) : bisect_left(telling, last)]):
+        commits = line.commits
+        assert commits is not None
+        for number in reversed(commits[bisect_left(commits, first) : bisect_left(commits, last)]):
             item = line.events[number]
             assert isinstance(item, Item)
             groups = line.before[number + 1] - line.before[number]
@@ -761,7 +761,7 @@ class BlockGraph:
         for number, argument in target.arguments.items():
             passed = edge.values.get(number)
             row = {FRESH: summaries.foreign} if passed is None else block.end(passed)
-            if passed is None and summaries.tells:
+            if passed is None and summaries.witnesses:
                 what = "the token is an argument of a block"
                 row = {FRESH: summaries.from_elsewhere(what, op)}
             moves.append((argument, shifted(row, through)))

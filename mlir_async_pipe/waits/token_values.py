@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node, passed
-from mlir_async_pipe.facts.flow.ways import OUT, sources
+from mlir_async_pipe.facts.flow.region_flow import OUT, sources
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, EXIT_OPS, SELECT_OPS
 

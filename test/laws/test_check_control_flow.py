@@ -3,7 +3,7 @@
 The law: after and inside every op that moves control, a copy that is read without a wait is
 unsafe or unknown.
 
-Covers: checker/kernel_flow.py, facts/flow/items.py, facts/flow/ways.py, checker/unfollowed.py,
+Covers: checker/kernel_flow.py, facts/flow/items.py, facts/flow/region_flow.py, checker/unfollowed.py,
 vocabulary/control_flow.py
 """
 

@@ -8,8 +8,8 @@ for what is quadratic, and 2.15 times the time for doubling the largest size lea
 Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py,
 pipeliner/dependence/outside_reads.py, checker/sites.py, checker/footprints.py, reports/outline.py,
 waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
-pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_turns.py,
-pipeliner/expand/write/write_turns.py, checker/phases/far_memory.py,
+pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py,
+pipeliner/expand/write/write_ping_pong.py, checker/phases/global_memory.py,
 pipeliner/schedule/schedule_pass.py
 """
 

@@ -4,7 +4,7 @@ and iterations, and not at all where rings may begin anywhere.
 With slots, states without merging what warps have heard grow exponentially (docs/phases.md): 4300, 11400
 and 47400 for 2, 3 and 4 of the expander's kernel with two versions of the sums.
 
-Covers: checker/phases/phase_paths.py, checker/phases/role_unions.py, checker/phases/loop_turns.py,
+Covers: checker/phases/phase_paths.py, checker/phases/role_unions.py, checker/phases/loop_iterations.py,
 checker/phases/rotations.py
 """
 

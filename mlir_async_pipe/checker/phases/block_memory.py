@@ -1,6 +1,6 @@
 """Who may touch which bytes of memory of a block: copies, products and stores in flight, and what threads did.
 What is over is over for those who know it. Of global memory the places that tensor copies read or write are
-looked at where something else may touch them (`far_memory`).
+looked at where something else may touch them (`find_global_memory`).
 
     copy on full[2]            over for who has waited for its phase, or for somebody who has
     product, waited for        its reads are over for who has waited for an arrival after that wait
@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phase_faults import (
     PhaseFault,
 )
 from mlir_async_pipe.checker.phases import mbarrier_state
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, must_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
@@ -41,16 +41,16 @@ from mlir_async_pipe.checker.phases.mbarrier_state import (
 from mlir_async_pipe.checker.phases.ring_moves import RingMoves
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
 from mlir_async_pipe.checker.phases.touches import (
-    FAR_STORES,
+    GLOBAL_STORES,
     Issued,
     Touch,
     in_flight,
-    is_far,
+    is_global,
     refuse,
     space_of,
     unwaited,
 )
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Told, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC
 
@@ -58,7 +58,7 @@ from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC
 Noted = tuple[int, int, int]
 
 # All memory of which only the order of accesses is asked: no region of others is of its root.
-IN_TURN = ByteRange(-3)
+ALTERNATING = ByteRange(-3)
 
 # Notes of faults where threads know of each other by what they wait for, and where all go together.
 _SOME_WAITED = "only some threads waited for it: a barrier of the block is missing"
@@ -160,9 +160,9 @@ class BlockMemory:
         column = self.clocks.new_column()
         over = self.clocks.know_all(column, 2)
         for there, other in self.mbarriers.items():
-            self.mbarriers[there] = other._replace(told=other.told.joined(over))
-        born, told = self.clocks.event(mask), self.clocks.common()
-        self.mbarriers[key] = Mbarrier(count, op, mask, born, column, over=2, told=told)
+            self.mbarriers[there] = other._replace(released=other.released.joined(over))
+        born, released = self.clocks.event(mask), self.clocks.common()
+        self.mbarriers[key] = Mbarrier(count, op, mask, born, column, over=2, released=released)
 
     def _at(self, key: Key, op: int) -> Mbarrier:
         if key not in self.mbarriers:
@@ -172,12 +172,12 @@ class BlockMemory:
         return self.mbarriers[key]
 
     def arrive(
-        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+        self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
         before = self._at(key, op)
         self._note("announces" if size else "arrives", op, mask, key)
         self.mbarriers[key] = mbarrier_state.arrive(
-            before, self.clocks, op, mask, count, size, tells=tells
+            before, self.clocks, op, mask, count, size, releases=releases
         )
         self.advance(key)
 
@@ -317,7 +317,7 @@ class BlockMemory:
         barrier = self.mbarriers[NAMED, number]
         if barrier.over <= phase:
             raise BlockedError(Blocked(op, mask, barrier.column))
-        self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
+        self.clocks.acquire(mask, barrier.released, barrier.column, phase + 1)
 
     def phases_ago(self, number: int, phase: int) -> int:
         """How many phases of a numbered barrier are over since one."""
@@ -333,15 +333,17 @@ class BlockMemory:
             what: one for what, one in self.brought.items() if known.seen[one.column] <= one.phase
         }
         for key, one in self.mbarriers.items():
-            if not (one.born or one.fence or one.ends or one.waits or one.told.before):
+            if not (one.born or one.fence or one.ends or one.waits or one.released.before):
                 continue
             ends = one.ends if known.before[one.column] < one.over else ()
-            told, waits = one.told, one.waits
+            released, waits = one.released, one.waits
             if self.together:
                 # Whoever arrives from now on knows what was told, and that all waits have passed.
-                told = Told() if known.holds(told) else told
+                released = ClockPair() if known.holds(released) else released
                 waits = waits if one.running.arrived else ()
-            self.mbarriers[key] = one._replace(born=(), fence=(), ends=ends, told=told, waits=waits)
+            self.mbarriers[key] = one._replace(
+                born=(), fence=(), ends=ends, released=released, waits=waits
+            )
 
     # Queues -------------------------------------------------------------------------------
 
@@ -358,7 +360,7 @@ class BlockMemory:
     def issue_store(self, touch: Touch) -> None:
         """Threads issue a copy that writes global memory until its group is waited for."""
         self.check_write(touch, proxy=True)
-        self._issue(FAR_STORES, touch)
+        self._issue(GLOBAL_STORES, touch)
 
     def _issue(self, queue: str, touch: Touch) -> None:
         assert touch.by is not None
@@ -383,7 +385,7 @@ class BlockMemory:
             if by & ~mask:
                 raise NotFollowedError("divergent-group")
             done = [touch for group in issued.groups[left:] for touch in group]
-            if queue == FAR_STORES:
+            if queue == GLOBAL_STORES:
                 self.put.update((store, self.clocks.event(by)) for store in done)
             elif queue == CP_ASYNC.name:
                 for copy in done:
@@ -410,21 +412,21 @@ class BlockMemory:
         self.check_read(touch, proxy=False)
         self._note_reads((touch,), False, self.clocks.event(self._threads(touch)))
 
-    def touch_in_turn(self, op: int, mask: int) -> None:
+    def touch_alternating(self, op: int, mask: int) -> None:
         """Threads access memory, after what they and others did to it or not."""
-        touch, event = Touch(IN_TURN, op, mask), self.clocks.event(mask)
-        step = RoleStep("touches", op, mask, IN_TURN.root, op, 0)
+        touch, event = Touch(ALTERNATING, op, mask), self.clocks.event(mask)
+        step = RoleStep("touches", op, mask, ALTERNATING.root, op, 0)
         unordered = self.log.setdefault(step, set())
         beside = self.log.setdefault(step._replace(does="overlaps"), set())
         for other, done in self.put.items():
             by = self._threads(other)
-            if other.region == IN_TURN and not self.clocks.sees(mask, done):
+            if other.region == ALTERNATING and not self.clocks.sees(mask, done):
                 (beside if by == mask else unordered).add((other.op, by))
         self.put[touch] = event
 
-    def has_turns(self) -> bool:
+    def has_alternating(self) -> bool:
         """Whether it is asked in which order threads come to what was done."""
-        return any(touch.region == IN_TURN for touch in self.put)
+        return any(touch.region == ALTERNATING for touch in self.put)
 
     def write(self, touch: Touch) -> None:
         self.check_write(touch, proxy=False)
@@ -455,12 +457,12 @@ class BlockMemory:
         for copy in self.copies():
             raise unwaited(copy)
         landed = self.brought.values()
-        told = {
+        forgiven = {
             (one.column, one.phase)
             for one in landed
             if ("conflict", one.copy.op) in self.forgiven.causes
         }
-        rest = (one for one in landed if (one.column, one.phase) not in told)
+        rest = (one for one in landed if (one.column, one.phase) not in forgiven)
         check_waited(rest, self.clocks.known)
         self.tensor.check_end(self.clocks)
         for (queue, _), issued in self.queues.items():
@@ -478,17 +480,17 @@ class BlockMemory:
 
     def catch_up(self, mask: int) -> None:
         """Threads know all that happened."""
-        told = self.clocks.release((1 << self.everybody.bit_length()) - 1)
+        released = self.clocks.release((1 << self.everybody.bit_length()) - 1)
         for one in self.mbarriers.values():
-            self.clocks.acquire(mask, told.joined(one.told), one.column, one.over)
+            self.clocks.acquire(mask, released.joined(one.released), one.column, one.over)
 
     # Conflicts ----------------------------------------------------------------------------
 
     def check_read(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or what they issue (`proxy`), read bytes."""
         self._check_copies(touch, "read-in-flight")
-        if is_far(touch.region):
-            self._check_far(touch, writes=False, proxy=proxy)
+        if is_global(touch.region):
+            self._check_global(touch, writes=False, proxy=proxy)
         if proxy:
             self._check_written(touch)
             for copy, until in in_flight(self.queues, "copies"):
@@ -499,8 +501,8 @@ class BlockMemory:
         code: FaultCode = "overwrite-in-flight"
         self._check_copies(touch, code)
         self._check_reads(touch, proxy)
-        if is_far(touch.region):
-            self._check_far(touch, writes=True, proxy=proxy)
+        if is_global(touch.region):
+            self._check_global(touch, writes=True, proxy=proxy)
         if proxy:
             self._check_written(touch)
             for copy, until in in_flight(self.queues, "copies"):
@@ -539,7 +541,7 @@ class BlockMemory:
         known = (one.before[landed.column] for one in self.clocks.known)
         return self.together and max(known) > landed.phase
 
-    def _check_far(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
+    def _check_global(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         """Against copies that read or write global memory."""
         for copy in self.copies() if writes else ():
             if copy.source is not None:
@@ -548,7 +550,7 @@ class BlockMemory:
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
         for store, wait in in_flight(self.queues, "stores"):
             # Two tensor stores count only where they surely meet: most kernels have several in flight.
-            if not (writes and proxy) or surely_meet(store.region, touch.region):
+            if not (writes and proxy) or must_meet(store.region, touch.region):
                 self._refuse(code, touch, store, wait)
         for one in self.brought.values() if writes else ():
             if one.copy.source is not None and self._lacks(touch, one):
@@ -621,7 +623,7 @@ class Fenced(NamedTuple):
     after: int = 0
 
 
-def check_waited(landed: Iterable[Landed], there: Sequence[Told]) -> None:
+def check_waited(landed: Iterable[Landed], there: Sequence[ClockPair]) -> None:
     """Somebody of those who are there knows that copies are over."""
     for one in landed:
         if all(known.before[one.column] <= one.phase for known in there):

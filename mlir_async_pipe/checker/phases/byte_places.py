@@ -193,7 +193,7 @@ def _from(first: int, period: int) -> list[int]:
 
 
 @lru_cache(maxsize=1 << 12)
-def turned(value: Value, by: int) -> Value:
+def rotated(value: Value, by: int) -> Value:
     """The same, of a ring that begins `by` tiles later."""
     ((beginning, _),) = BEGINNING.terms
     return with_indices(
@@ -239,10 +239,10 @@ def meet(one: ByteRange, other: ByteRange) -> bool:
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return not vouched
     close = one.low < other.high and other.low < one.high
-    return close and (not vouched or surely_meet(one, other))
+    return close and (not vouched or must_meet(one, other))
 
 
-def surely_meet(one: ByteRange, other: ByteRange) -> bool:
+def must_meet(one: ByteRange, other: ByteRange) -> bool:
     """Whether regions that may meet certainly do."""
     return one.root == other.root and (
         (one.exact and (other.exact or _within(other, one)))
@@ -254,7 +254,7 @@ def surely_meet(one: ByteRange, other: ByteRange) -> bool:
 _FAMILY = 1 << 20
 
 
-def far_root(family: int, number: int) -> int:
+def global_root(family: int, number: int) -> int:
     """A root of global memory that tensor copies may touch: those of one family may be one memory."""
     return -1 - (family * _FAMILY + number)
 

@@ -80,8 +80,8 @@ class Blocks:
 
     def _check(self, rank: int, op: int) -> None:
         if not 0 <= rank < self.count:
-            told = f"it names block {rank} of a cluster of {self.count}"
-            raise PhaseFault("out-of-bounds", op, op, told)
+            detail = f"it names block {rank} of a cluster of {self.count}"
+            raise PhaseFault("out-of-bounds", op, op, detail)
 
 
 def named_root(root: int) -> int:

@@ -65,12 +65,12 @@ class ClusterMemory(BlockMemory):
         super().init(key, op, mask, count)
 
     def arrive(
-        self, key: Key, op: int, mask: int, count: int, size: int | None, tells: bool = True
+        self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
         """Threads arrive, perhaps in another block."""
         if key[0] >= 0:
             self._reach(key[0], op, mask)
-        super().arrive(key, op, mask, count, size, tells)
+        super().arrive(key, op, mask, count, size, releases)
 
     def announce(self, key: Key, op: int, mask: int, size: int) -> None:
         """Threads announce bytes at an mbarrier of their block."""
@@ -134,7 +134,7 @@ class ClusterMemory(BlockMemory):
 
     # Where all meet -------------------------------------------------------------------------
 
-    def arrive_all(self, op: int, mask: int, *, tells: bool) -> None:
+    def arrive_all(self, op: int, mask: int, *, releases: bool) -> None:
         """Threads arrive where all of the cluster meet; who does not tell what it did shows the
         mbarriers alone that it has fenced."""
         if _MEETING not in self.mbarriers:
@@ -150,7 +150,7 @@ class ClusterMemory(BlockMemory):
                 self.mbarriers[key] = one._replace(shown=(barrier.column, barrier.over))
         self._note("arrives", op, mask, _MEETING)
         self.mbarriers[_MEETING] = mbarrier_state.arrive(
-            barrier, self.clocks, op, mask, 1, 0, tells=tells
+            barrier, self.clocks, op, mask, 1, 0, releases=releases
         )
         self.advance(_MEETING)
 
@@ -165,7 +165,7 @@ class ClusterMemory(BlockMemory):
         phase = barrier.over - (not barrier.arrived_by & mask)
         if barrier.over <= phase:
             raise BlockedError(Blocked(op, mask, barrier.column))
-        self.clocks.acquire(mask, barrier.told, barrier.column, phase + 1)
+        self.clocks.acquire(mask, barrier.released, barrier.column, phase + 1)
         self.met &= ~mask
 
     def advance(self, key: Key) -> None:

@@ -34,8 +34,12 @@ from mlir_async_pipe.checker.phase_faults import (
     causes,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
-from mlir_async_pipe.checker.phases.far_memory import FarMemory
-from mlir_async_pipe.checker.phases.loop_turns import CountedError, LoopTurns, iteration_of
+from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
+from mlir_async_pipe.checker.phases.loop_iterations import (
+    CountedError,
+    LoopIterations,
+    iteration_of,
+)
 from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
@@ -97,19 +101,19 @@ def follow(
     touched: set[int],
     size: Size | None,
     cluster: Callable[[], Size | None],
-    far: FarMemory | None = None,
-    in_turn: frozenset[int] = frozenset(),
+    in_global: GlobalMemory | None = None,
+    alternating: frozenset[int] = frozenset(),
 ) -> Followed:
     """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
-    and a `cluster` of such a size; with the global memory `far`, if it is given, and the order in which
-    roles come to the roots `in_turn`, which no copy touches."""
+    and a `cluster` of such a size; with the global memory `in_global`, if it is given, and the order in which
+    roles come to the roots `alternating`, which no copy touches."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched, far, size[0], in_turn)
+    effects = OpEffects(sites, touched, in_global, size[0], alternating)
     found = _follow(flow, effects, size, cluster)
-    told, new, certain = list(found.faults), found.faults, True
+    reported, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be told apart.
     in_cluster = cluster() not in (None, (1, 1, 1))
     for _ in range(MOST_ROUNDS):
@@ -121,22 +125,22 @@ def follow(
         new = _follow(flow, effects, size, cluster).faults
         # No run of the kernel comes to what is after a fault that stops it.
         certain = certain and not any(fault.stops for fault in first)
-        known = set(chain.from_iterable(causes(fault.ends) for fault in told))
-        follows = _following(told, certain) if found.roles else frozenset()
-        told += [
+        known = set(chain.from_iterable(causes(fault.ends) for fault in reported))
+        follows = _following(reported, certain) if found.roles else frozenset()
+        reported += [
             replace(fault, certain=certain)
             for fault in new
             if fault.certain and fault.code not in follows and known.isdisjoint(causes(fault.ends))
         ]
-    return replace(found, faults=tuple(told), ops=tuple(effects.ops))
+    return replace(found, faults=tuple(reported), ops=tuple(effects.ops))
 
 
-def _following(told: list[FoundFault], certain: bool) -> frozenset[str]:
+def _following(reported: list[FoundFault], certain: bool) -> frozenset[str]:
     """What may follow, between roles, from faults that were told: after one that stops them (what comes
     is not `certain`) all about their order; who is late elsewhere may let a phase be overtaken."""
     if not certain:
         return ORDER
-    late = any(fault.code in ORDER for fault in told)
+    late = any(fault.code in ORDER for fault in reported)
     return frozenset({"phase-overtaken"}) if late else frozenset()
 
 
@@ -181,14 +185,14 @@ def _any_number(
             steps.insert(0, (Merging.ALL, None))
             rings = None if numbers.blocks.threads else Rotations.of(flow, numbers)
             steps[:0] = [(Merging.ALL, rings)] if rings else []
-    for merging, turned in steps:
+    for merging, rotations in steps:
         paths, merged = _followed(
-            flow, effects, numbers, classes, exact=False, merged=merging, rings=turned
+            flow, effects, numbers, classes, exact=False, merged=merging, rings=rotations
         )
         unordered = (others for step, others in merged.roles.items() if step.does == "touches")
         if not merged.reason and not (merging is Merging.ALL and any(unordered)):
             return paths, merged
-        if turned is None and merged.reason not in ("", "merged"):
+        if rotations is None and merged.reason not in ("", "merged"):
             break
     return _followed(flow, effects, numbers, classes, exact=False)
 
@@ -199,8 +203,8 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
     tried: set[frozenset[tuple[Atom, int]]] = set()
     flow, effects, numbers = paths.flow, paths.effects, paths.numbers
     for fault, states in paths.taken.items():
-        ways = (witnesses(state, numbers) for state in states[:STATES])
-        for chosen in islice(chain.from_iterable(ways), WITNESSES):
+        by_state = (witnesses(state, numbers) for state in states[:STATES])
+        for chosen in islice(chain.from_iterable(by_state), WITNESSES):
             if fault.ends in met or len(tried) == WITNESSES:
                 break
             if frozenset(chosen.items()) in tried:
@@ -212,12 +216,12 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
                 if other.ends not in met:
                     example = example_of(other, first, flow, chosen)
                     met[other.ends] = replace(other, example=example)
-    told = [_told(fault, met.get(fault.ends)) for fault in found.faults]
-    known = {fault.ends for fault in told}
-    return replace(found, faults=(*told, *(f for ends, f in met.items() if ends not in known)))
+    reported = [_as_met(fault, met.get(fault.ends)) for fault in found.faults]
+    known = {fault.ends for fault in reported}
+    return replace(found, faults=(*reported, *(f for ends, f in met.items() if ends not in known)))
 
 
-def _told(fault: FoundFault, met: FoundFault | None) -> FoundFault:
+def _as_met(fault: FoundFault, met: FoundFault | None) -> FoundFault:
     return replace(fault, certain=met is not None, example=met.example if met else None)
 
 
@@ -238,7 +242,7 @@ def _followed(
     counted: dict[int, int] = {}
     paths = PhasePaths(flow, effects, numbers, witness, merged, rings)
     while modulus <= LARGEST_MODULUS**2:
-        loops = LoopTurns(flow, modulus, exact, not classes.together, counted)
+        loops = LoopIterations(flow, modulus, exact, not classes.together, counted)
         try:
             paths.run(loops, classes)
             reason = ""
@@ -280,7 +284,7 @@ def example_of(
     # In the order of the arguments: %arg2 before %arg10.
     listed = sorted(named[:NAMED_NUMBERS], key=lambda each: (len(each[0]), each[0]))
     numbers = ", ".join(f"{name} = {number}" for name, number in listed)
-    for loop in reversed(where.turns):
+    for loop in reversed(where.iterations):
         number = iteration_of(flow.loops[loop], where, state)
         if number is not None:
             with_them = f"with {numbers}, " if numbers else ""
@@ -343,9 +347,12 @@ def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]
     ends themselves."""
     atoms = {atom for direction in state.known.ranges for atom, _ in direction}
     ratios = sorted((atom for atom in atoms if atom.kind == RATIO), key=repr)
-    ways = [_choices(state, kernel, chosen) for chosen in ([ratios, []] if ratios else [[]])]
+    by_state = [_choices(state, kernel, chosen) for chosen in ([ratios, []] if ratios else [[]])]
     return (
-        numbers for together in zip_longest(*ways) for numbers in together if numbers is not None
+        numbers
+        for together in zip_longest(*by_state)
+        for numbers in together
+        if numbers is not None
     )
 
 
@@ -364,8 +371,8 @@ def _choices(
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
     conditions, choices = Conditions(ranges, known.residues, kernel.divisors()), count(1)
-    for far in range(FARTHEST + 1):
-        for numbers in _chosen(order, conditions, {}, far, choices):
+    for distance in range(FARTHEST + 1):
+        for numbers in _chosen(order, conditions, {}, distance, choices):
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
 
 
@@ -406,21 +413,23 @@ def _chosen(
     order: list[Atom],
     conditions: Conditions,
     numbers: dict[Atom, int],
-    far: int,
+    distance: int,
     choices: Iterator[int],
 ) -> Iterator[dict[Atom, int]]:
-    """Numbers for the unknowns in `order` beside those chosen already, `far` steps from the smallest
+    """Numbers for the unknowns in `order` beside those chosen already, `distance` steps from the smallest
     ones together; `choices` counts them."""
     if not order:
-        if not far:
+        if not distance:
             yield numbers
         return
     atom, rest = order[0], order[1:]
     ends = _ends(atom, conditions.ranges, numbers)
-    for position, number in enumerate(islice(_candidates(atom, ends, conditions), far + 1)):
+    for position, number in enumerate(islice(_candidates(atom, ends, conditions), distance + 1)):
         if next(choices) > CHOICES:
             return
-        yield from _chosen(rest, conditions, {**numbers, atom: number}, far - position, choices)
+        yield from _chosen(
+            rest, conditions, {**numbers, atom: number}, distance - position, choices
+        )
 
 
 def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:

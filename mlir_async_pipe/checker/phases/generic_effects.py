@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_access,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, named_root
-from mlir_async_pipe.checker.phases.far_memory import FarMemory
+from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
@@ -52,7 +52,7 @@ class GenericEffects:
 
     sites: Sites
     touched: set[int]
-    far: FarMemory | None
+    in_global: GlobalMemory | None
     bounds: Bounds
     number: Callable[[Run], int]
     width: int
@@ -67,7 +67,7 @@ class GenericEffects:
 
     def access(self, run: Run) -> Effect | None:
         op = run.op
-        known = self.far.touched(run) if self.far is not None else ()
+        known = self.in_global.touched(run) if self.in_global is not None else ()
         near = [
             access
             for access in accesses(op)
@@ -100,7 +100,7 @@ class GenericEffects:
                 if not access.certain:
                     region = region._replace(exact=False)
                 self.bounds.check(region, number)
-                region = self._as_far(region, run) or region
+                region = self._as_global(region, run) or region
                 if access.asynchronous:
                     spot.memory.issue_write(CP_ASYNC.name, Touch(region, number, spot.threads()))
                 elif access.kind != "read" or access.over_lanes:
@@ -110,12 +110,12 @@ class GenericEffects:
 
         return execute
 
-    def _as_far(self, region: ByteRange, run: Run) -> ByteRange | None:
+    def _as_global(self, region: ByteRange, run: Run) -> ByteRange | None:
         """A region as one of global memory that copies touch."""
-        if self.far is None:
+        if self.in_global is None:
             return None
         region = region._replace(exact=region.exact and not (run.maybe or run.variables))
-        return self.far.seen(region, run.op)
+        return self.in_global.seen(region, run.op)
 
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""
@@ -138,7 +138,7 @@ class GenericEffects:
         }
         reached = self.sites.reachable(op, given)
         roots = self.sites.roots
-        if self.far is not None and self.far.touched(run):
+        if self.in_global is not None and self.in_global.touched(run):
             return not_followed
         if any(roots.may_alias(root, other) for root in reached for other in self.touched):
             return not_followed
@@ -222,15 +222,15 @@ class Bounds:
         """`size` columns that the op touches, of those that the op `taken` has taken."""
         count = self._columns.get(taken, first + size)
         if first + size > count:
-            told = f"it touches columns {first} to {first + size - 1} of {count}, counted from 0"
-            raise PhaseFault("out-of-bounds", op, taken, told)
+            detail = f"it touches columns {first} to {first + size - 1} of {count}, counted from 0"
+            raise PhaseFault("out-of-bounds", op, taken, detail)
 
     def check_given_back(self, taken: int, first: int, size: int, op: int) -> None:
         """`size` columns from `first` on that the op gives back: all that the op `taken` has taken."""
         count = self._columns.get(taken, size)
         if first or size != count:
-            told = f"it gives back {size} columns from column {first} on, and all {count} belong together"
-            raise PhaseFault("out-of-bounds", op, taken, told)
+            detail = f"it gives back {size} columns from column {first} on, and all {count} belong together"
+            raise PhaseFault("out-of-bounds", op, taken, detail)
 
     def mbarrier(self, spot: Spot, at: dict[str, int], op: int) -> tuple[int, int]:
         """The root and byte of the mbarrier that the op names."""
@@ -252,8 +252,8 @@ class Bounds:
         if size is None or low is None or high is None or low >= high:
             return region
         if low >= size or high <= 0 or (exact and (low < 0 or high > size)):
-            told = f"it touches bytes {low} to {high - 1} of {size}, counted from 0"
-            raise _beyond(op, self._piece(root), told)
+            detail = f"it touches bytes {low} to {high - 1} of {size}, counted from 0"
+            raise _beyond(op, self._piece(root), detail)
         return region
 
     def _piece(self, root: int) -> Piece:
@@ -285,5 +285,5 @@ def _bytes_of(memory: Any) -> int | None:
         return None
 
 
-def _beyond(op: int, piece: Piece, told: str) -> PhaseFault:
-    return PhaseFault("out-of-bounds", op, op if piece.made is None else piece.made, told)
+def _beyond(op: int, piece: Piece, detail: str) -> PhaseFault:
+    return PhaseFault("out-of-bounds", op, op if piece.made is None else piece.made, detail)

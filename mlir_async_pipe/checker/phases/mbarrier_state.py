@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, Known, WarpClocks
 
 # What a role may do to others that has come a phase too far.
 _AFTER_A_PHASE_TOO_MUCH = (
@@ -158,7 +158,7 @@ class Mbarrier(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals by the op `init` in the threads `by` (the event
     `born`), fenced for the async proxy (the event `fence`); the mbarrier `column` of the clocks.
 
-    `over` phases are over, the last two as in `ends`, newest first; their arrivals told `told`. Of
+    `over` phases are over, the last two as in `ends`, newest first; their arrivals told `released`. Of
     the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
     knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase). The parity of
     its phase 0 is `first`. `last`: the last wait that passed where all go together, and its parity.
@@ -175,8 +175,8 @@ class Mbarrier(NamedTuple):
     running: RunningPhase = RunningPhase()
     arrivals: Event = ()
     arrived_by: int = 0
-    gathered: Told = Told()
-    told: Told = Told()
+    gathered: ClockPair = ClockPair()
+    released: ClockPair = ClockPair()
     commits: bool = False
     ends: tuple[End, ...] = ()
     waits: tuple[Passed, ...] = ()
@@ -191,8 +191,8 @@ class Mbarrier(NamedTuple):
     def is_seen(self, clocks: WarpClocks, mask: int, event: Event) -> bool:
         """Whether threads see what those did that initialised it."""
         shown = self.shown
-        told = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
-        return told or self.by == mask or clocks.sees(mask, event)
+        known = shown is not None and clocks.passed(mask, shown[0]) > shown[1]
+        return known or self.by == mask or clocks.sees(mask, event)
 
     def knows_end(self, clocks: WarpClocks, mask: int, phase: int) -> bool:
         """Whether threads know that a phase is over."""
@@ -237,7 +237,7 @@ def arrive(
     arrivals: int,
     size: int | None,
     *,
-    tells: bool = True,
+    releases: bool = True,
     commit: Known = (),
 ) -> Mbarrier:
     """Each thread of a mask arrives `arrivals` times, and announces bytes; or a `commit` of its products
@@ -255,16 +255,16 @@ def arrive(
             may_pass=not together,
         )
     event = clocks.event(mask)
-    told = clocks.release(mask)
-    if not tells:
-        told = Told()
+    released = clocks.release(mask)
+    if not releases:
+        released = ClockPair()
     if commit:
-        told = Told(told.before, ()).joined(Told(commit, commit))
+        released = ClockPair(released.before, ()).joined(ClockPair(commit, commit))
     after = barrier._replace(
         running=running,
         arrivals=(*barrier.arrivals, *(one for one in event if one not in barrier.arrivals)),
         arrived_by=barrier.arrived_by | mask,
-        gathered=barrier.gathered.joined(told),
+        gathered=barrier.gathered.joined(released),
         commits=barrier.commits or bool(commit),
     )
     if together and running.arrived == barrier.needs:
@@ -290,8 +290,8 @@ def _is_after(barrier: Mbarrier, wait: Passed) -> bool:
     """Whether some arrival of the running phase comes after a wait, or knows of it."""
     column, tick = wait.at
     gathered = barrier.gathered.before
-    told = column < len(gathered) and gathered[column] > tick
-    return told or any(number == column and at >= tick for number, at in barrier.arrivals)
+    known = column < len(gathered) and gathered[column] > tick
+    return known or any(number == column and at >= tick for number, at in barrier.arrivals)
 
 
 def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: int) -> Mbarrier:
@@ -371,8 +371,8 @@ def over(barrier: Mbarrier) -> Mbarrier:
         running=RunningPhase(),
         arrivals=(),
         arrived_by=0,
-        gathered=Told(),
-        told=barrier.told.joined(barrier.gathered),
+        gathered=ClockPair(),
+        released=barrier.released.joined(barrier.gathered),
         commits=False,
         ends=(end, *barrier.ends[:1]),
         waits=(),
@@ -458,7 +458,7 @@ def passed(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: in
     mine = [Passed(at[0], at, op, parity, at[0] in before) for at in clocks.event(mask)]
     numbers = {one.number for one in mine}
     others = (one for one in barrier.waits if one.number not in numbers)
-    clocks.acquire(mask, barrier.told, barrier.column, barrier.over)
+    clocks.acquire(mask, barrier.released, barrier.column, barrier.over)
     last = (op, parity) if clocks.classes.together else None
     return barrier._replace(waits=(*others, *mine), last=last)
 

@@ -63,8 +63,8 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
                 memory.generic[write] = one._replace(fenced=True)
     elif code == "missing-tensor-fence":
         for load, read in memory.tensor.loads.items():
-            if load.op == op and read.told is None:
-                memory.tensor.loads[load] = read._replace(told=read.landed)
+            if load.op == op and read.fenced is None:
+                memory.tensor.loads[load] = read._replace(fenced=read.landed)
         memory.tensor.fence_after(mask, memory.clocks)
     elif code == "initialised-again" or (code == "too-many-arrivals" and not at):
         return "skip"
@@ -170,10 +170,10 @@ def forgiving(effect: Effect, op: int, forgiven: Forgiven) -> Effect:
                 if fault.found.ends not in forgiven.ends or not mended:
                     raise
                 vars(memory).update(vars(before.copy()))
-                way = _mend(memory, fault, mask)
-                if way is None:
+                answer = _mend(memory, fault, mask)
+                if answer is None:
                     raise
-                if way == "skip":
+                if answer == "skip":
                     return None
                 before, mended = memory.copy(), mended - 1
 
@@ -184,15 +184,15 @@ def forgiving_registers(plan: Plan, forgiven: Forgiven) -> Plan:
     """What an op does to registers, with faults that are `forgiven` mended."""
 
     def execute(registers: Registers, mask: int | None) -> None:
-        told: set[Ends] = set()
+        reported: set[Ends] = set()
         while True:
             try:
                 return plan(registers, mask)
             except PhaseFault as fault:
                 ends = fault.found.ends
-                if ends not in forgiven.ends or ends in told:
+                if ends not in forgiven.ends or ends in reported:
                     raise
-                told.add(ends)
+                reported.add(ends)
                 if fault.found.code == "missing-register-fence":
                     registers.fence(EVERYBODY if mask is None else mask)
                 else:

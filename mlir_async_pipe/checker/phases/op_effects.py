@@ -30,18 +30,18 @@ from mlir_async_pipe.checker.phases.byte_places import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import landings
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
-from mlir_async_pipe.checker.phases.far_memory import FarMemory
 from mlir_async_pipe.checker.phases.generic_effects import (
     Bounds,
     Effect,
     GenericEffects,
     not_followed,
 )
+from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
-from mlir_async_pipe.checker.phases.touches import FAR_STORES, Touch
+from mlir_async_pipe.checker.phases.touches import GLOBAL_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
@@ -74,15 +74,15 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 @dataclass
 class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
-    touch, and `far` the global memory that is followed with them, if it is; of the roots `in_turn` it is
+    touch, and `in_global` the global memory that is followed with them, if it is; of the roots `alternating` it is
     noted in which order roles come to them; `ops` are the steps that faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
     path."""
 
     sites: Sites
     touched: set[int]
-    far: FarMemory | None = None
+    in_global: GlobalMemory | None = None
     width: int = 1
-    in_turn: frozenset[int] = frozenset()
+    alternating: frozenset[int] = frozenset()
     ops: list[Run] = field(default_factory=list)
     forgiven: Forgiven = field(default_factory=Forgiven)
     _numbers: dict[int, int] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class OpEffects:
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.sites, self.number)
         self.generic = GenericEffects(
-            self.sites, self.touched, self.far, self.bounds, self.number, self.width
+            self.sites, self.touched, self.in_global, self.bounds, self.number, self.width
         )
 
     def number(self, run: Run) -> int:
@@ -134,26 +134,26 @@ class OpEffects:
             return not_followed if run.maybe or run.variables else self._queued(run, row)
         access = self.generic.access(run)
         return (
-            partial(_touch_in_turn, self.number(run), access)
-            if self._comes_in_turn(run)
+            partial(_touch_alternating, self.number(run), access)
+            if self._is_alternating(run)
             else access
         )
 
-    def _comes_in_turn(self, run: Run) -> bool:
+    def _is_alternating(self, run: Run) -> bool:
         """Whether it matters after what threads run an op."""
         roots = (self.root(access.memory, run.frame) for access in accesses(run.op))
-        return any(root in self.in_turn for root in roots)
+        return any(root in self.alternating for root in roots)
 
     def reads(self, run: Run) -> tuple[int, ...]:
         """The values that an op looks at which does something, or makes a name of memory: where
         in global memory a copy is does not matter."""
         row = run.row
         names = row.phase is not None or row.swizzled
-        alone = self._comes_in_turn(run) and self.generic.access(run) is None
+        alone = self._is_alternating(run) and self.generic.access(run) is None
         if not names and (alone or self.prepare(run) is None):
             return ()
         groups = groups_of(run.op) if row.described else {}
-        followed = self.far is not None and self.far.touched(run)
+        followed = self.in_global is not None and self.in_global.touched(run)
         elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
         return tuple(value for n, value in enumerate(run.operands) if n not in left_out)
@@ -216,7 +216,7 @@ class OpEffects:
                 memory.commit_products(key, number, mask)
             case "copy":
                 region, size = self._box(spot, run, at, box)
-                source = self.far.box(spot, run) if self.far is not None else None
+                source = self.in_global.box(spot, run) if self.in_global is not None else None
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
                     self.bounds.check(lands, number)
@@ -241,8 +241,8 @@ class OpEffects:
             self._use(spot, run, "test", operands_of(run), self.number(run))
         except PhaseFault as fault:
             found = fault.found
-            surely = found.certain and found.code != "deadlock"
-            raise PhaseFault(found.code, found.later, found.earlier, found.note, surely) from fault
+            certain = found.certain and found.code != "deadlock"
+            raise PhaseFault(found.code, found.later, found.earlier, found.note, certain) from fault
         return 1
 
     def token(self, run: Run, spot: Spot) -> int | None:
@@ -274,7 +274,7 @@ class OpEffects:
         elif row.accesses:
             parts.append(partial(self._store, run))
         left = products_left(op)
-        names = (queue.name, FAR_STORES) if queue == BULK_STORE else (queue.name,)
+        names = (queue.name, GLOBAL_STORES) if queue == BULK_STORE else (queue.name,)
         if row.commits or left is not None:
             parts += [partial(_commit, name) for name in names]
         if row.wait is not None:
@@ -338,9 +338,9 @@ class OpEffects:
             region = bytes_from(place, size)
         self.bounds.check(region, self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
-        far = self.far.box(spot, run) if self.far is not None else None
-        if far is not None:
-            spot.memory.issue_store(Touch(far, self.number(run), mask))
+        in_global = self.in_global.box(spot, run) if self.in_global is not None else None
+        if in_global is not None:
+            spot.memory.issue_store(Touch(in_global, self.number(run), mask))
 
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""
@@ -366,12 +366,12 @@ def _fence_of(op: Any, fence: Fence) -> Effect | None:
     return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
 
 
-def _touch_in_turn(number: int, access: Effect | None, spot: Spot) -> None:
+def _touch_alternating(number: int, access: Effect | None, spot: Spot) -> None:
     if access is not None:
         access(spot)
     if spot.memory.together:
         raise NotFollowedError("specialised")
-    spot.memory.touch_in_turn(number, spot.threads())
+    spot.memory.touch_alternating(number, spot.threads())
 
 
 def _commit(queue: str, spot: Spot) -> None:
@@ -400,8 +400,8 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
     """What a barrier does, which faults call by its `number`."""
     row = run.row
     if row.meeting is not None and row.meeting.of == "cluster":
-        waits, tells = bool(row.meeting.spaces(run.op)), row.order(run.op).release
-        return partial(_meet_in_cluster, run, number, waits=waits, tells=tells)
+        waits, releases = bool(row.meeting.spaces(run.op)), row.order(run.op).release
+        return partial(_meet_in_cluster, run, number, waits=waits, releases=releases)
     whole = row.barrier is not None
     near_only = row.barrier is not None and "global" not in row.barrier(run.op)
     at = operands_of(run) if row.operands else {}
@@ -410,7 +410,7 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
     def execute(spot: Spot) -> None:
         memory = spot.memory
-        if near_only and memory.has_turns():
+        if near_only and memory.has_alternating():
             raise NotFollowedError("memory-order")
         if whole and spot.threads() == memory.everybody and not memory.blocks.threads:
             memory.meet()
@@ -443,7 +443,7 @@ def _join(spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, w
         spot.meeting = None
 
 
-def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, tells: bool) -> None:
+def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, releases: bool) -> None:
     """All threads of a cluster meet: they arrive, and wait later."""
     memory, mask = spot.memory, spot.threads()
     assert isinstance(memory, ClusterMemory)
@@ -452,7 +452,7 @@ def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, tells: b
     if waits:
         memory.wait_all(number, mask)
     else:
-        memory.arrive_all(number, mask, tells=tells)
+        memory.arrive_all(number, mask, releases=releases)
 
 
 def _are_whole_warps(mask: int) -> bool:

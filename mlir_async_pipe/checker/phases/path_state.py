@@ -31,7 +31,7 @@ TRIP = "trip"
 UNASKED = 16
 
 
-class Turn(NamedTuple):
+class Iteration(NamedTuple):
     """A loop on a path: the number of its iteration (None: any), what it advances by, and the
     unknown that it is made of, if it is. `over`: the iterations that are over, where they are
     counted beside other roles (else -1)."""
@@ -69,7 +69,7 @@ class Strand:
     mask: int | None
     env: dict[int, Value]
     registers: Registers
-    turns: dict[int, Turn]
+    iterations: dict[int, Iteration]
     sides: tuple[Parted, ...]
     given: Callable[[int], Value]
     meeting: tuple[int, int] | None = None
@@ -81,7 +81,10 @@ class Strand:
     def copy(self) -> Strand:
         """A strand that can be changed on its own."""
         return replace(
-            self, env=dict(self.env), registers=self.registers.copy(), turns=dict(self.turns)
+            self,
+            env=dict(self.env),
+            registers=self.registers.copy(),
+            iterations=dict(self.iterations),
         )
 
     def key(self, progress: int) -> Hashable:
@@ -92,7 +95,7 @@ class Strand:
             self.mask,
             frozenset(self.env.items()),
             self.registers.key(),
-            frozenset(self.turns.items()),
+            frozenset(self.iterations.items()),
             self.sides,
             self.acted,
             self.blocked is not None and self.blocked[1] == progress,
@@ -103,7 +106,7 @@ class Strand:
 
 @dataclass
 class PathState:
-    """A state that steps change. `given` are the values that no step makes, `turns` the loops
+    """A state that steps change. `given` are the values that no step makes, `iterations` the loops
     around, `sides` the branches on threads around; `others` are the roles that do not run now.
     `doubtful`: it need not exist. `split`: its path did since it was asked last whether it is new, and
     it has `passed` so many places since where it might have been."""
@@ -114,7 +117,7 @@ class PathState:
     env: dict[int, Value] = field(default_factory=dict)
     known: Knowledge = field(default_factory=Knowledge)
     registers: Registers = field(default_factory=Registers)
-    turns: dict[int, Turn] = field(default_factory=dict)
+    iterations: dict[int, Iteration] = field(default_factory=dict)
     sides: tuple[Parted, ...] = ()
     doubtful: bool = False
     others: tuple[Strand, ...] = ()
@@ -132,7 +135,7 @@ class PathState:
             known=known or self.known.copy(),
             memory=self.memory.copy(),
             registers=self.registers.copy(),
-            turns=dict(self.turns),
+            iterations=dict(self.iterations),
             others=tuple(strand.copy() for strand in self.others),
         )
 
@@ -158,7 +161,7 @@ class PathState:
             memory,
             self.registers.key(),
             self.mask,
-            frozenset(self.turns.items()),
+            frozenset(self.iterations.items()),
             self.sides,
             self.doubtful,
             self._key_of_others() if self.others else (),

@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
-from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
+from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
@@ -112,7 +112,7 @@ class StatesSeen:
         if not state.is_asked(block in self.heads):
             return True
         if self.rings is not None:
-            self.rings.turn(state, block)
+            self.rings.rotate(state, block)
         memory = state.memory
         shape, done = shape_and_done(memory)
         if self.merged is not Merging.ALL:
@@ -146,7 +146,7 @@ STEPS = 200_000
 SEARCHED = 8
 # So many times that where threads go one way, or one state stands for many; and where there is a path
 # for each remainder of a number.
-ONE_WAY, BY_RESIDUES = 2, 2
+TOGETHER_FACTOR, BY_RESIDUES = 2, 2
 # The first step of a block that a state has arrived at before.
 ARRIVED = -1
 
@@ -176,7 +176,7 @@ class PhasePaths:
             | {t for step in block.steps if isinstance(step, Assign) for t, _ in step.assigns}
             for block in flow.blocks
         ]
-        self.outlived = Outlived(flow, self.numbers, self.live)
+        self.live_after = LiveAfter(flow, self.numbers, self.live)
         runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
         acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
         acting = {number for number, steps in acts.items() if steps}
@@ -186,7 +186,7 @@ class PhasePaths:
 
     # Paths --------------------------------------------------------------------------------
 
-    def run(self, loops: LoopTurns, classes: WarpClasses) -> None:
+    def run(self, loops: LoopIterations, classes: WarpClasses) -> None:
         """Follow all paths, with so much told apart of loops and of `classes` of warps. Raises
         NotFollowedError."""
         self.loops, self.classes = loops, classes
@@ -211,7 +211,7 @@ class PhasePaths:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         alone = together or self.merged is not Merging.NOTHING
-        self.steps, steps = STEPS * (ONE_WAY if alone else 1), 0
+        self.steps, steps = STEPS * (TOGETHER_FACTOR if alone else 1), 0
         if self.effects.forgiven:
             self.steps //= SEARCHED
         while self.work or self.seen.waiting:
@@ -230,7 +230,7 @@ class PhasePaths:
         """Whether a state where paths meet is new, and goes on at once; a merged one waits."""
         live = self.live[block.number]
         state.env = {n: value for n, value in state.env.items() if n in live}
-        self.outlived.forget(state, block.number)
+        self.live_after.forget(state, block.number)
         return self.seen.goes_on(block.number, state)
 
     def _block(self, block: Block, first: int, state: PathState) -> None:
@@ -415,25 +415,25 @@ class PhasePaths:
         for kind, number in edge.loops:
             if kind == "enter":
                 self.loops.check_bounds(state, number)
-        way = self.sides.joined(edge, state)
-        self._assign(state, way.assigns)
+        joined = self.sides.joined(edge, state)
+        self._assign(state, joined.assigns)
         if self.rings is not None:
-            self.rings.begin(state, way)
+            self.rings.begin(state, joined)
         again = False
-        for kind, number in way.loops:
+        for kind, number in joined.loops:
             if kind == "enter":
                 self.loops.enter(state, number)
             elif kind == "back":
-                self.loops.repeat(state, number, [target for target, _ in way.assigns])
+                self.loops.repeat(state, number, [target for target, _ in joined.assigns])
                 again = True
-                self.seen.heads.add(way.target)
+                self.seen.heads.add(joined.target)
             else:
                 self.loops.leave(state, number)
         if again and state.others:
             # Roles go on in step, so that few iterations lie between them.
-            self._next_role(state, self._suspended(state, way.target, 0))
+            self._next_role(state, self._suspended(state, joined.target, 0))
             return
-        self.work.append((way.target, 0, state))
+        self.work.append((joined.target, 0, state))
 
 
 def _end(spot: Spot) -> None:
@@ -454,7 +454,7 @@ def _lost(state: PathState, spot: Spot) -> None:
 
 
 @dataclass
-class Outlived:
+class LiveAfter:
     """What the values that live where blocks begin, `live`, name of mbarriers and unknowns."""
 
     flow: Flow
@@ -481,7 +481,7 @@ class Outlived:
         if block not in self._given:
             self._given[block] = [self.numbers.given(number) for number in self.live[block]]
         values = {*self._given[block], *state.env.values()}
-        values |= {turn.value for turn in state.turns.values()}
+        values |= {iteration.value for iteration in state.iterations.values()}
         terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
         atoms = {inner for atom in terms for inner in atoms_within(atom)}
         roots = {value.root for value in values if isinstance(value, BytePlace)}

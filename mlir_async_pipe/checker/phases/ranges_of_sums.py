@@ -148,9 +148,9 @@ class Knowledge:
 
     def halves(self, form: Form) -> list[Knowledge]:
         """What is known where a form is 1 or more, and where it is not."""
-        direction, ways = self._cut(form)
+        direction, cuts = self._cut(form)
         found = []
-        for ends in ways:
+        for ends in cuts:
             half = self.copy()
             half.ranges[direction] = ends
             if half._is_open(direction):
@@ -196,10 +196,10 @@ class Knowledge:
         # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
         least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
         if factor > 0:
-            ways = [(larger(low, least), high), (low, smaller(high, least - 1))]
+            cuts = [(larger(low, least), high), (low, smaller(high, least - 1))]
         else:
-            ways = [(low, smaller(high, least)), (larger(low, least + 1), high)]
-        return direction, ways
+            cuts = [(low, smaller(high, least)), (larger(low, least + 1), high)]
+        return direction, cuts
 
     def learn(self, form: Form, low: int | None, high: int | None) -> None:
         """A form is in a range, and nothing was known of its direction."""
@@ -419,11 +419,11 @@ def stays(atom: Atom) -> bool:
 def near(low: int | None, high: int | None, by: int) -> Range:
     """A range moved; ends that are far away are the same for all that are further, so that there is an
     end to states where k goes on beyond what it is compared with."""
-    far = FARTHEST * abs(by)
+    limit = FARTHEST * abs(by)
     low, high = (None if end is None else end + by for end in (low, high))
     return (
-        None if low is None or (far and low < -far) else min(low, far) if far else low,
-        None if high is None or (far and high > far) else max(high, -far) if far else high,
+        None if low is None or (limit and low < -limit) else min(low, limit) if limit else low,
+        None if high is None or (limit and high > limit) else max(high, -limit) if limit else high,
     )
 
 

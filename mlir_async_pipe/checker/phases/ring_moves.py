@@ -15,7 +15,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Key
 from mlir_async_pipe.checker.phases.touches import Issued, Touch
-from mlir_async_pipe.checker.phases.warp_clocks import Known, Told
+from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Known
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
 # What a step does to a memory: the method's name, and what it is given.
@@ -62,8 +62,8 @@ class RingMoves:
                 continue
             if slot < 0 or inner + high - low > area.used:
                 raise NotFollowedError("rings")
-            turns, moved = divmod(slot + by, self.slots)
-            return low + (moved - slot) * area.stride, turns % 2
+            wraps, moved = divmod(slot + by, self.slots)
+            return low + (moved - slot) * area.stride, wraps % 2
         return low, 0
 
     def region(self, region: ByteRange, by: int) -> ByteRange:
@@ -129,13 +129,13 @@ class RingMoves:
         (root, start, size), lows = places[0], [low for _, low, _ in places]
         first, second = sorted(set(lows))[:2] if len(set(lows)) > 1 else (start, start)
         area = RingArea(first, second - first, size)
-        in_turn = [
+        in_order = [
             first + area.stride * (((start - first) // max(area.stride, 1) + n) % self.slots)
             for n in range(self.period)
         ]
         if (
             {(root, size)} != {(r, s) for r, _, s in places}
-            or lows != in_turn
+            or lows != in_order
             or size > area.stride
         ):
             raise NotFollowedError("rings")
@@ -154,7 +154,7 @@ class RingMoves:
 
     # Memory -------------------------------------------------------------------------------
 
-    def turn(self, memory: Any, by: int) -> None:
+    def rotate(self, memory: Any, by: int) -> None:
         """Make a memory of roles that of the beginning `by` tiles later."""
         if memory.tensor.cores or memory.blocks.threads:
             raise NotFollowedError("rings")
@@ -170,17 +170,17 @@ class RingMoves:
             source[there] = one
         known, touched = partial(_known, source), partial(self.touched, by=by)
 
-        def told(one: Told) -> Told:
+        def moved(one: ClockPair) -> ClockPair:
             before = known(one.before)
-            return Told(before, before if one.seen is one.before else known(one.seen))
+            return ClockPair(before, before if one.seen is one.before else known(one.seen))
 
-        clocks.known = [told(one) for one in clocks.known]
+        clocks.known = [moved(one) for one in clocks.known]
         memory.mbarriers = {
             to[key][0]: one._replace(
                 column=column[one.column],
                 running=one.running._replace(copies=touched(one.running.copies)),
-                gathered=told(one.gathered),
-                told=told(one.told),
+                gathered=moved(one.gathered),
+                released=moved(one.released),
                 waits=tuple(w._replace(parity=w.parity ^ to[key][1]) for w in one.waits),
                 first=one.first ^ to[key][1],
                 init=memory.mbarriers[to[key][0]].init,

@@ -45,7 +45,7 @@ def suspend(state: PathState, block: int, position: int) -> Strand:
         state.mask,
         state.env,
         state.registers,
-        state.turns,
+        state.iterations,
         state.sides,
         state.given,
         state.meeting,
@@ -69,7 +69,7 @@ def resume(state: PathState) -> Strand | None:
     number = ready[0]
     role = state.others[number]
     state.others = (*state.others[:number], *state.others[number + 1 :])
-    state.mask, state.env, state.turns = role.mask, role.env, role.turns
+    state.mask, state.env, state.iterations = role.mask, role.env, role.iterations
     state.registers, state.sides, state.meeting = role.registers, role.sides, role.meeting
     state.acted, state.given = role.acted, role.given
     if role.handed is not None:
@@ -92,14 +92,14 @@ def _is_ahead(number: int, ready: list[int], state: PathState) -> bool:
 def _outermost(role: Strand) -> tuple[Hashable, int] | None:
     """What the number of an iteration of the outermost loop is made of, if its number is not known, and
     how many are over beside that."""
-    turn = next(iter(role.turns.values()), None)
-    if turn is None:
+    iteration = next(iter(role.iterations.values()), None)
+    if iteration is None:
         return None
-    if turn.over >= 0:
-        return None, turn.over
-    if not isinstance(turn.value, Form) or not turn.step:
+    if iteration.over >= 0:
+        return None, iteration.over
+    if not isinstance(iteration.value, Form) or not iteration.step:
         return None
-    return (turn.value.terms, turn.step), turn.value.constant // turn.step
+    return (iteration.value.terms, iteration.step), iteration.value.constant // iteration.step
 
 
 def begin_blocks(state: PathState, numbers: PathNumbers) -> None:
@@ -235,12 +235,12 @@ class PartedSides:
         masks: list[int | None] = [None, None]
         if isinstance(value, EachThread) and state.mask is not None:
             masks = [state.mask & value.mask, state.mask & ~value.mask]
-        ways = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
-        if len(ways) == 1:
-            return ways[0][0]
+        sides = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
+        if len(sides) == 1:
+            return sides[0][0]
         condition = value if isinstance(value, EachThread) else None
-        (first, mask), rest = ways
-        if self._are_roles(join, state, ways):
+        (first, mask), rest = sides
+        if self._are_roles(join, state, sides):
             edge, other = rest
             if mask is None or other is None:
                 raise NotFollowedError("unknown-threads")
@@ -251,12 +251,12 @@ class PartedSides:
         return first
 
     def _are_roles(
-        self, join: int | None, state: PathState, ways: list[tuple[ControlEdge, int | None]]
+        self, join: int | None, state: PathState, sides: list[tuple[ControlEdge, int | None]]
     ) -> bool:
         """Whether the sides run beside each other: both do something, or one may have to wait."""
-        if join is None or all(self.acts(edge.target, join) for edge, _ in ways):
+        if join is None or all(self.acts(edge.target, join) for edge, _ in sides):
             only_arrive = not any(
-                self._comes_to(self.beside, edge.target, join) for edge, _ in ways
+                self._comes_to(self.beside, edge.target, join) for edge, _ in sides
             )
             if join is not None and only_arrive and state.memory.together:
                 return False
@@ -264,7 +264,7 @@ class PartedSides:
                 raise NotFollowedError("specialised")
             return True
         return not state.memory.together and any(
-            self._comes_to(self.waiting, edge.target, join) for edge, _ in ways
+            self._comes_to(self.waiting, edge.target, join) for edge, _ in sides
         )
 
     def acts(self, first: int, join: int | None) -> bool:
@@ -272,8 +272,8 @@ class PartedSides:
         return self._comes_to(self.acting, first, join)
 
     def _comes_to(self, blocks: set[int], first: int, join: int | None) -> bool:
-        ways = reached([first], lambda n: self.flow.after(n) if n != join else ())
-        return not blocks.isdisjoint(ways - {join})
+        inside = reached([first], lambda n: self.flow.after(n) if n != join else ())
+        return not blocks.isdisjoint(inside - {join})
 
     def joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
         """Take an edge: where it ends a side, the other side comes next, or all go on. Gives the

@@ -21,7 +21,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory, Noted
 from mlir_async_pipe.checker.phases.mbarrier_state import NAMED, End, Key, Mbarrier
 from mlir_async_pipe.checker.phases.tensor_state import Read
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, Told, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, Known, WarpClocks
 
 Label = tuple[Hashable, ...]
 # Changes what was done: its name, and when which warps did it.
@@ -48,7 +48,9 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
     """What decides which steps come next, and what was done."""
     noted = [_at_mbarrier(memory, key, one) for key, one in memory.mbarriers.items()]
     tensor = memory.tensor
-    pending = [(load, read.landed is None) for load, read in tensor.loads.items() if not read.told]
+    pending = [
+        (load, read.landed is None) for load, read in tensor.loads.items() if not read.fenced
+    ]
     shape = (
         memory.clocks.classes.groups,
         frozenset([shape for _, _, shape in noted]),
@@ -65,8 +67,8 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
     below: dict[tuple[int, int], int] = {}
     found: dict[Known, int] = {}
     everybody = []
-    for told in _tellings(memory):
-        for known in told:
+    for released in _clock_pairs(memory):
+        for known in released:
             if known not in found:
                 mine = 0
                 for at in enumerate(known):
@@ -175,20 +177,20 @@ def _each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
     for touch, write in memory.generic.items():
         memory.generic[touch] = write._replace(done=rule(("written", touch), write.done))
     for load, read in memory.tensor.loads.items():
-        landed, told = (event and rule((step, load), event) for step, event in enumerate(read))
-        memory.tensor.loads[load] = Read(landed, told)
+        landed, fenced = (event and rule((step, load), event) for step, event in enumerate(read))
+        memory.tensor.loads[load] = Read(landed, fenced)
     for use, products in memory.tensor.uses():
         for product, at in products.items():
             products[product] = rule((use, product), (at,))[0]
 
 
-def _tellings(memory: BlockMemory) -> Iterator[Told]:
+def _clock_pairs(memory: BlockMemory) -> Iterator[ClockPair]:
     yield from memory.clocks.known
     for key in sorted(memory.mbarriers):
         barrier = memory.mbarriers[key]
-        yield from (barrier.gathered, barrier.told)
+        yield from (barrier.gathered, barrier.released)
     for _, known in sorted(memory.tensor.fenced.items()):
-        yield Told(known, known)
+        yield ClockPair(known, known)
 
 
 def _levels(memory: BlockMemory) -> list[Levels]:
@@ -242,14 +244,14 @@ def unite(memory: BlockMemory, done: Done, other: BlockMemory) -> None:
     numbers = {known: tuple([_first(levels, known) for levels in order]) for known in distinct}
     left = iter(done.known)
 
-    def told() -> Told:
-        return Told(numbers[next(left)], numbers[next(left)])
+    def pair() -> ClockPair:
+        return ClockPair(numbers[next(left)], numbers[next(left)])
 
-    clocks.known = [told() for _ in clocks.known]
+    clocks.known = [pair() for _ in clocks.known]
     for key, barrier in sorted(memory.mbarriers.items()):
-        memory.mbarriers[key] = barrier._replace(gathered=told(), told=told())
+        memory.mbarriers[key] = barrier._replace(gathered=pair(), released=pair())
     for number in sorted(memory.tensor.fenced):
-        memory.tensor.fenced[number] = told().seen
+        memory.tensor.fenced[number] = pair().seen
 
 
 def _each(bits: int) -> Iterator[int]:

@@ -32,8 +32,8 @@ from mlir_async_pipe.checker.phases.byte_places import (
     for_each,
     is_made_of,
     of_each,
+    rotated,
     settled,
-    turned,
     value_at,
 )
 from mlir_async_pipe.checker.phases.generic_effects import Effect
@@ -88,7 +88,7 @@ class Rotations:
             if kind == "enter" and loop in starts
         }
         after = {n: reached([n], flow.after) for n in range(len(flow.blocks))}
-        before = frozenset(n for n, ways in after.items() if not enters.isdisjoint(ways))
+        before = frozenset(n for n, later in after.items() if not enters.isdisjoint(later))
         return cls(numbers, starts, loops, RingMoves(period), before)
 
     @property
@@ -175,7 +175,7 @@ class Rotations:
 
     # States -------------------------------------------------------------------------------
 
-    def turn(self, state: PathState, block: int) -> None:
+    def rotate(self, state: PathState, block: int) -> None:
         """Go on as the beginning that has come to the first slot, if no ring begins later."""
         memory = state.memory
         places = [block, *(role.block for role in state.others)]
@@ -186,14 +186,14 @@ class Rotations:
         by = self._first(state)
         if not by:
             return
-        state.rewrite(lambda value: turned(value, by))
-        self.moves.turn(memory, by)
+        state.rewrite(lambda value: rotated(value, by))
+        self.moves.rotate(memory, by)
 
     def _count(self, state: PathState) -> None:
         """Count what is n tiles later by the tiles that are left in a loop of n, of which the number of this one
         is known as a residue only; then that is not needed any more."""
-        turns = (turn for strand in state.strands() for turn in strand.turns.items())
-        values = [turn.value for loop, turn in turns if loop in self.loops]
+        loops = (one for strand in state.strands() for one in strand.iterations.items())
+        values = [one.value for loop, one in loops if loop in self.loops]
         counting = {a for v in values if isinstance(v, Form) for a, _ in v.terms if a.kind == TRIP}
         residues = state.known.residues
         for atom in [atom for atom in residues if atom.kind == TRIP]:
@@ -210,7 +210,7 @@ class Rotations:
         for strand in strands:
             for _, value in sorted(strand.env.items(), key=lambda each: each[0]):
                 if isinstance(value, EachRotation) and value.indices == (BEGINNING,):
-                    first = _first_turn(value.values)
+                    first = _least_rotation(value.values)
                     if first is not None:
                         return first
         return None
@@ -242,13 +242,13 @@ def _says_all(value: Value) -> bool:
 
 
 @lru_cache(maxsize=1 << 10)
-def _first_turn(values: tuple[Any, ...]) -> int | None:
+def _least_rotation(values: tuple[Any, ...]) -> int | None:
     """By how much to turn a sequence of numbers to the least one; None if it repeats within."""
     if not all(isinstance(value, int) for value in values):
         return None
-    turns = [values[by:] + values[:by] for by in range(len(values))]
-    least = min(turns)
-    return turns.index(least) if turns.count(least) == 1 else None
+    rotations = [values[by:] + values[:by] for by in range(len(values))]
+    least = min(rotations)
+    return rotations.index(least) if rotations.count(least) == 1 else None
 
 
 @dataclass

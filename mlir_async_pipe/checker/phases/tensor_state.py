@@ -77,10 +77,10 @@ class Load(NamedTuple):
 
 
 class Read(NamedTuple):
-    """How far a load is: it `landed` at this event, and was `told` by a fence at this one."""
+    """How far a load is: it `landed` at this event, and was `fenced` by a fence at this one."""
 
     landed: Event | None = None
-    told: Event | None = None
+    fenced: Event | None = None
 
 
 class Core(NamedTuple):
@@ -179,7 +179,7 @@ class TensorMemory:
         for load, read in self.loads.items():
             met = load.cells.meets(product.sums)
             if met is not False:
-                self._check_read(product, load, read, clocks, surely=met is True)
+                self._check_read(product, load, read, clocks, certain=met is True)
         for other, event in self.products.items():
             met = other.sums.meets(product.sums)
             if other.by != mask and met is not False:
@@ -241,8 +241,8 @@ class TensorMemory:
     def fence_before(self, mask: int, clocks: WarpClocks) -> None:
         """Threads tell of their loads from now on."""
         for load, read in self._of(mask):
-            if read.landed is not None and read.told is None:
-                self.loads[load] = read._replace(told=clocks.event(load.by))
+            if read.landed is not None and read.fenced is None:
+                self.loads[load] = read._replace(fenced=clocks.event(load.by))
 
     def fence_after(self, mask: int, clocks: WarpClocks) -> None:
         """What threads have heard of counts for their loads and products."""
@@ -258,7 +258,7 @@ class TensorMemory:
             self.loads = {
                 load: read
                 for load, read in self.loads.items()
-                if read.told is None or not self._is_fenced(mask, read.told, clocks)
+                if read.fenced is None or not self._is_fenced(mask, read.fenced, clocks)
             }
 
     def check_end(self, clocks: WarpClocks) -> None:
@@ -280,22 +280,22 @@ class TensorMemory:
     # Conflicts ----------------------------------------------------------------------------
 
     def _check_read(
-        self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, surely: bool
+        self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, certain: bool
     ) -> None:
         code: FaultCode = "missing-tensor-fence"
         together = clocks.classes.together
         if read.landed is None:
             code, why = "source-overwritten", UNWAITED
-        elif read.told is None:
+        elif read.fenced is None:
             why = _BEFORE[together]
-        elif not clocks.sees(product.by, read.told):
+        elif not clocks.sees(product.by, read.fenced):
             code = "missing-barrier"
             why = _LOADS[together]
-        elif not self._is_fenced(product.by, read.told, clocks):
+        elif not self._is_fenced(product.by, read.fenced, clocks):
             why = _AFTER[together]
         else:
             return
-        raise PhaseFault(code, product.op, load.op, why, surely)
+        raise PhaseFault(code, product.op, load.op, why, certain)
 
     def _check_over(
         self,
@@ -305,14 +305,14 @@ class TensorMemory:
         event: tuple[int, int],
         clocks: WarpClocks,
         code: FaultCode,
-        surely: bool,
+        certain: bool,
     ) -> None:
         """Threads touch what a product fills."""
         if clocks.saw(mask, event[0]) <= event[1]:
-            raise PhaseFault(code, op, product.op, IN_FLIGHT, surely)
+            raise PhaseFault(code, op, product.op, IN_FLIGHT, certain)
         if not self._is_fenced(mask, (event,), clocks):
             note = _AFTER_COMMIT[clocks.classes.together]
-            raise PhaseFault("missing-tensor-fence", op, product.op, note, surely)
+            raise PhaseFault("missing-tensor-fence", op, product.op, note, certain)
 
     def _is_fenced(self, mask: int, event: Event, clocks: WarpClocks) -> bool:
         fences = [self.fenced.get(number, ()) for number in clocks.classes.of(mask)]

@@ -1,7 +1,7 @@
 """What threads touch, and whether two touches are one too many.
 
 bytes 0 to 127 of %tile, by thread 0, in op 7
-the same in global memory that tensor maps describe    root below 0, see `far_memory`
+the same in global memory that tensor maps describe    root below 0, see `find_global_memory`
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, surely_meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, must_meet
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
@@ -54,8 +54,8 @@ def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
 def refuse(code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str) -> None:
     """Raises PhaseFault if the bytes of two accesses may be the same."""
     if meet(earlier.region, touch.region):
-        surely = surely_meet(earlier.region, touch.region)
-        raise PhaseFault(code, touch.op, earlier.op, why, surely)
+        certain = must_meet(earlier.region, touch.region)
+        raise PhaseFault(code, touch.op, earlier.op, why, certain)
 
 
 def unwaited(copy: CopyInFlight) -> PhaseFault:
@@ -70,13 +70,13 @@ def unwaited(copy: CopyInFlight) -> PhaseFault:
 #     tma.async.store, committed     writes it until a wait for its group without `read`
 
 # The queue of what bulk stores write; in `queues.BULK_STORE` is what they read.
-FAR_STORES = "bulk-store, written"
+GLOBAL_STORES = "bulk-store, written"
 
 InFlight = Literal["reads", "stores", "copies"]
 """What ops of a queue do until their group is waited for: read workgroup memory, write global memory, or
 write workgroup memory through the generic proxy, as `cp.async` does."""
 
-_OTHERS: dict[str, InFlight] = {FAR_STORES: "stores", CP_ASYNC.name: "copies"}
+_OTHERS: dict[str, InFlight] = {GLOBAL_STORES: "stores", CP_ASYNC.name: "copies"}
 _UNTIL: dict[InFlight, str] = {
     "reads": "it reads until a wait with count {count} or less on queue {queue}",
     "stores": "it writes until a wait with count {count} or less, without `read`",
@@ -97,11 +97,11 @@ def in_flight(
                 yield touch, until if age else "it is in no committed group there"
 
 
-def is_far(region: ByteRange) -> bool:
+def is_global(region: ByteRange) -> bool:
     """Whether bytes are of global memory that a tensor copy may touch."""
     return region.root < 0
 
 
 def space_of(region: ByteRange) -> str:
     """The memory space of bytes."""
-    return "global" if is_far(region) else "workgroup"
+    return "global" if is_global(region) else "workgroup"

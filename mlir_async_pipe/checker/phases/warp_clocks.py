@@ -33,20 +33,20 @@ Known = tuple[int, ...]
 Event = tuple[tuple[int, int], ...]
 
 
-class Told(NamedTuple):
+class ClockPair(NamedTuple):
     """What happened `before`, and what of that is `seen`."""
 
     before: Known = ()
     seen: Known = ()
 
-    def joined(self, other: Told) -> Told:
+    def joined(self, other: ClockPair) -> ClockPair:
         """What both tell."""
         before = joined(self.before, other.before)
         if self.before is self.seen and other.before is other.seen:
-            return Told(before, before)
-        return Told(before, joined(self.seen, other.seen))
+            return ClockPair(before, before)
+        return ClockPair(before, joined(self.seen, other.seen))
 
-    def holds(self, other: Told) -> bool:
+    def holds(self, other: ClockPair) -> bool:
         """Whether all that is told otherwise is told here."""
         return all(map(le, other.before, self.before)) and all(map(le, other.seen, self.seen))
 
@@ -119,7 +119,7 @@ class WarpClocks:
 
     classes: WarpClasses
     ticks: dict[int, int]
-    known: list[Told]
+    known: list[ClockPair]
     columns: int
     further: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -128,7 +128,9 @@ class WarpClocks:
         """Nobody has done anything."""
         size = len(classes.groups)
         nothing = (0,) * size
-        return cls(classes, dict.fromkeys(range(size), 0), [Told(nothing, nothing)] * size, size)
+        return cls(
+            classes, dict.fromkeys(range(size), 0), [ClockPair(nothing, nothing)] * size, size
+        )
 
     def copy(self) -> WarpClocks:
         """The same, to be changed on its own."""
@@ -138,7 +140,7 @@ class WarpClocks:
         """The place of one more mbarrier."""
         self.columns += 1
         nothing = (0,) * self.columns
-        self.known = [known.joined(Told(nothing, nothing)) for known in self.known]
+        self.known = [known.joined(ClockPair(nothing, nothing)) for known in self.known]
         return self.columns - 1
 
     def new_core(self) -> int:
@@ -176,32 +178,32 @@ class WarpClocks:
         """How many phases of an mbarrier some threads all know to be over."""
         return min(self.known[number].before[column] for number in self.classes.of(mask))
 
-    def phases_known(self, mask: int) -> Told:
+    def phases_known(self, mask: int) -> ClockPair:
         """Which phases threads know to be over, and nothing else."""
         size = len(self.classes.groups)
 
         def phases(known: Known) -> Known:
             return tuple([0 if self.class_of(n) < size else k for n, k in enumerate(known)])
 
-        told = Told()
+        found = ClockPair()
         for number in self.classes.of(mask):
             before, seen = self.known[number]
             over = phases(before)
-            told = told.joined(Told(over, over if before is seen else phases(seen)))
-        return told
+            found = found.joined(ClockPair(over, over if before is seen else phases(seen)))
+        return found
 
     def saw(self, mask: int, column: int) -> int:
         """Of how many phases of an mbarrier some threads all see what they brought; or commits of a
         core."""
         return min(self.known[number].seen[column] for number in self.classes.of(mask))
 
-    def release(self, mask: int) -> Told:
+    def release(self, mask: int) -> ClockPair:
         """Threads tell what they know, and all that they did; a new tick begins."""
         did = self.did(self.classes.of(mask))
-        told = Told(did, did)
+        released = ClockPair(did, did)
         for number in self.classes.of(mask):
-            told = told.joined(self.known[number])
-        return told
+            released = released.joined(self.known[number])
+        return released
 
     def did(self, numbers: tuple[int, ...]) -> Known:
         """All that some classes, or cores, did; a new tick of each begins."""
@@ -214,27 +216,27 @@ class WarpClocks:
                 own[column] = ticks
         return tuple(own)
 
-    def acquire(self, mask: int, told: Told, column: int, passed: int) -> None:
+    def acquire(self, mask: int, released: ClockPair, column: int, passed: int) -> None:
         """Threads learn what was told, and that phases of an mbarrier are over."""
         over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
-        told = told.joined(Told(over, over))
+        released = released.joined(ClockPair(over, over))
         for number in self.classes.of(mask):
-            self.known[number] = self.known[number].joined(told)
+            self.known[number] = self.known[number].joined(released)
 
-    def common(self) -> Told:
+    def common(self) -> ClockPair:
         """What all know."""
-        told = zip(*self.known, strict=True)
-        return Told(*(tuple(map(min, zip(*each, strict=True))) for each in told))
+        clocks = zip(*self.known, strict=True)
+        return ClockPair(*(tuple(map(min, zip(*each, strict=True))) for each in clocks))
 
-    def know_all(self, column: int, passed: int) -> Told:
+    def know_all(self, column: int, passed: int) -> ClockPair:
         """All know that phases of an mbarrier are over; gives that."""
         over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
-        told = Told(over, over)
-        self.known = [known.joined(told) for known in self.known]
-        return told
+        released = ClockPair(over, over)
+        self.known = [known.joined(released) for known in self.known]
+        return released
 
-    def meet(self, everybody: int) -> Told:
+    def meet(self, everybody: int) -> ClockPair:
         """All threads of the block know what any of them did; gives that."""
-        told = self.release(everybody)
-        self.known = [told] * len(self.known)
-        return told
+        released = self.release(everybody)
+        self.known = [released] * len(self.known)
+        return released

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation
-from mlir_async_pipe.facts.flow.ways import leaves
+from mlir_async_pipe.facts.flow.region_flow import leaves
 from mlir_async_pipe.vocabulary import Queue, WaitRule
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,

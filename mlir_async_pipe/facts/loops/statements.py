@@ -201,16 +201,16 @@ def synchronisation_in(op: Operation) -> Operation | None:
 def barriers_of(body: Body) -> list[Operation]:
     """The barriers of a body, and its statements that are one, or hold one which runs in every
     thread that runs the statement."""
-    holders = [s.op for s in body.statements if _surely_meets(s.op)]
+    holders = [s.op for s in body.statements if _must_meet_barrier(s.op)]
     return [*filter(is_barrier, body.synchronisation), *holders]
 
 
-def _surely_meets(op: Operation) -> bool:
+def _must_meet_barrier(op: Operation) -> bool:
     """Whether the blocks that run first, of ops in which one surely runs, hold a barrier."""
     row = REGION_ROWS.get(op.name)
     if row is None or row.flow not in ("once", "while"):
         return is_barrier(op)
-    return any(map(_surely_meets, operations(op.regions[0].blocks[0])))
+    return any(map(_must_meet_barrier, operations(op.regions[0].blocks[0])))
 
 
 def is_statement(op: Operation) -> bool:

@@ -228,10 +228,10 @@ def as_unsigned(interval: Interval, bits: int) -> Interval:
     low, high = interval
     if low is not None and low >= 0:
         return interval
-    turn = 1 << bits
+    modulus = 1 << bits
     if low is not None and high is not None and high < 0:
-        return low + turn, high + turn
-    return 0, turn - 1
+        return low + modulus, high + modulus
+    return 0, modulus - 1
 
 
 def _induction_range(value: Value, get: Callable[[Value], Interval]) -> Interval:

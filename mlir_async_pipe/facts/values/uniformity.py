@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     terminator,
 )
-from mlir_async_pipe.facts.flow.ways import first_taken, origins
+from mlir_async_pipe.facts.flow.region_flow import first_taken, origins
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS

@@ -98,8 +98,8 @@ def generate(
     assembled = None
     if _is_asked(ptx, chip, emit, resources, session):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
-        _tell_of_products(assembled, root, session)
-        _tell_of_fault(ptx, root, session)
+        _report_products(assembled, root, session)
+        _report_fault(ptx, root, session)
     read = {kernel.name: kernel for kernel in read_ptx(ptx)}
     kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
     if assembled is not None:
@@ -156,7 +156,7 @@ def _assembled(
     return (second_ptx, second) if better else (ptx, assembled)
 
 
-def _tell_of_products(assembled: Assembled, root: Any, session: Session) -> None:
+def _report_products(assembled: Assembled, root: Any, session: Session) -> None:
     for said in assembled.on_products:
         named = (op for op in _functions(root) if f"'{symbol_name(op)}'" in said)
         session.diagnostics.remark(
@@ -166,7 +166,7 @@ def _tell_of_products(assembled: Assembled, root: Any, session: Session) -> None
         )
 
 
-def _tell_of_fault(ptx: str, root: Any, session: Session) -> None:
+def _report_fault(ptx: str, root: Any, session: Session) -> None:
     ptxas = require_tool("ptxas")
     fault = fault_in(ptx, ptxas)
     if fault:

@@ -34,7 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.facts.flow.ways import Varying
+from mlir_async_pipe.facts.flow.region_flow import Varying
 from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.split_addresses import (

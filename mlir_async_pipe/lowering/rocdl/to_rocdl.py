@@ -35,7 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.chips.target import chip_for
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.flow.ways import origins
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     check_fits,
@@ -447,12 +447,12 @@ def plan_waits(
                 code="counter-limit",
                 at=op,
             )
-        told_apart = ASYNC_LDS.copies_in_flight
-        assert told_apart is not None
-        if form == "marks" and min(count, largest) * smallest > told_apart:
+        counted = ASYNC_LDS.copies_in_flight
+        assert counted is not None
+        if form == "marks" and min(count, largest) * smallest > counted:
             diagnostics.remark(
                 f"{count} groups of {smallest} copies may stay in flight, and the chip can tell "
-                f"{told_apart} copies apart: it waits until {told_apart} are",
+                f"{counted} copies apart: it waits until {counted} are",
                 code="counter-limit",
                 at=op,
             )

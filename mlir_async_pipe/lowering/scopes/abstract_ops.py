@@ -77,12 +77,12 @@ def lower_abstract_ops(
 
 
 def _report(plan: AbstractOpsPlan, chip: Chip, session: Session, strict: bool) -> None:
-    told: set[tuple[Place, str]] = set()
+    reported: set[tuple[Place, str]] = set()
 
     def is_new(at: Operation, what: str) -> bool:
         """Prologue, kernel and epilogue hold copies of one scope of the input: reported once."""
-        known = (Place.of(at), what) in told
-        told.add((Place.of(at), what))
+        known = (Place.of(at), what) in reported
+        reported.add((Place.of(at), what))
         return not known
 
     for scope, kind in plan.scopes:

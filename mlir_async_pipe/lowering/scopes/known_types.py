@@ -209,5 +209,5 @@ def check_ptx_names(gpu_module: Operation) -> None:
 
 
 def _is_local_variable(op: Operation) -> bool:
-    told = [str(op.attributes[n]) for n in ("sym_visibility", "linkage") if n in op.attributes]
-    return "function_type" not in op.attributes and any(map(_LOCAL.match, told))
+    stated = [str(op.attributes[n]) for n in ("sym_visibility", "linkage") if n in op.attributes]
+    return "function_type" not in op.attributes and any(map(_LOCAL.match, stated))

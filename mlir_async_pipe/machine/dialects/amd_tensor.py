@@ -14,7 +14,7 @@ import numpy as np
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.memref_views import fill
-from mlir_async_pipe.machine.dialects.nvvm import told_synchronous
+from mlir_async_pipe.machine.dialects.nvvm import report_synchronous
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import lanes_of
@@ -81,7 +81,7 @@ def load(site: Site) -> Execute:
     """Copy the tile, once a wave."""
 
     def execute(unit: Unit, tile: Tile) -> None:
-        told_synchronous(unit, site)
+        report_synchronous(unit, site)
         lanes = _first_lanes(unit)
         kind = tile.base.element
         steps = np.indices(tile.shared).reshape(len(tile.shared), -1)

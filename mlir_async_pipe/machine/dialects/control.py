@@ -76,15 +76,15 @@ def switch(site: Site) -> Execute:
 
     def execute(unit: Unit, value: Array, *values: Any) -> list[tuple[int, Any, Any]]:
         rest: Any = unit.mask
-        ways = []
+        sides = []
         start = default_count
         for case, target, count in zip(cases, targets, counts, strict=True):
             if rest is not NONE:
                 hit, rest = split(rest, value == case)
-                ways.append((target, hit, values[start : start + count]))
+                sides.append((target, hit, values[start : start + count]))
             start += count
-        ways.append((default, rest, values[:default_count]))
-        return ways
+        sides.append((default, rest, values[:default_count]))
+        return sides
 
     return execute
 

@@ -328,8 +328,8 @@ def place_in_block(unit: Unit, site: Site, address: int, rank: int, lane: int) -
     found = unit.launch.in_block(address, rank)
     if found is None:
         thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
-        told = f"block {rank} of a cluster of {unit.launch.cluster_size}"
-        unit.launch.detector.report("out-of-bounds", site.number, thread=thread, detail=told)
+        detail = f"block {rank} of a cluster of {unit.launch.cluster_size}"
+        unit.launch.detector.report("out-of-bounds", site.number, thread=thread, detail=detail)
         return 0
     return int(found)
 

@@ -114,7 +114,7 @@ def init(site: Site) -> Execute:
 def arrive(site: Site) -> Execute:
     """Each lane arrives, or announces bytes, or both; the result is the phase that it arrived in."""
     operands, comes = Operands(site), use_of(site.op) != "announce"
-    gives, tells = len(site.op.results) > 0, comes and not is_relaxed(site.op)
+    gives, releases = len(site.op.results) > 0, comes and not is_relaxed(site.op)
 
     def execute(unit: Unit, *given: Array) -> Any:
         refuse_in_scope(unit, site)
@@ -128,8 +128,8 @@ def arrive(site: Site) -> Execute:
             if barrier.rank != unit.rank:
                 where = _granules(unit, operands.addresses(unit, given)[chosen])
                 unit.launch.detector.touch(site.number, _threads(unit, chosen), where)
-            told = warps_of(unit, chosen if tells else chosen[:0])
-            if not unit.launch.mbarriers.arrive(barrier, told, count, size):
+            released = warps_of(unit, chosen if releases else chosen[:0])
+            if not unit.launch.mbarriers.arrive(barrier, released, count, size):
                 thread = int(_threads(unit, chosen)[0])
                 unit.launch.detector.report_between(
                     "too-many-arrivals", site.number, barrier.site, thread=thread

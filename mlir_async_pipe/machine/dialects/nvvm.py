@@ -119,7 +119,7 @@ def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tu
     return first + np.arange(size), second + np.arange(size)
 
 
-def told_synchronous(unit: Unit, site: Site) -> None:
+def report_synchronous(unit: Unit, site: Site) -> None:
     """Say once for each op kind that its asynchrony is not modelled."""
     unit.launch.remark_once(
         "executed-synchronously",

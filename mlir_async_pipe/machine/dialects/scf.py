@@ -33,10 +33,10 @@ def for_loop(site: Site) -> Execute:
     pack = packer(site)
     read = unsigned if site.has("unsignedCmp") else _as_is
 
-    return lambda unit, *operands: turn(unit, site, body, pack, read, operands)
+    return lambda unit, *operands: run_loop(unit, site, body, pack, read, operands)
 
 
-def turn(
+def run_loop(
     unit: Unit, site: Site, body: DecodedRegion, pack: Any, read: Any, operands: tuple[Any, ...]
 ) -> Any:
     """Run a counted loop from (lower, upper, step, carried…)."""
@@ -85,7 +85,7 @@ def affine_loop(site: Site) -> Execute:
         high = upper(operands[low_count : low_count + high_count])
         start, end = reduce(np.maximum, low), reduce(np.minimum, high)
         carried = operands[low_count + high_count :]
-        return turn(unit, site, body, pack, _as_is, (start, end, step, *carried))
+        return run_loop(unit, site, body, pack, _as_is, (start, end, step, *carried))
 
     return execute
 
@@ -124,7 +124,7 @@ def while_loop(site: Site) -> Execute:
                     merge(keep, new, old) for new, old in zip(given, arguments, strict=True)
                 )
                 if polling is not None:
-                    polling.turn(arguments)
+                    polling.next_iteration(arguments)
         finally:
             unit.mask = outer
         return pack(left)
@@ -176,15 +176,15 @@ def index_switch(site: Site) -> Execute:
     pack = packer(site)
 
     def execute(unit: Unit, value: Array) -> Any:
-        ways: list[tuple[Any, DecodedRegion | None]] = []
+        sides: list[tuple[Any, DecodedRegion | None]] = []
         rest = unit.mask
         for case, region in zip(cases, regions, strict=True):
             if rest is NONE:
                 break
             hit, rest = split(rest, value == case)
-            ways.append((hit, region))
-        ways.append((rest, default))
-        return pack(choose(unit, ways))
+            sides.append((hit, region))
+        sides.append((rest, default))
+        return pack(choose(unit, sides))
 
     return execute
 
@@ -209,13 +209,13 @@ def parallel(site: Site) -> Execute:
     ranges = bounds(site)
 
     def execute(unit: Unit, *operands: Any) -> Any:
-        _turn_dimensions(unit, site, body, ranges(operands), ())
+        _run_dimensions(unit, site, body, ranges(operands), ())
         return ()
 
     return execute
 
 
-def _turn_dimensions(
+def _run_dimensions(
     unit: Unit,
     site: Site,
     body: DecodedRegion,
@@ -233,7 +233,7 @@ def _turn_dimensions(
                 return
             unit.mask = go
             if inner:
-                _turn_dimensions(unit, site, body, inner, (*outer, variable))
+                _run_dimensions(unit, site, body, inner, (*outer, variable))
             else:
                 unit.run_region(body, (*outer, variable))
             variable = merge(go if go is not around else None, variable + step, variable)

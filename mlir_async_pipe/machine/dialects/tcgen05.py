@@ -465,8 +465,8 @@ def commit(site: Site) -> Execute:
             warp = int(unit.threads[lane]) // launch.options.warp
             core = launch.tensor_memory.core_of(thread, warp)
             covered = [op for op in core.operations if not op.covered.all()]
-            told = launch.tensor_memory.tell(core)
-            launch.mbarriers.commit(Commit(barrier, covered, told, site.number, thread))
+            released = launch.tensor_memory.release_flag(core)
+            launch.mbarriers.commit(Commit(barrier, covered, released, site.number, thread))
 
     return execute
 

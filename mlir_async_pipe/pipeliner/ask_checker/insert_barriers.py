@@ -82,7 +82,7 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
             )
             missing = _first_missing(outcome, kernel)
             if missing is None:
-                _tell_unfollowed(outcome, session)
+                _report_unfollowed(outcome, session)
                 break
             later, earlier = missing
             place = _uniform_place(later)
@@ -114,7 +114,7 @@ def _first_missing(outcome: KernelVerdict, kernel: Operation) -> tuple[Operation
     return min(found, key=lambda pair: order.get(pair[0], len(order)))
 
 
-def _tell_unfollowed(outcome: KernelVerdict, session: Session) -> None:
+def _report_unfollowed(outcome: KernelVerdict, session: Session) -> None:
     """Where control is not followed nobody knows which barriers are missing."""
     for finding in outcome.findings:
         if finding.cause == "unfollowed":

@@ -78,11 +78,11 @@ def relax(
     found = []
     waits, callees = _waits(root), callable_functions(root.operation)
     kernels = {enclosing(wait, HOMES) for wait in waits} - {None}
-    telling = {kernel for kernel in kernels if releases_flags(kernel, callees)}
+    releasing = {kernel for kernel in kernels if releases_flags(kernel, callees)}
     for wait, tried in zip(waits, _waits(trial), strict=True):
         if functions is not None and function_name(wait) not in functions:
             continue
-        if enclosing(wait, HOMES) in telling:
+        if enclosing(wait, HOMES) in releasing:
             continue
         before = _count(wait)
         after, wrong = _largest(tried, before, trial, target)
@@ -93,11 +93,11 @@ def relax(
             name = "" if queue is None else queue.name
             relaxed = RelaxedWait(Place.of(wait), name, before, after, *because)
             found.append(relaxed)
-            _tell(relaxed, wait, session)
+            _report(relaxed, wait, session)
     return found
 
 
-def _tell(relaxed: RelaxedWait, wait: Operation, session: Session) -> None:
+def _report(relaxed: RelaxedWait, wait: Operation, session: Session) -> None:
     session.record("relaxed", relaxed)
     because = f"with one more {relaxed.because}"
     session.diagnostics.remark(
@@ -152,8 +152,8 @@ def _wrong(root: Any, target: Target | None) -> Diagnostic | None:
     checks = report.of("checks")
     if checks and all(entry.unsafe == entry.unknown == 0 for entry in checks):
         return None
-    told = [item for item in report.diagnostics if item.severity != "remark"]
-    return next(iter(told), NOT_CHECKED)
+    reported = [item for item in report.diagnostics if item.severity != "remark"]
+    return next(iter(reported), NOT_CHECKED)
 
 
 def _count(wait: Operation) -> int:

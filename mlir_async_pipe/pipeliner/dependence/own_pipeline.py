@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.ways import OUT, successors, targets
+from mlir_async_pipe.facts.flow.region_flow import OUT, successors, targets
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.vocabulary import accesses, row_of

@@ -70,7 +70,7 @@ class If:
     """The last op of `block` picks a way; both lead to `join`."""
 
     block: Block
-    ways: tuple[BlockPath, BlockPath]
+    arms: tuple[BlockPath, BlockPath]
     join: Block
 
 

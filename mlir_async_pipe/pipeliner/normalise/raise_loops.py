@@ -116,7 +116,7 @@ def _raise_all(function: Operation, session: Session) -> bool:
             counts = {inner.header: count(inner) for inner in _loops(loop)}
         except PipelineError as error:
             if error.diagnostic not in said:
-                _tell(error, session)
+                _report(error, session)
             said.add(error.diagnostic)
             continue
         name, place = symbol_name(function), Place.of(loop.test)
@@ -130,17 +130,17 @@ def _loops(loop: Loop) -> list[Loop]:
     return [loop, *_loops_of(loop.body)]
 
 
-def _loops_of(way: BlockPath) -> list[Loop]:
+def _loops_of(path: BlockPath) -> list[Loop]:
     found: list[Loop] = []
-    for item in way.items:
+    for item in path.items:
         if isinstance(item, Loop):
             found += _loops(item)
         elif isinstance(item, If):
-            found += [loop for arm in item.ways for loop in _loops_of(arm)]
+            found += [loop for arm in item.arms for loop in _loops_of(arm)]
     return found
 
 
-def _tell(error: PipelineError, session: Session) -> None:
+def _report(error: PipelineError, session: Session) -> None:
     found = error.diagnostic
     session.diagnostics.remark(found.message, code=found.code, at=found.place)
 
@@ -172,9 +172,11 @@ def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
     return for_op
 
 
-def _write_way(way: BlockPath, counts: dict[Block, Counted], made: Values, ip: Any) -> list[Value]:
+def _write_path(
+    path: BlockPath, counts: dict[Block, Counted], made: Values, ip: Any
+) -> list[Value]:
     """Write what runs on a way at `ip`; the values that its end is handed."""
-    for item in way.items:
+    for item in path.items:
         if isinstance(item, Straight):
             _hand(item.block, item.handed, made)
             for op in operations(item.block)[:-1]:
@@ -184,7 +186,7 @@ def _write_way(way: BlockPath, counts: dict[Block, Counted], made: Values, ip: A
         else:
             _hand(item.header, item.entry, made)
             _write_loop(item, counts, made, ip)
-    return [made.get(value, value) for value in way.end]
+    return [made.get(value, value) for value in path.end]
 
 
 def _hand(block: Block, handed: tuple[Value, ...], made: Values) -> None:
@@ -199,11 +201,11 @@ def _write_if(item: If, counts: dict[Block, Counted], made: Values, ip: Any) -> 
     branch = create(
         "scf.if", [made.get(condition, condition)], types, regions=2, ip=ip, loc=test.location
     )
-    for region, way in zip(branch.regions, item.ways, strict=True):
-        if not types and not way.items and region == branch.regions[1]:
+    for region, path in zip(branch.regions, item.arms, strict=True):
+        if not types and not path.items and region == branch.regions[1]:
             continue
         inside = ir.InsertionPoint(region.blocks.append())
-        end = _write_way(way, counts, dict(made), inside)
+        end = _write_path(path, counts, dict(made), inside)
         create("scf.yield", end, ip=inside, loc=test.location)
     made.update(zip(item.join.arguments, branch.results, strict=True))
 
@@ -241,7 +243,7 @@ def _write_loop(loop: Loop, counts: dict[Block, Counted], made: Values, ip: Any)
         value = _in_iteration(counted, number, starts, index, inner, inside, loc)
         inner[header.arguments[number]] = value
     _write_header(loop, operations(header)[:-1], loop.on == 0, inner, inside)
-    end = _write_way(loop.body, counts, inner, inside)
+    end = _write_path(loop.body, counts, inner, inside)
     create("scf.yield", [end[number] for number in carried], ip=inside, loc=loc)
     for number, value in zip(carried, for_op.results, strict=True):
         made[header.arguments[number]] = value

@@ -34,7 +34,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.ways import successors
+from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -49,7 +49,7 @@ from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
-from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, turns
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, reuses
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
@@ -158,8 +158,8 @@ def _conflicts(
         # Inside one version only the same iteration meets; then the next ones that have the slot.
         same = [0] if first == 0 and distances.smallest(0) == 0 else []
         first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
-        turn = turns(_use(first_unit), _use(second_unit), versions[a.root.identity])
-        return [*same, *(d for d in turn if d)]
+        reuse = reuses(_use(first_unit), _use(second_unit), versions[a.root.identity])
+        return [*same, *(d for d in reuse if d)]
     return _following(distances, first)
 
 

@@ -68,8 +68,10 @@ def fit_into(
     chosen = tight
     steps = 1 + max(use.stage for own in uses for use in own)
     if prod(len(of_plan) for of_plan in choices) * steps <= LARGEST_SEARCH:
-        ways = (way for way in product(*choices) if workgroup_bytes(way) <= free)
-        chosen = max(ways, key=lambda way: (*_looseness(counts(way)), -workgroup_bytes(way)))
+        fitting = (choice for choice in product(*choices) if workgroup_bytes(choice) <= free)
+        chosen = max(
+            fitting, key=lambda choice: (*_looseness(counts(choice)), -workgroup_bytes(choice))
+        )
     for before, now in zip(plans, chosen, strict=True):
         if now.versions < before.versions:
             diagnostics.remark(

@@ -16,7 +16,7 @@ from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
-from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, turns
+from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, reuses
 
 
 class Need(NamedTuple):
@@ -60,7 +60,7 @@ def reuse_needs(
             if x.group is not None and w.writes:
                 source, target = (units.unit_of(buffer.regions[i].top) for i in (first, second))
                 group = group_of[source.position]
-                needs += [Need(target, group, d) for d in turns(x, w, buffer.versions) if d]
+                needs += [Need(target, group, d) for d in reuses(x, w, buffer.versions) if d]
     return list(dict.fromkeys(needs))
 
 

@@ -33,6 +33,7 @@ from mlir_async_pipe.pipeliner.plan.copied_memory import check_independent
 from mlir_async_pipe.pipeliner.plan.input_phases import undecided_phases
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_memory import (
     barriers_to_drop,
@@ -40,7 +41,6 @@ from mlir_async_pipe.pipeliner.plan.ring_memory import (
     ring_buffers,
 )
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
-from mlir_async_pipe.pipeliner.plan.role_turns import Turns
 from mlir_async_pipe.session.diagnostics import PipelineError
 
 
@@ -50,7 +50,7 @@ class RolePlan:
     `block`, which says what becomes of the block, `moved`, the ops of the function's block that the
     threads of the input run alone, in textual order.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
-    `cluster`: which blocks copy into which, if they do; `turns`: two groups take the tiles of the
+    `cluster`: which blocks copy into which, if they do; `ping_pong`: two groups take the tiles of the
     loop around in turn; `products`: what a warp of its own runs that issues products of tensor memory.
     """
 
@@ -59,7 +59,7 @@ class RolePlan:
     moved: tuple[Operation, ...]
     meets_lanes: bool
     cluster: ClusterPlan | None = None
-    turns: Turns | None = None
+    ping_pong: PingPong | None = None
     products: ProductRole | None = None
 
 
@@ -103,8 +103,8 @@ class RingPlan:
     @property
     def beside(self) -> tuple[BufferPlan, ...]:
         """Memory that gets versions, too, but is no tile of the ring."""
-        turns = self.roles.turns if self.roles is not None else None
-        return turns.tiles if turns is not None else ()
+        ping_pong = self.roles.ping_pong if self.roles is not None else None
+        return ping_pong.tiles if ping_pong is not None else ()
 
     @property
     def memory(self) -> tuple[BufferPlan, ...]:

@@ -41,6 +41,7 @@ from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conj
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, is_free, plan_ping_pong
 from mlir_async_pipe.pipeliner.plan.product_role import plan_products
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
@@ -52,7 +53,6 @@ from mlir_async_pipe.pipeliner.plan.role_block import (
     registers_of_roles,
     role_block,
 )
-from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, is_free, plan_turns
 from mlir_async_pipe.pipeliner.plan.sum_versions import address_loads, takes_columns
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.vocabulary import (
@@ -98,19 +98,19 @@ def _parted(
     _check_together(plans)
     for plan in plans:
         _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
-    cluster, products, in_turn = first.cluster, first.products, first.asked == "ping-pong"
+    cluster, products, is_ping_pong = first.cluster, first.products, first.asked == "ping-pong"
     meetings = cluster.ops if cluster is not None else ()
     found = _moved(kernel, plans, size[0] if size else 0)
     moved = tuple(op for op in found if op not in meetings)
-    if products.completions and (cluster is not None or in_turn):
+    if products.completions and (cluster is not None or is_ping_pong):
         refuse(
             "the commits of products give slots back to one block, and one group of loads",
             products.completions[0].commit,
             first.loop,
             code="roles-unsupported",
         )
-    turns = None
-    if in_turn:
+    ping_pong = None
+    if is_ping_pong:
         if cluster is not None:
             refuse(
                 "two groups that take tiles in turn do not copy for other blocks of a cluster",
@@ -119,7 +119,7 @@ def _parted(
                 code="roles-unsupported",
             )
         ring = frozenset(buffer.root.identity for buffer in first.buffers)
-        turns = plan_turns(
+        ping_pong = plan_ping_pong(
             first.body, first.transactions, first.outer, first.issue, moved, ring, size
         )
     issuer = None
@@ -141,7 +141,7 @@ def _parted(
         (*(op for plan in plans for op in plan.dropped), *meetings),
         max((plan.products for plan in plans), key=lambda each: each.groups),
         size,
-        GROUPS if in_turn else 1,
+        GROUPS if is_ping_pong else 1,
         first.loop,
     )
     _check_needed(plans, [plan.issue for plan in plans], moved)
@@ -154,7 +154,7 @@ def _parted(
                 moved,
                 lanes_read(plan.loop, plan.products),
                 cluster,
-                turns,
+                ping_pong,
                 issuer,
             ),
         )
@@ -362,12 +362,12 @@ def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> Regis
     # What a loop carries is what it adds up.
     sums = (registers_of((each.type for each in plan.loop.results), ()) for plan in plans)
     needed = BESIDE_SUMS + max(sums)
-    ways = (
+    splits = (
         registers_of_roles(block.computing, block.copying, blocks)
         for blocks in range(fitting, 1, -1)
     )
     return next(
-        (way for way in ways if way.consumer >= needed),
+        (split for split in splits if split.consumer >= needed),
         registers_of_roles(block.computing, block.copying),
     )
 

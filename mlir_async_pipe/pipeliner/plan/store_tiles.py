@@ -69,10 +69,10 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     buffers that cannot have versions raise)."""
     stores, commit, wait = _group(loop)
     _check_around(loop, wait)
-    telling = next((op for op in walk(loop) if flag_order(op).release), None)
-    if telling is not None:
-        why = f"'{telling.name}' tells other threads that what comes before it is over"
-        raise _refused(why, telling, loop)
+    releasing = next((op for op in walk(loop) if flag_order(op).release), None)
+    if releasing is not None:
+        why = f"'{releasing.name}' tells other threads that what comes before it is over"
+        raise _refused(why, releasing, loop)
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
     buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)

@@ -147,19 +147,24 @@ class _Walker:
         if not end.shifted().knows(later):
             return None
         largest = max(need.lag for needs in self.needs.values() for need in needs)
-        turns = range(self.plan.last_stage, self.plan.last_stage + largest + 2)
+        iterations = range(self.plan.last_stage, self.plan.last_stage + largest + 2)
         state, ends = entry, [end]
-        turn = turns.start
-        while turn in turns and not played.waits_for_nothing(first):
-            missing, state = self.walk(state, Filled(turn), played)
+        iteration = iterations.start
+        while iteration in iterations and not played.waits_for_nothing(first):
+            missing, state = self.walk(state, Filled(iteration), played)
             if missing.before:
-                played, state, ends, turn = played.joined(missing), entry, [end], turns.start
+                played, state, ends, iteration = (
+                    played.joined(missing),
+                    entry,
+                    [end],
+                    iterations.start,
+                )
                 continue
             ends.append(state)
             state = state.shifted()
             if state.knows(later):
                 return played, reduce(State.weaker, ends)
-            turn += 1
+            iteration += 1
         return None
 
     def walk(

@@ -227,7 +227,7 @@ def _parts(body: Body, run: list[int]) -> list[tuple[set[int], set[int]]]:
         return op
 
     for op in run:
-        for producer, path in _producers_on_the_way(op, body.table, pure, leader):
+        for producer, path in _producers_between(op, body.table, pure, leader):
             leader[find(op)] = find(producer)
             between[op] |= path
     parts: dict[int, set[int]] = {}
@@ -236,7 +236,7 @@ def _parts(body: Body, run: list[int]) -> list[tuple[set[int], set[int]]]:
     return [(members, set().union(*(between[op] for op in members))) for members in parts.values()]
 
 
-def _producers_on_the_way(
+def _producers_between(
     op: int, table: BodyTable, pure: Collection[int], run: Collection[int]
 ) -> list[tuple[int, set[int]]]:
     """Statements of `run` whose values reach `op` through pure ops, and those pure ops."""

@@ -119,7 +119,7 @@ def asynchronous_versions(
         for v in count(1)
         if fits(v, taken)
         and all(
-            any(_retires(wait, x, w, next_turn(x, w, v)) for wait in on_queue)
+            any(_retires(wait, x, w, first_reuse(x, w, v)) for wait in on_queue)
             for x, w, on_queue in in_flight
         )
     )
@@ -156,16 +156,16 @@ def _first_after(x: BufferUse, w: BufferUse) -> int:
     return x.stage - w.stage + (0 if w.order > x.order else 1)
 
 
-def next_turn(x: BufferUse, w: BufferUse, versions: int) -> int:
+def first_reuse(x: BufferUse, w: BufferUse, versions: int) -> int:
     """The smallest d = m V, m != 0, for which w of iteration k + d runs after x of k."""
     return -(-_first_after(x, w) // versions) * versions or versions
 
 
-def turns(x: BufferUse, w: BufferUse, versions: int) -> range:
+def reuses(x: BufferUse, w: BufferUse, versions: int) -> range:
     """The distances d at which w of iteration k + d may be the first to run after x of k and in
-    its slot: `next_turn`, and where that lies before x's iteration, which after the last
+    its slot: `first_reuse`, and where that lies before x's iteration, which after the last
     iteration no x has, all up to the first one that does not."""
-    first = next_turn(x, w, versions)
+    first = first_reuse(x, w, versions)
     return range(first, max(first, versions) + 1, versions)
 
 

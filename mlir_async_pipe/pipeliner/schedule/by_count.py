@@ -335,8 +335,8 @@ def through_registers(
         decision = decide_by_count(body, asked.num_stages, asked, quiet, DEFAULT, around, limits)
     except InputError:
         return None
-    told = quiet.diagnostics.items
-    session.diagnostics.items += [entry for entry in told if entry.code == "stages-reduced"]
+    reported = quiet.diagnostics.items
+    session.diagnostics.items += [entry for entry in reported if entry.code == "stages-reduced"]
     return decision
 
 

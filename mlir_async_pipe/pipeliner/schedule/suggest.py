@@ -82,7 +82,7 @@ def run(module: Any, options: SuggestOptions, session: Session) -> None:
     for number, loop in enumerate(loops):
         found = _tried(written, number, loop, options, session)
         session.record("suggestions", found)
-        _tell(loop, found, session)
+        _report(loop, found, session)
     others = _not_tried(module.operation)
     for op, reason in others:
         session.diagnostics.remark(
@@ -130,8 +130,8 @@ def _tried(
         return Suggestion(place, "", options.num_stages, reason=str(_first(error.diagnostic)))
     report = trial.report()
     if not report.of("loops"):
-        told = [entry for entry in report.diagnostics if entry.severity != "note"]
-        return Suggestion(place, "", options.num_stages, reason=str(_first(told[-1])))
+        reported = [entry for entry in report.diagnostics if entry.severity != "note"]
+        return Suggestion(place, "", options.num_stages, reason=str(_first(reported[-1])))
     (made,) = report.of("loops")
     through = [entry for entry in report.diagnostics if entry.code == "through-registers"]
     return Suggestion(
@@ -196,7 +196,7 @@ def _first(diagnostic: Diagnostic) -> str:
     return f"{diagnostic.message} [{diagnostic.code}]"
 
 
-def _tell(loop: Operation, found: Suggestion, session: Session) -> None:
+def _report(loop: Operation, found: Suggestion, session: Session) -> None:
     if not found.form:
         session.diagnostics.remark(
             f"{found.stages} stages do not help this loop: {found.reason}",

@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import post_order, reached
-from mlir_async_pipe.facts.flow.ways import (
+from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     handed_on,
     sources,

@@ -1,6 +1,6 @@
 """Addresses in random loops are the same numbers after `async-pipe-split-addresses` as before.
 
-Covers: lowering/split_addresses.py, facts/flow/ways.py,
+Covers: lowering/split_addresses.py, facts/flow/region_flow.py,
 lowering/scopes/llvm_builder.py
 """
 

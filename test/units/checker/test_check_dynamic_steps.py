@@ -1,7 +1,7 @@
 """Loops of tensor copies whose step is not known: pipelines are proven, wrong ones are named, and the
 machine makes each of these fail.
 
-Covers: checker/phases/ranges_of_sums.py, checker/phases/amounts.py, checker/phases/loop_turns.py,
+Covers: checker/phases/ranges_of_sums.py, checker/phases/amounts.py, checker/phases/loop_iterations.py,
 checker/phases/followed_kernel.py
 """
 
@@ -21,7 +21,7 @@ from mlir_async_pipe import pipeline
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.kernel_flow import build
-from mlir_async_pipe.checker.phases.loop_turns import LoopTurns
+from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
     exact_quotient,
@@ -130,7 +130,7 @@ func.func @f(%run: i1, %upper: i32, %by: i32) {{
     flow = build(module.body.operations[0].operation, Callees())
     (loop,) = flow.loops
     known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.step))
-    LoopTurns(flow, 1, exact=False).suppose_steps(known, lambda number: step)
+    LoopIterations(flow, 1, exact=False).suppose_steps(known, lambda number: step)
     assert known.bounds(step)[0] == least
 
 

@@ -1,7 +1,7 @@
 """Global memory behind tensor maps: stores before and after the copies that read it, and reads of what
 tensor stores wrote, in this block; of other blocks nothing is claimed.
 
-Covers: checker/phases/far_memory.py, checker/phases/touches.py, checker/phases/block_memory.py,
+Covers: checker/phases/global_memory.py, checker/phases/touches.py, checker/phases/block_memory.py,
 checker/phases/generic_effects.py, facts/values/map_memory.py, checker/async_proxy.py,
 machine/clocked_detector.py
 """

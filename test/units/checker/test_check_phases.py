@@ -1,7 +1,7 @@
 """Mbarriers, tensor copies and products on all paths: right loops are proven, wrong ones are named.
 
 Covers: checker/phases/phase_paths.py, checker/phases/op_effects.py, checker/phases/mbarrier_state.py,
-checker/phases/block_memory.py, checker/phases/registers_in_flight.py, checker/phases/loop_turns.py,
+checker/phases/block_memory.py, checker/phases/registers_in_flight.py, checker/phases/loop_iterations.py,
 checker/phases/path_state.py, checker/phase_faults.py, vocabulary/mbarrier_ops.py
 """
 

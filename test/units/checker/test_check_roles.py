@@ -2,7 +2,7 @@
 
 Covers: checker/phases/followed_kernel.py, checker/phases/mbarrier_state.py,
 checker/phases/block_memory.py, checker/phases/role_strands.py,
-checker/phases/warp_clocks.py, checker/phases/op_effects.py, checker/phases/loop_turns.py,
+checker/phases/warp_clocks.py, checker/phases/op_effects.py, checker/phases/loop_iterations.py,
 checker/kernel.py
 """
 

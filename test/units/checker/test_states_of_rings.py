@@ -27,8 +27,8 @@ from mlir_async_pipe.checker.phases.byte_places import (
     ByteRange,
     EachRotation,
     of_each,
+    rotated,
     settled,
-    turned,
 )
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
@@ -123,7 +123,7 @@ def test_a_step_passes_in_a_memory_of_rings_that_begin_later_if_it_does_in_this(
         pick, names = random.Random(seed), ({}, {})
         memory = walked([step(pick) for _ in range(60)], names)
         later = memory.copy()
-        moves().turn(later, by)
+        moves().rotate(later, by)
         for _ in range(20):
             taken = step(pick)
             one, other = memory.copy(), later.copy()
@@ -132,7 +132,7 @@ def test_a_step_passes_in_a_memory_of_rings_that_begin_later_if_it_does_in_this(
             if goes_on:
                 memory, later, passed = one, other, passed + 1
         same = memory.copy()
-        moves().turn(same, by)
+        moves().rotate(same, by)
         (shape, done), (there, other_done) = shape_and_done(same), shape_and_done(later)
         assert (shape, done.all, done.known) == (there, other_done.all, other_done.known)
     assert passed > 200
@@ -246,8 +246,8 @@ def test_numbers_are_settled_by_what_is_known_and_turn_with_the_ring() -> None:
     known.learn(forms.subtract(N, K), 1, 1)
     assert settled(value, known) == ring(BEGINNING, 1, 2, 3, 0)
     assert settled(ring(forms.subtract(N, K), 0, 1, 2, 3), known) == 1
-    assert turned(ring(BEGINNING, 0, 1, 2, 3), 3) == ring(BEGINNING, 3, 0, 1, 2)
-    assert turned(ring(N, 0, 1, 2, 3), 3) == ring(N, 0, 1, 2, 3)
+    assert rotated(ring(BEGINNING, 0, 1, 2, 3), 3) == ring(BEGINNING, 3, 0, 1, 2)
+    assert rotated(ring(N, 0, 1, 2, 3), 3) == ring(N, 0, 1, 2, 3)
 
 
 # Kernels --------------------------------------------------------------------------------------

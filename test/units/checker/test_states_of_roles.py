@@ -85,7 +85,7 @@ def cluster() -> BlockMemory:
     for rank, warp in enumerate(WARPS):
         memory.init((memory.blocks.own(1, rank), 0), 0, warp & -warp, 1)
         memory.fence(warp & -warp, frozenset({"mbarriers", "workgroup"}))
-        memory.arrive_all(1, warp, tells=rank > 0)
+        memory.arrive_all(1, warp, releases=rank > 0)
     for warp in WARPS:
         memory.wait_all(2, warp)
     return memory
@@ -110,7 +110,7 @@ def step_of_blocks(pick: random.Random) -> Step:
 def passes(memory: BlockMemory, taken: Step) -> bool:
     """Whether a step passes, after which the memory is as it says."""
     name, *values = taken
-    named = {"tells": True} if name == "arrive_all" else {}
+    named = {"releases": True} if name == "arrive_all" else {}
     try:
         getattr(memory, name)(*values, **named)
     except (PhaseFault, BlockedError, KeyError):

@@ -1,7 +1,7 @@
 """A region that ends where control never comes is left by no engine: not by the graph of the
 counts, nor that of the checker, nor by `origins`.
 
-Covers: facts/flow/items.py, facts/flow/flow_graph.py, facts/flow/ways.py, waits/summaries.py,
+Covers: facts/flow/items.py, facts/flow/flow_graph.py, facts/flow/region_flow.py, waits/summaries.py,
 checker/kernel_flow.py
 """
 
@@ -15,8 +15,8 @@ from mlir_async_pipe.checker.selection import callable_functions
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
+from mlir_async_pipe.facts.flow.region_flow import OUT, origins, targets
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
-from mlir_async_pipe.facts.flow.ways import OUT, origins, targets
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.control_flow import DEAD_ENDS, REGION_ROWS, regions_of

@@ -1,13 +1,13 @@
 """In which loops a value varies, asked value by value.
 
-Covers: facts/flow/ways.py, bindings/raw_ops.py
+Covers: facts/flow/region_flow.py, bindings/raw_ops.py
 """
 
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import made_in, operations, walk_named
-from mlir_async_pipe.facts.flow.ways import Varying
+from mlir_async_pipe.facts.flow.region_flow import Varying
 
 LOOPS = """
 llvm.func @f(%n: i64, %p: !llvm.ptr) {

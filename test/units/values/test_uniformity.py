@@ -1,6 +1,6 @@
 """Which values all threads of a block share, and which control they reach together.
 
-Covers: facts/values/uniformity.py, facts/flow/ways.py
+Covers: facts/values/uniformity.py, facts/flow/region_flow.py
 """
 
 from __future__ import annotations

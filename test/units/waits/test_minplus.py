@@ -90,7 +90,7 @@ def test_any_number_of_turns_is_the_least_of_the_powers(size, most):
         row = minplus.multiply(row, a)
         total = np.minimum(total, row)
     moves = minplus.targets(columns_of(a))
-    assert minplus.turn_up_to(moves, state, most) == state_of(total)
+    assert minplus.iterate_up_to(moves, state, most) == state_of(total)
 
 
 def test_costs_saturate_below_never():
@@ -103,10 +103,10 @@ def test_sparse_turns_equal_the_dense_power(iterations):
     matrix = random_matrix(5, 10, 0.5)
     state = {0: 0, 3: 2}
     dense = minplus.apply(row_of(state, 5), matrix, iterations)
-    assert minplus.turn(columns_of(matrix), state, iterations) == state_of(dense)
+    assert minplus.iterate(columns_of(matrix), state, iterations) == state_of(dense)
 
 
 def test_a_shift_register_turns_a_billion_times():
     """Slots 1 <- 2 <- 3 <- 0 (fresh, one group an iteration)."""
     columns = {1: {2: 1}, 2: {3: 1}, 3: {0: 0}, 0: {0: 0}}
-    assert minplus.turn(columns, {0: 0, 1: 9, 2: 9, 3: 9}, 10**9) == {0: 0, 1: 2, 2: 1, 3: 0}
+    assert minplus.iterate(columns, {0: 0, 1: 9, 2: 9, 3: 9}, 10**9) == {0: 0, 1: 2, 2: 1, 3: 0}

@@ -48,36 +48,36 @@ def between(outer: Operation, loop: Operation) -> list[Operation]:
     return list(reversed(chain))
 
 
-def carry(ways: list[RingPath], state: list[Value]) -> list[Value]:
+def carry(paths: list[RingPath], state: list[Value]) -> list[Value]:
     """Write the loops, which stand in this order below one block; returns `state` after them."""
     held = dict(enumerate(state))
-    _carry(ways, held)
+    _carry(paths, held)
     return list(held.values())
 
 
-def _carry(ways: list[RingPath], held: dict[int, Value]) -> None:
+def _carry(paths: list[RingPath], held: dict[int, Value]) -> None:
     """Write the loops; `held` has each value of the state by its number, before and then after."""
     # Grouped before anything is written: what is written again cannot be asked any more.
-    for together in [list(group) for _, group in groupby(ways, lambda way: way.ops[0])]:
+    for together in [list(group) for _, group in groupby(paths, lambda path: path.ops[0])]:
         if len(together[0].ops) == 1:
             ((_, write, numbers),) = together
             after = write(*(held[number] for number in numbers))
         else:
-            inner = [way._replace(ops=way.ops[1:]) for way in together]
-            numbers = tuple(dict.fromkeys(n for way in inner for n in way.values))
+            inner = [path._replace(ops=path.ops[1:]) for path in together]
+            numbers = tuple(dict.fromkeys(n for path in inner for n in path.values))
             after = _through(
                 together[0].ops[0], inner, {number: held[number] for number in numbers}
             )
         held.update(zip(numbers, after, strict=True))
 
 
-def _through(op: Operation, ways: list[RingPath], held: dict[int, Value]) -> list[Value]:
+def _through(op: Operation, paths: list[RingPath], held: dict[int, Value]) -> list[Value]:
     """The op, through which the values go that loops in it take part in; returns those after it."""
     state = list(held.values())
     made = _with_values(op, state)
     # Asked before anything is written: a loop that is written is another op.
     by_region = [
-        [way for way in ways if way.ops[0].block in region.blocks] for region in made.regions
+        [path for path in paths if path.ops[0].block in region.blocks] for region in made.regions
     ]
     for region, own in zip(made.regions, by_region, strict=True):
         if not len(list(region.blocks)):

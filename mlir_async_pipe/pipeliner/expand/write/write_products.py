@@ -92,7 +92,7 @@ class ProductsWriter:
         carry([RingPath((*self.plan.outer, self.plan.loop), self._write_loads)], Ring.start(build))
 
     def _write_products(
-        self, ring: RingLoop, slot: Value, phase: Value, version: Value, turn: Value
+        self, ring: RingLoop, slot: Value, phase: Value, version: Value, phase_of_sums: Value
     ) -> list[Value]:
         """The products of one tile of the loop around, into a version that was loaded; returns the state after
         them."""
@@ -100,7 +100,7 @@ class ProductsWriter:
         # Not the constants of the input's loop, which stand with other threads.
         write = IntegerWriter(before(loop), loop.location)
         # What others did to a version counts after the next fence.
-        write_wait(write, self.drained, version, turn)
+        write_wait(write, self.drained, version, phase_of_sums)
         fence("after", write.ip, write.location)
         offset = self._offset(version, write)
         for op in list(walk(loop)):
@@ -109,7 +109,7 @@ class ProductsWriter:
         following = ring.expand(slot, phase)
         write = IntegerWriter(after(ring.loop), write.location)
         self._commit(version, write)
-        return [*following, *self.ring.advance(version, turn, write)]
+        return [*following, *self.ring.advance(version, phase_of_sums, write)]
 
     def _commit(self, version: Value, write: IntegerWriter) -> None:
         """The sums are there when all products of the thread are over."""

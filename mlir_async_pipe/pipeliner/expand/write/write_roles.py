@@ -37,6 +37,7 @@ from mlir_async_pipe.pipeliner.expand.write.role_threads import (
 )
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.expand.write.write_ping_pong import PingPongWriter
 from mlir_async_pipe.pipeliner.expand.write.write_products import ProductsWriter
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     COPIES,
@@ -44,7 +45,6 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     drop_unused,
     write_partition,
 )
-from mlir_async_pipe.pipeliner.expand.write.write_turns import TurnsWriter
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
@@ -103,8 +103,8 @@ def _write_uses(loops: list[_Loop], roles: RolePlan, thread: Value, build: Integ
     """Expand the lowered loops of the threads of the input, which begin where `build` writes."""
     for one in loops:
         drop_unused(one.loop.loop)
-    if roles.turns is not None:
-        TurnsWriter(loops[0].loop, roles, roles.turns, thread, build.ip).write()
+    if roles.ping_pong is not None:
+        PingPongWriter(loops[0].loop, roles, roles.ping_pong, thread, build.ip).write()
     else:
         rings = dict.fromkeys(one.values for one in loops)
         state = [value for _ in rings for value in Ring.start(build)]

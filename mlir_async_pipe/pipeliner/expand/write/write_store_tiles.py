@@ -54,13 +54,13 @@ def mark_stores(tops: list[Operation]) -> None:
 def write_stores(plans: list[StorePlan], rooms: Rooms) -> None:
     """Write the planned loops, in the order of the text. An op around several of them is written again
     once, with the slots of all."""
-    ways, slots = [], list[Value]()
+    paths, slots = [], list[Value]()
     for plan in plans:
         chain = _chain(plan)
         write = partial(_write_holder, plan, rooms.of(plan.wait, plan.buffers))
-        ways.append(RingPath(tuple(chain), write, (len(slots),)))
+        paths.append(RingPath(tuple(chain), write, (len(slots),)))
         slots.append(IntegerWriter(before(chain[0]), chain[0].location).constant(0))
-    for plan, last in zip(plans, carry(ways, slots), strict=True):
+    for plan, last in zip(plans, carry(paths, slots), strict=True):
         top = source_op(last)
         left = _count(plan.wait.clone(ip=after(top)).operation, 0)
         left.attributes[DRAIN] = ir.UnitAttr.get(top.context)

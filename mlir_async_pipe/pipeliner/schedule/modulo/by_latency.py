@@ -90,7 +90,7 @@ def limit_of(reading: Reading, found: Found, held_down_by: str | None) -> Limit:
     count, arcs = moments(problem, best.schedule)
     _, cycle = largest_ratio(count, arcs, largest.cycles + TOLERANCE)
     copies = dict.fromkeys(problem.edges[arc.edge].source for arc in cycle or () if arc.edge >= 0)
-    ops = tuple(_told(reading, node) for node in copies)
+    ops = tuple(_cycles_of(reading, node) for node in copies)
     why = held_down_by or "the order that the dependences leave"
     names = ", ".join(f"'{reading.op_of(node).name}'" for node in copies)
     what = f"the latency of {names}" if names else "waits"
@@ -98,7 +98,7 @@ def limit_of(reading: Reading, found: Found, held_down_by: str | None) -> Limit:
 
 
 def _of_bound(reading: Reading, bound: Bound) -> Limit:
-    ops = tuple(_told(reading, node) for node in bound.nodes)
+    ops = tuple(_cycles_of(reading, node) for node in bound.nodes)
     if bound.kind == "thread":
         return Limit("the thread, which is never idle", ops)
     if bound.kind == "queue":
@@ -107,7 +107,7 @@ def _of_bound(reading: Reading, bound: Bound) -> Limit:
     return Limit(f"a recurrence over {over}", ops)
 
 
-def _told(reading: Reading, node: int) -> tuple[str, Any]:
+def _cycles_of(reading: Reading, node: int) -> tuple[str, Any]:
     found = reading.problem.nodes[node]
     op = reading.op_of(node)
     return (f"'{op.name}' takes {found.delay:g} cycles", op)

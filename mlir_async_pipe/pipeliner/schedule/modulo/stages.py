@@ -155,7 +155,7 @@ class Stager:
     problem: Problem
     interval: float
     largest: int
-    every_way: bool = True
+    each_alone: bool = True
     tries: int = 0
 
     def stages(
@@ -165,7 +165,7 @@ class Stager:
         those the fewest bytes; None if there is none, or none with less than `most_bytes`.
 
         Best first: least lags give stages; where a copy arrives too late under them, one of the
-        lags on the critical cycle has to grow; without `every_way` all of them do.
+        lags on the critical cycle has to grow; without `each_alone` all of them do.
         """
         places = [0] * len(order)
         for place, node in enumerate(order):
@@ -194,7 +194,7 @@ class Stager:
             if late is None:
                 return schedule
             longer = {number: lag(self.problem.edges[number], stages) + 1 for number in late}
-            for chosen in [[number] for number in late] if self.every_way else [late]:
+            for chosen in [[number] for number in late] if self.each_alone else [late]:
                 consider(tuple(longer[n] if n in chosen else old for n, old in enumerate(lags)))
         return None
 
@@ -208,7 +208,7 @@ class Stager:
         edges = self.problem.edges
         late = list(dict.fromkeys(arc.edge for arc in cycle if arc.edge >= 0))
         last = last_of_group(self.problem, schedule)
-        if not self.every_way:
+        if not self.each_alone:
             return late
         with_them = {last[edges[n].source] for n in late} - {edges[n].source for n in late}
         return late + [n for n, edge in enumerate(edges) if edge.source in with_them]

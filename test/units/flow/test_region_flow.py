@@ -1,6 +1,6 @@
 """The ways between an op and its regions: complete for every row that says how control moves.
 
-Covers: facts/flow/ways.py, facts/flow/items.py
+Covers: facts/flow/region_flow.py, facts/flow/items.py
 """
 
 import pytest
@@ -10,7 +10,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.items import connect, handed_along, item_with_frames
-from mlir_async_pipe.facts.flow.ways import (
+from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     UNKNOWN,
     leaves,

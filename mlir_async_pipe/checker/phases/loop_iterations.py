@@ -20,10 +20,10 @@ from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, 
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import (
     TRIP,
+    Iteration,
     PathState,
     Strand,
     ThreadsDifferError,
-    Turn,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
@@ -54,7 +54,7 @@ class CountedError(Exception):
 
 
 @dataclass
-class LoopTurns:
+class LoopIterations:
     """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
     are followed one by one if `exact`, else there are `some_long`. `counted`: of which loops more than
     `COUNTED` iterations are told apart."""
@@ -94,16 +94,16 @@ class LoopTurns:
     def enter(self, state: PathState, number: int) -> None:
         bounds = self._bounds(state, number)
         if bounds is None:
-            state.turns[number] = Turn(self._any(state, number))
+            state.iterations[number] = Iteration(self._any(state, number))
             return
         lower, upper, step = bounds
         total = forms.subtract(upper, lower)
         if not total.terms and (self.exact or total.constant <= LONG_LOOP * step):
-            state.turns[number] = Turn(normal(lower), step)
+            state.iterations[number] = Iteration(normal(lower), step)
             return
         if self.roles:
             self.some_long |= not total.terms
-            state.turns[number] = Turn(normal(lower), step, None, 0)
+            state.iterations[number] = Iteration(normal(lower), step, None, 0)
             return
         if not total.terms:
             self._enter_long(state, number, upper, total.constant, step)
@@ -114,7 +114,7 @@ class LoopTurns:
         state.known.residues[atom] = 0, self.modulus
         done = forms.scale(forms.of_atom(atom), step)
         state.known.learn(state.known.coarse(forms.subtract(total, done)), low, high)
-        state.turns[number] = Turn(forms.add(lower, done), step, atom)
+        state.iterations[number] = Iteration(forms.add(lower, done), step, atom)
 
     def _enter_long(
         self, state: PathState, number: int, upper: Form, total: int, step: int
@@ -125,7 +125,7 @@ class LoopTurns:
         state.known.residues[atom] = total % self.modulus, self.modulus
         state.known.learn(forms.of_atom(atom), LONG_LOOP * step, None)
         state.doubtful = self.some_long = True
-        state.turns[number] = Turn(forms.subtract(upper, forms.of_atom(atom)), step, atom)
+        state.iterations[number] = Iteration(forms.subtract(upper, forms.of_atom(atom)), step, atom)
 
     def _any(self, state: PathState, number: int) -> Form | None:
         """Any number, the same in all threads if they share the loop's bounds."""
@@ -133,7 +133,7 @@ class LoopTurns:
         bounds = [state.get_here(n) for n in (loop.lower, loop.upper, loop.step) if n is not None]
         if len(bounds) < 3 or not all(isinstance(bound, int | Form) for bound in bounds):
             return None
-        atom = Atom("unknown", ("turn", number))
+        atom = Atom("unknown", ("iteration", number))
         state.forget(atom)
         return forms.of_atom(atom)
 
@@ -165,7 +165,7 @@ class LoopTurns:
 
     def variable(self, state: PathState, number: int) -> Value:
         """What a loop's own variable is in this iteration, whose number is known."""
-        loop, value = self.flow.loops[number], state.turns[number].value
+        loop, value = self.flow.loops[number], state.iterations[number].value
         if loop.step is None or loop.lower is None or value is None:
             return value
         lower, step = state.get_here(loop.lower), state.get_here(loop.step)
@@ -176,7 +176,7 @@ class LoopTurns:
     def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
         """The number of this iteration (None: one of its own in each thread), and upper bound minus
         that (None: another iteration may come or not)."""
-        value, bounds = state.turns[number].value, self._bounds(state, number)
+        value, bounds = state.iterations[number].value, self._bounds(state, number)
         if value is None or bounds is None:
             return value, None
         return value, forms.subtract(bounds[1], form_of(value))
@@ -197,8 +197,8 @@ class LoopTurns:
             loops = {
                 number
                 for strand in state.strands()
-                for number, turn in strand.turns.items()
-                if isinstance(turn.value, Form) and mentions(turn.value, atom)
+                for number, iteration in strand.iterations.items()
+                if isinstance(iteration.value, Form) and mentions(iteration.value, atom)
             }
             raise CountedError(loops, at + max(map(self._most_counted, loops)))
         state.doubtful |= atom.kind == TRIP and atom.key[1] is None
@@ -216,28 +216,28 @@ class LoopTurns:
 
     def repeat(self, state: PathState, number: int, carried: Iterable[int]) -> None:
         """The next iteration begins; the values `carried` are assigned."""
-        turn = state.turns.get(number, Turn(None))
-        if turn.unknown is not None:
-            by = -turn.step if turn.unknown.kind == "rest" else 1
-            _advance(state, turn.unknown, by)
-        elif not turn.step:
-            state.turns[number] = Turn(self._any(state, number))
-        elif turn.value is not None:
-            following = normal(forms.add(form_of(turn.value), Form(turn.step)))
-            state.turns[number] = turn._replace(value=following)
-            if turn.over >= 0:
+        iteration = state.iterations.get(number, Iteration(None))
+        if iteration.unknown is not None:
+            by = -iteration.step if iteration.unknown.kind == "rest" else 1
+            _advance(state, iteration.unknown, by)
+        elif not iteration.step:
+            state.iterations[number] = Iteration(self._any(state, number))
+        elif iteration.value is not None:
+            following = normal(forms.add(form_of(iteration.value), Form(iteration.step)))
+            state.iterations[number] = iteration._replace(value=following)
+            if iteration.over >= 0:
                 self._count(state, number)
-        if any(isinstance(turn.value, Form | None) for turn in state.turns.values()):
+        if any(isinstance(iteration.value, Form | None) for iteration in state.iterations.values()):
             for target in carried:
                 self._bound_carried(state, target)
 
     def leave(self, state: PathState, number: int) -> None:
         """The loop is over; nothing is known any more of an unknown that nobody counts by."""
-        turn = state.turns.pop(number, None)
-        if turn is None or not self.roles or not isinstance(turn.value, Form):
+        iteration = state.iterations.pop(number, None)
+        if iteration is None or not self.roles or not isinstance(iteration.value, Form):
             return
-        left = [t.value for strand in state.strands() for t in strand.turns.values()]
-        for atom, _ in turn.value.terms:
+        left = [t.value for strand in state.strands() for t in strand.iterations.values()]
+        for atom, _ in iteration.value.terms:
             if atom.kind == TRIP and not any(
                 isinstance(value, Form) and mentions(value, atom) for value in left
             ):
@@ -246,15 +246,15 @@ class LoopTurns:
     def _count(self, state: PathState, number: int) -> None:
         """One more iteration beside other roles. Those that are in a loop like it are so many
         iterations before or after it, however many these are."""
-        bounds, turn = self._settled(state, number), state.turns[number]
-        over, counted = turn.over + 1, self._most_counted(number)
-        state.turns[number] = turn._replace(over=over)
+        bounds, iteration = self._settled(state, number), state.iterations[number]
+        over, counted = iteration.over + 1, self._most_counted(number)
+        state.iterations[number] = iteration._replace(over=over)
         if bounds is None or over < counted:
             return
         alike = [
             (strand, other)
             for strand in state.others
-            for other, theirs in strand.turns.items()
+            for other, theirs in strand.iterations.items()
             if theirs.over >= 0 and self._bounds(state, other, _getter(strand)) == bounds
         ]
         if not alike and over < counted + MORE_ALONE:
@@ -275,10 +275,10 @@ class LoopTurns:
             _learn(state, forms.of_atom(atom), over, -(-total.constant // step))
         own = forms.add(lower, done)
         state.count_from(atom, over, state.known.beside(atom))
-        state.turns[number] = Turn(own, step, atom)
+        state.iterations[number] = Iteration(own, step, atom)
         for strand, other in alike:
-            behind = step * (strand.turns[other].over - over)
-            strand.turns[other] = Turn(forms.add(own, Form(behind)), step)
+            behind = step * (strand.iterations[other].over - over)
+            strand.iterations[other] = Iteration(forms.add(own, Form(behind)), step)
 
     def _bound_carried(self, state: PathState, target: int) -> None:
         """A number that grows with each iteration of a loop of unknown length is kept as its
@@ -303,18 +303,22 @@ class LoopTurns:
 
 def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:
     """The number of the iteration, from 1 on, that a role is in, if it is known."""
-    turn = strand.turns[loop.number]
+    iteration = strand.iterations[loop.number]
     lower, step = (
         None if n is None else strand.env.get(n, state.given(n)) for n in (loop.lower, loop.step)
     )
-    if not isinstance(turn.value, int) or not isinstance(lower, int) or not isinstance(step, int):
+    if (
+        not isinstance(iteration.value, int)
+        or not isinstance(lower, int)
+        or not isinstance(step, int)
+    ):
         return None
-    return (turn.value - lower) // step + 1
+    return (iteration.value - lower) // step + 1
 
 
 def _is_of_one_role(atom: Atom) -> bool:
     """Whether another role that comes to the same number has another name for it."""
-    made = isinstance(atom.key, tuple) and atom.key[0] in ("made", "turn")
+    made = isinstance(atom.key, tuple) and atom.key[0] in ("made", "iteration")
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
 
 
@@ -327,9 +331,9 @@ def _unused(state: PathState, trips: int | None) -> Atom:
     used = {
         atom
         for strand in state.strands()
-        for turn in strand.turns.values()
-        if isinstance(turn.value, Form)
-        for atom, _ in turn.value.terms
+        for iteration in strand.iterations.values()
+        if isinstance(iteration.value, Form)
+        for atom, _ in iteration.value.terms
     }
     atom = next(atom for n in count() if (atom := Atom(TRIP, (n, trips))) not in used)
     state.forget(atom)
@@ -354,6 +358,8 @@ def _advance(state: PathState, atom: Atom, step: int) -> None:
 
     state.rewrite(later)
     for other in state.others:
-        for number, turn in other.turns.items():
-            if isinstance(turn.value, Form) and mentions(turn.value, atom):
-                other.turns[number] = turn._replace(value=moved(turn.value, atom, step))
+        for number, iteration in other.iterations.items():
+            if isinstance(iteration.value, Form) and mentions(iteration.value, atom):
+                other.iterations[number] = iteration._replace(
+                    value=moved(iteration.value, atom, step)
+                )

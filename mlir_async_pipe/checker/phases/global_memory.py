@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     ByteRange,
     Value,
     bytes_from,
-    far_root,
+    global_root,
     region_of_access,
     root_place,
 )
@@ -52,7 +52,7 @@ _Kind = tuple[int, Use, int | None]
 
 
 @dataclass(frozen=True)
-class FarMemory:
+class GlobalMemory:
     """The roots that are looked at, by their numbers, as they are numbered in regions. `pairs`: a copy
     and something else that may touch one place, one pair for each way."""
 
@@ -92,7 +92,7 @@ class FarMemory:
         return "unknown-place" if self.touched(one) & self.touched(other) else "may-alias"
 
 
-def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
+def find_global_memory(sites: Sites, flow: Flow) -> GlobalMemory | None:
     """The global memory of a kernel that copies and something else touch; None if there is none."""
     kinds: dict[_Kind, Run] = {}
     for run in (step for block in flow.blocks for step in block.steps):
@@ -106,7 +106,7 @@ def far_memory(sites: Sites, flow: Flow) -> FarMemory | None:
         return None
     open_ones = ((a, b) for a, b in pairs if not _is_vouched(a, b))
     ends = tuple((kinds[a], kinds[b]) for a, b in open_ones)
-    return FarMemory(sites, _families([(a[0], b[0]) for a, b in pairs]), ends)
+    return GlobalMemory(sites, _families([(a[0], b[0]) for a, b in pairs]), ends)
 
 
 def changed_maps(sites: Sites, flow: Flow) -> Iterator[tuple[Run, Run]]:
@@ -155,7 +155,7 @@ def _families(pairs: list[tuple[int, int]]) -> dict[int, int]:
         after.setdefault(one, []).append(other)
         after.setdefault(other, []).append(one)
     family = components(sorted(after), lambda root: after[root])
-    return {root: far_root(family[root], number) for number, root in enumerate(after)}
+    return {root: global_root(family[root], number) for number, root in enumerate(after)}
 
 
 def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:

@@ -34,8 +34,8 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
+from mlir_async_pipe.pipeliner.plan.ping_pong_tiles import ping_pong_tiles
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
-from mlir_async_pipe.pipeliner.plan.turn_tiles import turn_tiles
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, is_set
@@ -45,7 +45,7 @@ GROUPS = 2
 
 
 @dataclass(frozen=True)
-class Turns:
+class PingPong:
     """`own` are the ops of the body of `around` that only one group runs, the loop among them;
     `idle` the numbers of the values that `around` carries for the input's phases and copies alone;
     `tiles` is other memory of a tile, with a version for each group."""
@@ -56,7 +56,7 @@ class Turns:
     tiles: tuple[BufferPlan, ...]
 
 
-def plan_turns(
+def plan_ping_pong(
     body: Body,
     transactions: tuple[Transaction, ...],
     outer: tuple[Operation, ...],
@@ -64,7 +64,7 @@ def plan_turns(
     moved: tuple[Operation, ...],
     ring: frozenset[object],
     block: Size | None,
-) -> Turns:
+) -> PingPong:
     """How the iterations of the loop around are shared out; `ring` are the buffers of the ring.
 
     Raises PipelineError (roles-unsupported, roles-values)."""
@@ -96,8 +96,8 @@ def plan_turns(
     if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
     _check_thread_values(moved, loop)
-    tiles = turn_tiles(around, own, ring, GROUPS, block, loop)
-    return Turns(around, own, idle, tiles)
+    tiles = ping_pong_tiles(around, own, ring, GROUPS, block, loop)
+    return PingPong(around, own, idle, tiles)
 
 
 def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operation) -> None:

@@ -39,7 +39,7 @@ _ADVICE = (
 )
 
 
-def turn_tiles(
+def ping_pong_tiles(
     around: Operation,
     own: tuple[Operation, ...],
     ring: frozenset[object],

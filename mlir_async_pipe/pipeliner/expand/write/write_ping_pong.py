@@ -44,21 +44,21 @@ from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.role_threads import name_barriers
 from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, PingPong
 from mlir_async_pipe.pipeliner.plan.ring_plan import RolePlan
-from mlir_async_pipe.pipeliner.plan.role_turns import GROUPS, Turns
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
 
-class TurnsWriter:
+class PingPongWriter:
     """Writes the loop around with both groups in it, slot and phase through it. `start` is where these
     threads begin."""
 
     def __init__(
-        self, loop: RingLoop, roles: RolePlan, turns: Turns, thread: Value, start: Any
+        self, loop: RingLoop, roles: RolePlan, ping_pong: PingPong, thread: Value, start: Any
     ) -> None:
-        self.loop, self.roles, self.turns = loop, roles, turns
+        self.loop, self.roles, self.ping_pong = loop, roles, ping_pong
         self.start, self.loc = start, loop.plan.loop.location
         block, self.build = roles.block, IntegerWriter(start, self.loc)
         build, i32 = self.build, ir.IntegerType.get_signless(32, self.loc.context)
@@ -75,15 +75,15 @@ class TurnsWriter:
         self.meeting = build.constant(block.computing, i32)
 
     def write(self) -> None:
-        turns, build, block = self.turns, self.build, self.roles.block
+        ping_pong, build, block = self.ping_pong, self.build, self.roles.block
         self._renumber()
         begins = write_if(self.second, (), None, self.start, self.loc)
         i32 = self.group.type
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
-        kind = turns.around.regions[0].blocks[0].arguments[0].type
+        kind = ping_pong.around.regions[0].blocks[0].arguments[0].type
         state = [*Ring.start(build), self.first, build.constant(0, kind)]
-        way = RingPath((turns.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
-        mine = carry([way], state)[2]
+        path = RingPath((ping_pong.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
+        mine = carry([path], state)[2]
         around = source_op(mine)
         ends = write_if(mine, (), None, after(around), self.loc)
         self._meet(before(end_of(ends.regions[0])))
@@ -121,21 +121,21 @@ class TurnsWriter:
 
     def write_tile(self, slot: Value, phase: Value, mine: Value, count: Value) -> list[Value]:
         """What a group runs if the tile is its own, and else."""
-        turns, loc = self.turns, self.loc
+        ping_pong, loc = self.ping_pong, self.loc
         around = parent(self.loop.loop)
         assert around is not None
         block = around.regions[0].blocks[0]
         end = terminator(block)
-        for number in turns.idle:
+        for number in ping_pong.idle:
             end.operands[number] = block.arguments[number + 1]
         branch = write_if(mine, (slot, phase), (slot, phase), before(end), loc)
         ours, theirs = (end_of(region) for region in branch.regions)
-        for op in turns.own:
+        for op in ping_pong.own:
             op.move_before(ours)
         name_barriers(self.roles.block, self.group)
         own = operations(branch.regions[0].blocks[0])
         self._number_tile(around, count, own)
-        beside = {buffer.root.identity for buffer in turns.tiles}
+        beside = {buffer.root.identity for buffer in ping_pong.tiles}
         tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
         show_slot(tiles, self.own_group, own)
         hand_on(theirs, self._after_others(slot, phase, before(theirs)))

@@ -168,8 +168,8 @@ def _of_argument(value: Value) -> Origins:
 def _into(op: Operation, row: RegionRow, place: int, number: int) -> Origins:
     """What a place of an op with regions takes as number `number`."""
     regions = regions_of(op, row)
-    ways = sources(row, place, len(regions))
-    ends = [_start(op, row, number) if n == OUT else _leaving(regions[n], number) for n in ways]
+    before = sources(row, place, len(regions))
+    ends = [_start(op, row, number) if n == OUT else _leaving(regions[n], number) for n in before]
     return _all(*ends) if ends else UNKNOWN
 
 
