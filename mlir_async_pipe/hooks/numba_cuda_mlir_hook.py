@@ -7,11 +7,13 @@
 The stack has no extension point at the level of MLIR; its step from a module to code,
 `mlir_optimization.optimize`, is wrapped. Its own passes crash on pipelined modules, so the code is
 made here, under the kernel's own name and with its own parameters. A kernel in which nothing can be
-pipelined goes the stack's way untouched.
+pipelined goes the stack's way untouched. The sizes of a launch come from a planner of the stack: it
+asks for them, and so the stack compiles a kernel anew for each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Sequence
 from typing import Any
@@ -72,7 +74,26 @@ class NumbaCudaMlir(Hook):
         step = importlib.import_module(f"{_STACK}.mlir_optimization")
         original = step.optimize
         self._replace(step, "optimize", lambda compiled: self._optimize(compiled, original))
+        if self.threads is None:
+            self._ask_for_launches()
         self._answer_without_a_driver()
+
+    def _ask_for_launches(self) -> None:
+        """Register a planner that asks for the launch of each kernel. There is no call that takes one away."""
+        extending = importlib.import_module(f"{_STACK}.extending")
+        registry = importlib.import_module(f"{_STACK}._whole_function_planners")._planner_registry
+
+        def run(planner: Any) -> bool:
+            # Raised where a kernel is compiled without a launch.
+            with contextlib.suppress(RuntimeError):
+                if not planner.is_device_function:
+                    extending.require_launch_config(planner.state)
+            return False
+
+        self._replace(registry, "_planners", list(registry._planners))
+        extending.register_planner(
+            type("LaunchSizes", (extending.WholeFunctionPlanner,), {"run": run})
+        )
 
     def _answer_without_a_driver(self) -> None:
         """Compiling asks for the chip of this machine, and for the newest PTX of its toolkit."""
@@ -131,14 +152,10 @@ class NumbaCudaMlir(Hook):
 
     def _launch(self, compiled: Any) -> tuple[Size | None, Size | None]:
         """The sizes of block and grid: what was said, else those of the launch that this is compiled for."""
-        tracker = compiled.metadata.get("launch_config_tracker")
-        if self.threads is not None or tracker is None:
+        launch = compiled.metadata["targetoptions"].get("__launch_config__")
+        if self.threads is not None or launch is None:
             return self.threads, self.grid
-        # Asking makes the stack compile the kernel anew for each size of block and grid.
-        launch = tracker.require()
-        return (
-            (None, None) if launch is None else (size_of(launch["block"]), size_of(launch["grid"]))
-        )
+        return size_of(launch["block"]), size_of(launch["grid"])
 
 
 def _about_launches(threads: Size | None, grid: Size | None) -> dict[str, str]:

@@ -149,9 +149,10 @@ def test_arrays_that_may_overlap_keep_their_order() -> None:
 
 def test_nothing_is_changed_outside_of_the_hook() -> None:
     program = """
-import sys, types, mlir_async_pipe
+import sys, mlir_async_pipe
 assert not any(name.startswith("numba") for name in sys.modules)
 from numba_cuda_mlir import mlir_optimization, mlir_lowering, tools
+from numba_cuda_mlir import _whole_function_planners
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import plain_values
 from numba_cuda_mlir.mlir.dialect_exts.arith import ArithValue
@@ -159,6 +160,7 @@ before = (mlir_optimization.optimize, mlir_lowering.get_max_ptx_version, tools._
 methods = (ArithValue.__eq__, ArithValue.__ne__, ArithValue.__hash__)
 with mlir_async_pipe.hooks.numba_cuda_mlir(3) as hook:
     assert mlir_optimization.optimize is not before[0]
+    assert _whole_function_planners._planner_registry.has_planners
     with plain_values(), plain_values():
         assert ArithValue.__eq__ is ir.Value.__eq__
     assert ArithValue.__eq__ is methods[0]
@@ -166,10 +168,46 @@ assert (mlir_optimization.optimize, mlir_lowering.get_max_ptx_version, tools._ca
 assert (ArithValue.__eq__, ArithValue.__ne__, ArithValue.__hash__) == methods
 hook.install(); hook.uninstall()
 assert mlir_optimization.optimize is before[0]
-from numba_cuda_mlir._launch_config import _LaunchConfigTracker
-tracker = _LaunchConfigTracker({"grid": (4, 1, 1), "block": (64, 2, 1)})
-compiled = types.SimpleNamespace(metadata={"launch_config_tracker": tracker})
-assert hook._launch(compiled) == ((64, 2, 1), (4, 1, 1)) and tracker.required
+assert not _whole_function_planners._planner_registry.has_planners
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
+
+
+def test_a_launch_tells_the_sizes_of_its_block_and_grid() -> None:
+    """The native launcher needs a driver, so it is a double here that notes what is launched."""
+    program = """
+import numpy, mlir_async_pipe
+from numba_cuda_mlir import cuda, descriptor, types
+launched = []
+class Launcher:
+    def __init__(self, kernel, grid, block, *others):
+        self.kernel = kernel
+    def __call__(self, *arguments):
+        launched.append(self.kernel)
+descriptor.LaunchConfiguration = Launcher
+class OnDevice:
+    def __init__(self, array):
+        self.__cuda_array_interface__ = dict(array.__array_interface__)
+@cuda.jit
+def largest(x, out):
+    tile = cuda.shared.array(128, types.int32)
+    t = cuda.threadIdx.x
+    best = types.int32(0)
+    for start in range(0, x.shape[0], 128):
+        tile[t] = x[start + t]
+        cuda.syncthreads()
+        best = max(best, tile[127 - t])
+        cuda.syncthreads()
+    cuda.atomic.max(out, 0, best)
+x, out = OnDevice(numpy.zeros(640, "int32")), OnDevice(numpy.zeros(1, "int32"))
+with mlir_async_pipe.hooks.numba_cuda_mlir(num_stages=3) as hook:
+    for grid in (1, 2, 1):
+        largest[grid, 128](x, out)
+for grid, made in zip((1, 2), hook.reports, strict=True):
+    assert made.loops == 1
+    assert "known_block_size = array<i32: 128, 1, 1>" in made.module
+    assert f"known_grid_size = array<i32: {grid}, 1, 1>" in made.module
+assert launched[0] is launched[2] is not launched[1]
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
 
