@@ -22,11 +22,7 @@ from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
-from mlir_async_pipe.checker.phases.global_memory import (
-    GlobalMemory,
-    changed_maps,
-    find_global_memory,
-)
+from mlir_async_pipe.checker.phases.global_memory import GlobalMemory, find_global_memory
 from mlir_async_pipe.checker.sites import Site, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
@@ -34,8 +30,6 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.rows import WGMMA
-
-_CHANGED: FaultCode = "source-overwritten"
 
 
 def judge_async_proxy(
@@ -67,11 +61,6 @@ def judge_async_proxy(
     followed = follow(flow, sites, touched, size, cluster)
     for fault in followed.faults:
         _report(judge, sites, fault, followed.ops)
-    for copy, write in changed_maps(sites, flow):
-        ends, code = (_site(sites, write), _site(sites, copy)), _CHANGED
-        note = "it reads its tensor map; until when, and after which fence, is not followed"
-        found = Finding(*ends, code, False, False, "async-proxy", note=note)
-        judge.findings.setdefault((*ends, code), found)
     reason = followed.reason
     if not reason:
         again = partial(follow, flow, sites, touched, size, cluster)

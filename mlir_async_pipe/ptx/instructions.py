@@ -655,6 +655,56 @@ def _fence_of_init(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.fence.mbarrier.init")
 
 
+@_row(EFFECTS, "fence.proxy.tensormap::generic.release", "fence.proxy.tensormap::generic.acquire")
+def _fence_of_maps(w: FunctionWriter, i: Instruction) -> None:
+    """fence.proxy.tensormap::generic.acquire.gpu [map], 128;"""
+    scope = f"scope = #nvvm.mem_scope<{i.parts[4]}>"
+    if i.parts[3] == "release":
+        w.op("nvvm.fence.proxy.release", (), (), scope)
+        return
+    address, size = i.operands
+    operands = (w.pointer(address, "generic"), w.read(size, "i32"))
+    w.op("nvvm.fence.proxy.acquire", operands, (), scope)
+
+
+# The numbers of what has no number in a tensor map, in the words of MLIR (PTX ISA, tensormap.replace).
+_OF_MAPS = {
+    "elemtype": "u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz b4x16 b4x16_p64 b6x16_p32",
+    "interleave_layout": "no_interleave b16 b32",
+    "swizzle_mode": "no_swizzling b32 b64 b128 b96",
+    "fill_mode": "zero oob_nan",
+}
+
+
+@_row(EFFECTS, "tensormap.replace")
+def _change_map(w: FunctionWriter, i: Instruction) -> None:
+    """tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 0, %rows;"""
+    field = i.parts[3]
+    address, *numbers, value = i.operands
+    properties = [f"field = #nvvm<tensormap_field {field}>"]
+    properties += [f"ord = {w.integer(one)} : i32" for one in numbers]
+    operands = [w.pointer(address, _space(i))]
+    if field in _OF_MAPS:
+        name = _OF_MAPS[field].split()[w.integer(value)]
+        properties.append(f"new_value_attr = #nvvm.tensormap_{field}<{name}>")
+    else:
+        operands.append(w.read(value, TYPES[_type(i)]))
+    w.op("nvvm.tensormap.replace", operands, (), ", ".join(properties))
+
+
+@_row(EFFECTS, "tensormap.cp_fenceproxy")
+def _copy_map(w: FunctionWriter, i: Instruction) -> None:
+    """tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [to], [from], 128;
+    all lanes of a warp copy a map, and release it."""
+    target, source, size = i.operands
+    kind = vector_type("i32", w.integer(size) // 4)
+    order = "alignment = 4 : i64, ordering = 0 : i64"
+    image = w.make("llvm.load", (w.pointer(source, "shared"),), kind, order)
+    w.op("llvm.store", (image, w.pointer(target, "global")), (), order)
+    scope = f"scope = #nvvm.mem_scope<{i.parts[6]}>"
+    w.op("nvvm.fence.proxy.release", (), (), scope)
+
+
 @_row(EFFECTS, "fence.proxy.async")
 def _fence_of_proxies(w: FunctionWriter, i: Instruction) -> None:
     space = next(

@@ -156,8 +156,9 @@ def _fence(
     order: Callable[[Any], MemoryOrder],
     operands: tuple[str, ...] = (),
     shows: Literal["nothing", "all", "mbarriers"] = "nothing",
+    maps: bool = False,
 ) -> Row:
-    return Row(op, operands, order=order, effects=(Fence(shows),))
+    return Row(op, operands, order=order, effects=(Fence(shows, maps),))
 
 
 FENCE_ROWS = (
@@ -167,8 +168,13 @@ FENCE_ROWS = (
     _fence("nvvm.fence.mbarrier.init", lambda op: release("cluster"), shows="mbarriers"),
     # Between the generic proxy and others, of one thread (PTX ISA, membar.proxy).
     _fence("nvvm.fence.proxy", lambda op: both("block"), shows="all"),
-    _fence("nvvm.fence.proxy.acquire", lambda op: acquire(scope_named(op)), ("address", "size")),
-    _fence("nvvm.fence.proxy.release", lambda op: release(scope_named(op))),
+    _fence(
+        "nvvm.fence.proxy.acquire",
+        lambda op: acquire(scope_named(op)),
+        ("address", "size"),
+        maps=True,
+    ),
+    _fence("nvvm.fence.proxy.release", lambda op: release(scope_named(op)), maps=True),
     _fence("nvvm.fence.proxy.sync_restrict", restricted_order),
     _fence("nvvm.fence.sync_restrict", restricted_order),
     _fence("nvgpu.tma.fence.descriptor", lambda op: both("system"), ("tensor_map",)),

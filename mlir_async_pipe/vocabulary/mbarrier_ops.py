@@ -2,6 +2,7 @@
 
 nvgpu.mbarrier.arrive.expect_tx %full[%slot], %bytes     Phase("expect"), which announces bytes
 nvgpu.tma.async.load … to %tile, %full[%slot]            a write, and Phase("copy"), which lands them
+nvvm.tensormap.replace field = global_address …          an access to all bytes of a tensor map
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
-from mlir_async_pipe.vocabulary.memory_ops import whole
+from mlir_async_pipe.vocabulary.memory_ops import bytes_of, whole
 from mlir_async_pipe.vocabulary.rows import (
     AccessRule,
     Fence,
@@ -28,6 +29,8 @@ from mlir_async_pipe.vocabulary.rows import (
     unordered,
 )
 
+# Bytes of a tensor map (PTX ISA, tensormap: an object of 1024 bits).
+MAP_BYTES = 128
 # Bytes of an mbarrier, and what it is aligned to (PTX ISA: an object of 64 bits).
 MBARRIER_BYTES = 8
 
@@ -107,7 +110,17 @@ _NVVM = (
     ),
 )
 
-PHASE_ROWS = _NVGPU + _NVVM
+# The whole map is read and written, as by a weak access of its thread (PTX ISA, tensormap.replace).
+_REPLACE = Row(
+    "nvvm.tensormap.replace",
+    ("address", "value?"),
+    tuple(
+        AccessRule(*(kind, "address", "", bytes_of(MAP_BYTES)), takes_slot_index=False)
+        for kind in ("read", "write")
+    ),
+)
+
+PHASE_ROWS = (*_NVGPU, *_NVVM, _REPLACE)
 
 # Makes a tensor map of a memref in global memory, its first operand.
 MAKES_TENSOR_MAP = "nvgpu.tma.create.descriptor"
@@ -118,7 +131,9 @@ _ASYNC_FENCE = re.compile(r"async(?:\.(shared|global))?>")
 
 def fenced_by(op: Any, fence: Fence) -> frozenset[str]:
     """What a fence shows to the async proxy: the mbarriers that its thread initialised, and what it
-    wrote in workgroup and global memory, or in one of them."""
+    wrote in workgroup and global memory, or in one of them; or tensor maps to copies."""
+    if fence.maps:
+        return frozenset({"maps"})
     if fence.shows != "all":
         return frozenset({fence.shows} - {"nothing"})
     kind = _ASYNC_FENCE.search(str(op.attributes["kind"]))

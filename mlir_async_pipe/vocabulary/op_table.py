@@ -261,8 +261,7 @@ def flag_order(op: Any) -> MemoryOrder:
 
 def shows_writes(op: Any) -> bool:
     """Whether an op is a fence after which the async proxy sees what the thread wrote."""
-    fence = row_of(op).fence
-    return fence is not None and fence.shows != "nothing"
+    return row_of(op).shows_writes
 
 
 def is_unseen_copy(op: Any) -> bool:

@@ -348,9 +348,6 @@ _OPS = {
     "llvm.intr.vacopy llvm.intr.vaend llvm.intr.vastart",
     Opaque("its text may do anything", meets=True): "nvvm.inline_ptx",
     Opaque(
-        "it changes a descriptor in memory", orders=False, phases=True
-    ): "nvvm.tensormap.replace",
-    Opaque(
         "it fills shared memory through a port of its own", orders=False, phases=True
     ): "nvvm.st.bulk",
 }

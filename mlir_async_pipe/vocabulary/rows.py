@@ -400,9 +400,12 @@ class Tensor:
 @dataclass(frozen=True)
 class Fence:
     """The op orders what its thread does, and touches no memory; after it the async proxy sees all
-    that the thread wrote, or the mbarriers that it initialised, if it `shows` them."""
+    that the thread wrote, or the mbarriers that it initialised, if it `shows` them. One of `maps` is between
+    what threads wrote in tensor maps and the copies that read these: a release, or an acquire of the map that
+    it names, as its order says (PTX ISA, fence.proxy.tensormap::generic)."""
 
     shows: Literal["nothing", "all", "mbarriers"] = "nothing"
+    maps: bool = False
 
 
 @dataclass(frozen=True)
@@ -524,6 +527,11 @@ class Row:
     @cached_property
     def fence(self) -> Fence | None:
         return next((e for e in self.effects if isinstance(e, Fence)), None)
+
+    @cached_property
+    def shows_writes(self) -> bool:
+        """Whether it is a fence after which the async proxy sees what the thread wrote."""
+        return self.fence is not None and self.fence.shows != "nothing"
 
     @cached_property
     def meeting(self) -> Meeting | None:

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phase_faults import (
     PhaseFault,
 )
 from mlir_async_pipe.checker.phases import mbarrier_state
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, must_meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
@@ -85,6 +85,13 @@ _WRITTEN = (
     "other threads may not have written, or made their fence: the block must meet in between",
 )
 
+_RELEASE = "'nvvm.fence.proxy.release' is missing after this"
+_RELEASED = (
+    "its release may come later: its threads must arrive, after that, where this waits",
+    "its release may come later: the block must meet in between",
+)
+_ACQUIRE = "'nvvm.fence.proxy.acquire' of the map is missing before this, after the release"
+
 
 @dataclass
 class BlockMemory:
@@ -103,7 +110,9 @@ class BlockMemory:
     mbarriers: dict[Key, Mbarrier] = field(default_factory=dict)
     queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
     over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
-    brought: dict[tuple[ByteRange, int, ByteRange | None], Landed] = field(default_factory=dict)
+    brought: dict[tuple[ByteRange, int, tuple[ByteRange, ...]], Landed] = field(
+        default_factory=dict
+    )
     put: dict[Touch, Event] = field(default_factory=dict)
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
@@ -202,8 +211,8 @@ class BlockMemory:
     def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy into workgroup memory."""
         self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
-        if copy.source is not None:
-            self.check_read(Touch(copy.source, copy.op, mask), proxy=True)
+        for source in copy.sources:
+            self.check_read(Touch(source, copy.op, mask), proxy=True)
         before = self._at(key, copy.op)
         self._note("copies", copy.op, mask, key)
         self.mbarriers[key] = mbarrier_state.copy(before, self.clocks, mask, copy)
@@ -256,7 +265,7 @@ class BlockMemory:
         self.mbarriers[key] = after
         self.progress += 1
         for copy in before.running.copies:
-            self.brought[copy.region, copy.op, copy.source] = Landed(
+            self.brought[copy.region, copy.op, copy.sources] = Landed(
                 copy, before.column, before.over
             )
 
@@ -328,7 +337,11 @@ class BlockMemory:
         known = self.clocks.meet(self.everybody)
         self.over.clear()
         self.put.clear()
-        self.generic = {touch: one for touch, one in self.generic.items() if not one.fenced}
+        self.generic = {
+            touch: one
+            for touch, one in self.generic.items()
+            if not one.fenced or (is_map(touch.region) and self.everybody & ~one.after)
+        }
         self.brought = {
             what: one for what, one in self.brought.items() if known.seen[one.column] <= one.phase
         }
@@ -359,6 +372,8 @@ class BlockMemory:
 
     def issue_store(self, touch: Touch) -> None:
         """Threads issue a copy that writes global memory until its group is waited for."""
+        if is_map(touch.region):
+            raise NotFollowedError("async-proxy")
         self.check_write(touch, proxy=True)
         self._issue(GLOBAL_STORES, touch)
 
@@ -451,7 +466,15 @@ class BlockMemory:
             if not write.fenced and (sees or not touch.by & ~mask):
                 by = mask if sees else touch.by
                 write = Fenced(touch, True, self.clocks.event(by))
-            self.generic[touch] = write._replace(after=write.after | mask if sees else write.after)
+            after = write.after | mask if sees and not is_map(touch.region) else write.after
+            self.generic[touch] = write._replace(after=after)
+
+    def acquire_map(self, touch: Touch) -> None:
+        """Threads see in a tensor map what they know to be released."""
+        for write, one in tuple(self.generic.items()):
+            covered = must_meet(touch.region, write.region) and meet(touch.region, write.region)
+            if covered and one.fenced and self._knows(touch, write, one.done):
+                self.generic[write] = one._replace(after=one.after | self._threads(touch))
 
     def check_end(self) -> None:
         for copy in self.copies():
@@ -488,6 +511,9 @@ class BlockMemory:
 
     def check_read(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or what they issue (`proxy`), read bytes."""
+        if is_map(touch.region) and proxy:
+            self._check_map(touch)
+            return
         self._check_copies(touch, "read-in-flight")
         if is_global(touch.region):
             self._check_global(touch, writes=False, proxy=proxy)
@@ -544,21 +570,21 @@ class BlockMemory:
     def _check_global(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         """Against copies that read or write global memory."""
         for copy in self.copies() if writes else ():
-            if copy.source is not None:
-                source = Touch(copy.source, copy.op, None)
-                self._refuse("source-overwritten", touch, source, _FETCHED[True])
+            for source in copy.sources:
+                read = Touch(source, copy.op, None)
+                self._refuse("source-overwritten", touch, read, _FETCHED[True])
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
         for store, wait in in_flight(self.queues, "stores"):
             # Two tensor stores count only where they surely meet: most kernels have several in flight.
             if not (writes and proxy) or must_meet(store.region, touch.region):
                 self._refuse(code, touch, store, wait)
         for one in self.brought.values() if writes else ():
-            if one.copy.source is not None and self._lacks(touch, one):
-                source = Touch(one.copy.source, one.copy.op, None)
+            for source in one.copy.sources if self._lacks(touch, one) else ():
+                read = Touch(source, one.copy.op, None)
                 if self._some_waited(one):
-                    self._refuse("missing-barrier", touch, source, _SOME_WAITED)
+                    self._refuse("missing-barrier", touch, read, _SOME_WAITED)
                 else:
-                    self._refuse("source-overwritten", touch, source, _FETCHED[self.together])
+                    self._refuse("source-overwritten", touch, read, _FETCHED[self.together])
         for store, event in self.put.items():
             if not self._knows(touch, store, event):
                 why = _SOME_WAITED if self.together else _STORED
@@ -583,6 +609,18 @@ class BlockMemory:
                 self._refuse("missing-fence", touch, write, _FENCE[self.together])
             elif not self._knows(touch, write, done):
                 self._refuse("missing-barrier", touch, write, _WRITTEN[self.together])
+
+    def _check_map(self, touch: Touch) -> None:
+        """A tensor copy reads its map: through a proxy of its own, after a release and an acquire."""
+        for write, released, done, after in self.generic.values():
+            if not meet(write.region, touch.region):
+                continue
+            if not released:
+                self._refuse("missing-fence", touch, write, _RELEASE)
+            elif not self._knows(touch, write, done):
+                self._refuse("missing-barrier", touch, write, _RELEASED[self.together])
+            elif self._threads(touch) & ~after:
+                self._refuse("missing-fence", touch, write, _ACQUIRE)
 
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
         threads = self._threads(touch)

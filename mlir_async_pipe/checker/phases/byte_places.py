@@ -250,13 +250,20 @@ def must_meet(one: ByteRange, other: ByteRange) -> bool:
     )
 
 
-# Roots of one family, at most.
+# Roots of one family, at most, and among them those of tensor maps.
 _FAMILY = 1 << 20
+_OF_MAPS = 1 << 19
 
 
-def global_root(family: int, number: int) -> int:
-    """A root of global memory that tensor copies may touch: those of one family may be one memory."""
-    return -1 - (family * _FAMILY + number)
+def global_root(family: int, number: int, *, of_maps: bool = False) -> int:
+    """A root of global memory that tensor copies may touch, or of the maps that they read: those of one family
+    may be one memory."""
+    return -1 - (family * _FAMILY + number + of_maps * _OF_MAPS)
+
+
+def is_map(region: ByteRange) -> bool:
+    """Whether bytes are of tensor maps by which the kernel copies."""
+    return region.root < 0 and bool(-1 - region.root & _OF_MAPS)
 
 
 def _family(region: ByteRange) -> int:

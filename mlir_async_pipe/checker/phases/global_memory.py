@@ -3,6 +3,7 @@
     %a = nvgpu.tma.create.descriptor %x        copies by %a read %x
     nvgpu.tma.async.load %a[…]; store %x       looked at: is the store ordered after the copy?
     nvgpu.tma.async.load %a[…]; store %c       only if %c may be %x: without `llvm.noalias`
+    nvvm.tensormap.replace … in %a             looked at: copies by %a read the map itself, too
 
 A map that the kernel is given describes memory that any argument without `llvm.noalias` may be, and that of
 another such map, unless the author says that it is not. Roots that may be one memory are a family; what
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
+from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
     ByteRange,
@@ -43,26 +45,32 @@ from mlir_async_pipe.vocabulary import (
     is_partial_barrier,
     use_of,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, box_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MAP_BYTES, box_of
 from mlir_async_pipe.vocabulary.rows import BULK_STORE
 
-Use = Literal["copy", "put", "read", "write"]
+Use = Literal["copy", "put", "map", "read", "write"]
 # A root, how it is touched, and what an author asserted of the op, as `Site.independent` is.
 _Kind = tuple[int, Use, int | None]
 
 
 @dataclass(frozen=True)
 class GlobalMemory:
-    """The roots that are looked at, by their numbers, as they are numbered in regions. `pairs`: a copy
-    and something else that may touch one place, one pair for each way."""
+    """The roots that are looked at, by their numbers, as they are numbered in regions. `maps`: those of them
+    that hold tensor maps, with all that is done there. `pairs`: a copy and something else that may touch one
+    place, one pair for each way."""
 
     sites: Sites
     roots: dict[int, int]
+    maps: dict[int, frozenset[Use]]
     pairs: tuple[tuple[Run, Run], ...]
 
     def touched(self, run: Run) -> frozenset[int]:
         """The roots of such memory that an op touches."""
         return frozenset(root for root, _ in uses(self.sites, run) if root in self.roots)
+
+    def read_by(self, spot: Spot, run: Run) -> tuple[ByteRange, ...]:
+        """What a copy into workgroup memory reads."""
+        return (*self.box(spot, run), *self.map_of(spot, run))
 
     def seen(self, region: ByteRange, op: Any) -> ByteRange | None:
         """A region of a root of the kernel as one that is looked at, None if it is not."""
@@ -71,21 +79,35 @@ class GlobalMemory:
             return None
         return region._replace(root=root, asserted=self.sites.independent(op))
 
-    def box(self, spot: Spot, run: Run) -> ByteRange | None:
-        """What a copy touches of global memory, None where nothing else does."""
+    def box(self, spot: Spot, run: Run) -> Iterator[ByteRange]:
+        """What a copy touches of global memory, if something else does."""
         op = run.op
         ((root, use),) = _copied(self.sites, run)
         if root not in self.roots:
-            return None
+            return
         at = groups_of(op)
         if "tensor_map" in at:
             coordinates = [spot.get(run.operands[n]) for n in reversed(at["coordinates"])]
-            return self.seen(_boxed(root, op, op.operands[at["tensor_map"][0]], coordinates), op)
-        place = spot.get(run.operands[at["source" if use == "copy" else "destination"][0]])
-        size = spot.get(run.operands[at["bytes"][0]])
-        if not isinstance(place, BytePlace) or not isinstance(size, int):
-            return self.seen(ByteRange(root), op)
-        return self.seen(bytes_from(place, size), op)
+            region = _boxed(root, op, op.operands[at["tensor_map"][0]], coordinates)
+        else:
+            place = spot.get(run.operands[at["source" if use == "copy" else "destination"][0]])
+            size = spot.get(run.operands[at["bytes"][0]])
+            region = ByteRange(root)
+            if isinstance(place, BytePlace) and isinstance(size, int):
+                region = bytes_from(place, size)
+        yield from filter(None, [self.seen(region, op)])
+
+    def map_of(self, spot: Spot, run: Run) -> Iterator[ByteRange]:
+        """The tensor map that an op names, if something writes it."""
+        found = _map_of(self.sites, run)
+        if found is None or found[0] not in self.maps:
+            return
+        root, operand = found
+        if any(use in ("copy", "put") for use in self.maps[root]):
+            raise NotFollowedError("async-proxy")
+        place = spot.get(run.operands[operand])
+        region = bytes_from(place, MAP_BYTES) if isinstance(place, BytePlace) else ByteRange(root)
+        yield from filter(None, [self.seen(region, run.op)])
 
     def reason(self, one: Run, other: Run) -> str:
         """Why it cannot be told whether two ops touch one place."""
@@ -100,37 +122,22 @@ def find_global_memory(sites: Sites, flow: Flow) -> GlobalMemory | None:
             asserted = None if not run.row.known else sites.independent(run.op)
             for root, use in uses(sites, run):
                 kinds.setdefault((root, use, asserted), run)
-    copies = [kind for kind in kinds if kind[1] in ("copy", "put")]
+    copies = [kind for kind in kinds if kind[1] in ("copy", "put", "map")]
     pairs = [(a, b) for a in copies for b in kinds if _conflict(a, b, sites)]
     if not pairs:
         return None
     open_ones = ((a, b) for a, b in pairs if not _is_vouched(a, b))
     ends = tuple((kinds[a], kinds[b]) for a, b in open_ones)
-    return GlobalMemory(sites, _families([(a[0], b[0]) for a, b in pairs]), ends)
-
-
-def changed_maps(sites: Sites, flow: Flow) -> Iterator[tuple[Run, Run]]:
-    """Copies by tensor maps that the kernel may write itself, each with an op that does."""
-    runs = [
-        run
-        for block in flow.blocks
-        for run in block.steps
-        if isinstance(run, Run) and not run.makes_values
-    ]
-    by_map: dict[int, list[Run]] = {}
-    for run in runs:
-        at = groups_of(run.op) if run.row.queue == BULK_STORE or run.row.phase == "copy" else {}
-        own = map_root(run.op.operands[at["tensor_map"][0]]) if "tensor_map" in at else None
-        if own is not None:
-            by_map.setdefault(sites.roots.number(own, run.frame), []).append(run)
-    for run in runs if by_map else ():
-        written = [root for root, use in uses(sites, run) if use == "write"]
-        yield from ((copy, run) for root in written for copy in by_map.get(root, []))
+    held = {a[0] for a, _ in pairs if a[1] == "map"}
+    maps = {root: frozenset(use for of, use, _ in kinds if of == root) for root in held}
+    return GlobalMemory(sites, _families([(a[0], b[0]) for a, b in pairs], held), maps, ends)
 
 
 def _conflict(one: _Kind, other: _Kind, sites: Sites) -> bool:
     """Whether a copy and something else may touch one place, and one of them writes it."""
     root, use, _ = one
+    if use == "map":
+        return other[1] in ("put", "write") and root == other[0]
     beside = ("put", "write") if use == "copy" else ("copy", "read", "write")
     if other[1] not in beside:
         return False
@@ -148,20 +155,26 @@ def _is_vouched(one: _Kind, other: _Kind) -> bool:
     return one[2] is not None and one[2] == other[2]
 
 
-def _families(pairs: list[tuple[int, int]]) -> dict[int, int]:
-    """The roots of the pairs as regions have them: those that may be one memory are a family."""
+def _families(pairs: list[tuple[int, int]], maps: set[int]) -> dict[int, int]:
+    """The roots of the pairs as regions have them: those that may be one memory are a family; some hold `maps`."""
     after: dict[int, list[int]] = {}
     for one, other in pairs:
         after.setdefault(one, []).append(other)
         after.setdefault(other, []).append(one)
     family = components(sorted(after), lambda root: after[root])
-    return {root: global_root(family[root], number) for number, root in enumerate(after)}
+    return {
+        root: global_root(family[root], number, of_maps=root in maps)
+        for number, root in enumerate(after)
+    }
 
 
 def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     """The roots of global memory that an op touches, and how."""
     op, row = run.op, run.row
     copied = tuple(_copied(sites, run))
+    read = _map_of(sites, run) if copied else None
+    if read is not None:
+        yield read[0], "map"
     if copied or use_of(op) is not None or op.name == MAKES_TENSOR_MAP:
         yield from copied
         return
@@ -179,6 +192,16 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     for root, use in found:
         if root.space == "global":
             yield sites.roots.number(root, run.frame), use
+
+
+def _map_of(sites: Sites, run: Run) -> tuple[int, int] | None:
+    """The root of the tensor map that a copy or a fence names, and the operand that leads to it."""
+    at = groups_of(run.op)
+    for name in ("tensor_map", "address"):
+        root = map_root(run.op.operands[at[name][0]]) if name in at else None
+        if root is not None:
+            return sites.roots.number(root, run.frame), at[name][0]
+    return None
 
 
 def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:

@@ -53,12 +53,12 @@ Key = tuple[int, int]
 
 class CopyInFlight(NamedTuple):
     """A copy in flight: where it writes, its bytes, the op that issued it, and what it reads of global
-    memory that something writes."""
+    memory that something writes: its source, its tensor map."""
 
     region: ByteRange
     size: int | None
     op: int
-    source: ByteRange | None = None
+    sources: tuple[ByteRange, ...] = ()
 
 
 class RunningPhase(NamedTuple):

@@ -60,7 +60,7 @@ def _mend(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
     if code == "missing-fence":
         for write, one in memory.generic.items():
             if write.op == op:
-                memory.generic[write] = one._replace(fenced=True)
+                memory.generic[write] = one._replace(fenced=True, after=one.after | mask)
     elif code == "missing-tensor-fence":
         for load, read in memory.tensor.loads.items():
             if load.op == op and read.fenced is None:

@@ -67,7 +67,7 @@ from mlir_async_pipe.vocabulary.rows import (
     Tensor,
 )
 
-# Operands that say nothing of workgroup memory; the first of global memory.
+# Operands that say nothing of workgroup memory; the first two of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 
 
@@ -118,8 +118,12 @@ class OpEffects:
                     return tensor_effect(run, effect, self.number(run), self.touched, self.bounds)
                 case Phase(use):
                     return not_followed if run.maybe or run.variables else self._phase(run, use)
-                case Fence() if effect.shows != "nothing":
-                    return _fence_of(op, effect)
+                case Fence(shows, maps) if maps or shows != "nothing":
+                    return (
+                        self._acquire(run)
+                        if maps and "address" in groups_of(op)
+                        else _fence_of(op, effect)
+                    )
                 case Meeting():
                     return meeting(run, self.number(run))
                 case Opaque():
@@ -154,7 +158,7 @@ class OpEffects:
             return ()
         groups = groups_of(run.op) if row.described else {}
         followed = self.in_global is not None and self.in_global.touched(run)
-        elsewhere = _ELSEWHERE[1:] if followed else _ELSEWHERE
+        elsewhere = _ELSEWHERE[2:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
         return tuple(value for n, value in enumerate(run.operands) if n not in left_out)
 
@@ -216,11 +220,11 @@ class OpEffects:
                 memory.commit_products(key, number, mask)
             case "copy":
                 region, size = self._box(spot, run, at, box)
-                source = self.in_global.box(spot, run) if self.in_global is not None else None
+                sources = self.in_global.read_by(spot, run) if self.in_global is not None else ()
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
                     self.bounds.check(lands, number)
-                    memory.issue_copy(there, mask, CopyInFlight(lands, size, number, source))
+                    memory.issue_copy(there, mask, CopyInFlight(lands, size, number, sources))
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -338,9 +342,24 @@ class OpEffects:
             region = bytes_from(place, size)
         self.bounds.check(region, self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
-        in_global = self.in_global.box(spot, run) if self.in_global is not None else None
-        if in_global is not None:
-            spot.memory.issue_store(Touch(in_global, self.number(run), mask))
+        if self.in_global is None:
+            return
+        for written in self.in_global.box(spot, run):
+            spot.memory.issue_store(Touch(written, self.number(run), mask))
+        for tensor_map in self.in_global.map_of(spot, run):
+            spot.memory.issue_read(BULK_STORE.name, Touch(tensor_map, self.number(run), mask))
+
+    def _acquire(self, run: Run) -> Effect | None:
+        """Threads see what was released of a tensor map."""
+        in_global = self.in_global
+        if in_global is None:
+            return None
+
+        def execute(spot: Spot) -> None:
+            for region in in_global.map_of(spot, run):
+                spot.memory.acquire_map(Touch(region, self.number(run), spot.threads()))
+
+        return execute
 
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""

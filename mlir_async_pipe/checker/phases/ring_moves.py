@@ -195,7 +195,7 @@ class RingMoves:
             one._replace(copy=touched(one.copy), column=column[one.column])
             for one in memory.brought.values()
         ]
-        memory.brought = {(o.copy.region, o.copy.op, o.copy.source): o for o in landed}
+        memory.brought = {(o.copy.region, o.copy.op, o.copy.sources): o for o in landed}
         generic = [one._replace(touch=touched(one.touch)) for one in memory.generic.values()]
         memory.generic = {one.touch: one for one in generic}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, meet, must_meet
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
@@ -103,5 +103,5 @@ def is_global(region: ByteRange) -> bool:
 
 
 def space_of(region: ByteRange) -> str:
-    """The memory space of bytes."""
-    return "global" if is_global(region) else "workgroup"
+    """The memory space of bytes, "maps" for tensor maps."""
+    return "maps" if is_map(region) else "global" if is_global(region) else "workgroup"

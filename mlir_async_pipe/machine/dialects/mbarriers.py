@@ -25,7 +25,6 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     is_relaxed,
     number_of_mbarriers,
 )
-from mlir_async_pipe.vocabulary.rows import Fence
 
 Array = np.ndarray
 
@@ -270,7 +269,7 @@ def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | N
 # Fences and what else stands around --------------------------------------------------------
 
 
-@semantics(*(row.op for row in FENCE_ROWS if row.fence != Fence()))
+@semantics(*(row.op for row in FENCE_ROWS if row.shows_writes))
 def fence(site: Site) -> Execute:
     """What the active lanes wrote is there for the async proxy too."""
     assert site.row is not None and site.row.fence is not None

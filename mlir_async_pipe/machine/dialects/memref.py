@@ -24,7 +24,6 @@ from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, MemRefSha
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
-from mlir_async_pipe.vocabulary.rows import Fence
 
 Array = np.ndarray
 
@@ -281,7 +280,7 @@ def generic_atomic(site: Site) -> Execute:
     return execute
 
 
-@semantics(*(row.op for row in FENCE_ROWS if row.fence == Fence()))
+@semantics(*(row.op for row in FENCE_ROWS if not row.shows_writes))
 def fence(site: Site) -> Execute:
     """Orders what its threads do in memory, and changes nothing."""
 

@@ -403,7 +403,7 @@ DESCRIBED = {name for name, row in ROWS.items() if row.described and not row.opa
 WITHOUT_SEMANTICS = (
     {n for n in DESCRIBED if n.startswith("rocdl.") and ".tr" in n}
     | {n for n in DESCRIBED if ("buffer" in n and ".atomic." in n) or "buffer_atomic" in n}
-    | {"amdgpu.global_transpose_load", "nvvm.stmatrix"}
+    | {"amdgpu.global_transpose_load", "nvvm.stmatrix", "nvvm.tensormap.replace"}
     | {"nvvm.wmma.load", "nvvm.wmma.store", "vector.compressstore", "vector.expandload"}
 )
 

@@ -91,6 +91,22 @@ ROWS = {
     "fence.release": ("fence.release.gpu", "llvm.fence"),
     "membar": ("membar.gl", "llvm.fence"),
     "fence.mbarrier_init": ("fence.mbarrier_init.release.cluster", "nvvm.fence.mbarrier.init"),
+    "fence.proxy.tensormap::generic.acquire": (
+        "fence.proxy.tensormap::generic.acquire.gpu [%d1], 128",
+        "nvvm.fence.proxy.acquire",
+    ),
+    "fence.proxy.tensormap::generic.release": (
+        "fence.proxy.tensormap::generic.release.gpu",
+        "nvvm.fence.proxy.release",
+    ),
+    "tensormap.replace": (
+        "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r2], 6",
+        "nvvm.tensormap.replace",
+    ),
+    "tensormap.cp_fenceproxy": (
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d1], [%r2], 128",
+        "llvm.load llvm.store nvvm.fence.proxy.release",
+    ),
     "fence.proxy.async": ("fence.proxy.async.shared::cta", "nvvm.fence.proxy"),
     "ldmatrix": ("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r3, %r4}, [%r2]", "nvvm.ldmatrix"),
     "stmatrix": ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r3}", "nvvm.stmatrix"),
@@ -217,9 +233,7 @@ def test_an_instruction_becomes_the_ops_of_its_row(row: str) -> None:
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r2]",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r2], %r1",
         "barrier.red.popc.u32 %r3, 0, %p1",
-        "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1",
         "match.all.sync.b32 %r3|%p1, %r1, -1",
-        "fence.proxy.tensormap::generic.acquire.gpu [%d1], 128",
         "discard.global.L2 [%d1], 128",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r2], {%r1, %r1, %r1, %r1}, [%r2+16]",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r2], %q1, [%r2+16]",
