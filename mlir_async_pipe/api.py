@@ -178,7 +178,7 @@ def check(
     `assume_several_threads`: the same of a block of unknown size and its threads.
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
     `assume_no_overflow`: integers of 32 bits or more do not wrap, as signed numbers.
-    `assume_independent`: no two threads or blocks of a kernel meet in global memory where it cannot be told
+    `assume_independent`: no two threads or blocks of a kernel meet in global memory where it cannot be decided
     whether they do (`async_pipe.independent` of each kernel).
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and

@@ -47,7 +47,7 @@ Numbers = tuple[int, ...]
 
 
 def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> View | None:
-    """The view that an op makes; None where it makes a root of its own, or cannot be told."""
+    """The view that an op makes; None where it makes a root of its own, or it is not known."""
     name = op.name
     if not operands or names_memory(op):
         return None
@@ -57,7 +57,7 @@ def memory_value(values: Operands, state: State, op: Any, operands: Numbers) -> 
     if source is None or not (name in VIEW_OPS or name in POINTER_STEPS or "cast" in name):
         return None
     if name not in POINTER_STEPS and as_kind(ir.MemRefType, op.results[0].type) is None:
-        # Without a rank: a cast on the way to an op that takes any memref.
+        # Without a rank: a cast before an op that takes any memref.
         return None
     return views.viewed(op, source, lambda position: values.form(state, operands[position]))
 

@@ -62,7 +62,7 @@ def _promise_independence(root: Operation) -> None:
 
 
 def _is_of_global_memory(op: Operation) -> bool:
-    """Whether all that an op accesses is surely global memory."""
+    """Whether all that an op accesses is certainly global memory."""
     roots = [root_of(access.memory) for access in accesses(op)]
     return bool(roots) and all(
         root.space == "global"

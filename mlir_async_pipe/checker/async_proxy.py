@@ -91,7 +91,7 @@ def _judge_global(
     several_blocks: bool,
 ) -> None:
     """What is wrong with global memory behind tensor maps, in a kernel that was followed to its end
-    without it: it is followed `again`. What may follow from the faults of `near` is not told."""
+    without it: it is followed `again`. What may follow from the faults of `near` is not reported."""
     in_global = find_global_memory(sites, flow)
     if in_global is None:
         return
@@ -120,7 +120,7 @@ def _judge_alternating(
     again: Callable[..., Followed],
     may_meet: Callable[[set[int], int, ThreadRange], bool],
 ) -> None:
-    """Accesses to memory of which paths of single threads do not tell that roles come to them in turn: only
+    """Accesses to memory of which paths of single threads do not show that roles touch it one after the other: only
     threads that run them together may race there, and these not where they meet in between.
 
         group 0: store %c[%row, %t mod 64]; nvvm.barrier.arrive id = 1       threads 0 to 63

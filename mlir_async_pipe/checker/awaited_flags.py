@@ -168,7 +168,7 @@ class AwaitedFlags:
         return release if is_known and is_acquired else None
 
     def _exit_of(self, loop: frozenset[int]) -> tuple[Any, bool] | None:
-        """The condition of the only way out of a loop, and the truth value with which it is taken."""
+        """The condition of the only exit of a loop, and the truth value with which it is taken."""
         blocks = [self.flow.blocks[number] for number in loop]
         edges: list[tuple[int, ControlEdge]] = [
             (block.number, edge)

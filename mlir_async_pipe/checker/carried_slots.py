@@ -47,7 +47,7 @@ class CarriedSlots:
                 for kind, loop in edge.loops:
                     if kind == "back":
                         back.setdefault(loop, []).append(edge.assigns)
-        # Several ways round a loop need not carry the same.
+        # Several back edges of a loop need not carry the same.
         self._next = {loop: dict(edges[0]) for loop, edges in back.items() if len(edges) == 1}
 
     def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
@@ -97,7 +97,7 @@ class CarriedSlots:
 
 
 def _ring(number: int, sequence: list[int]) -> CarriedSlot | None:
-    """The ring that a sequence, which ends where it starts, is a turn (or more) of."""
+    """The ring that a sequence, which ends where it starts, goes round (once or more)."""
     start, versions = sequence[0], max(sequence) + 1
     rotates = all(value == (start + k) % versions for k, value in enumerate(sequence))
     return CarriedSlot(number, start, versions) if rotates and versions > 1 else None

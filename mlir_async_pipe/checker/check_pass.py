@@ -43,7 +43,7 @@ class CheckOptions:
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
     `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
     wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
-    global memory where it cannot be told whether they do, as `async_pipe.independent` on it says.
+    global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
     """
 
     chip: str = ""

@@ -38,7 +38,7 @@ class _Waited(NamedTuple):
 
 @dataclass
 class Groups:
-    """The queues of one kernel. `several`: other threads must be told what has retired."""
+    """The queues of one kernel. `several`: other threads must come to know what has retired."""
 
     values: Values
     sites: Sites
@@ -64,7 +64,7 @@ class Groups:
         if any(len(ages) > self.sites.largest_wait for _, ages in state.queues[queue].untaken):
             # Which group the next consumer_wait takes is not remembered for longer.
             state.taint()
-        # Older groups are not told apart: such a token promises nothing any more.
+        # Older groups are not distinguished: such a token promises nothing any more.
         oldest = self.sites.largest_wait + 1
         for number, value in state.env.items():
             if isinstance(value, Token) and value.queue == queue and value.age < oldest:

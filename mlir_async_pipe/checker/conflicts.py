@@ -52,7 +52,7 @@ class Finding:
 
     `age` is the smallest count that some path would have needed at the later access; `wait`
     the wait op in force there and `wait_age` the count that it would have needed (negative:
-    the group was committed after it). `certain` False: it cannot be told, for `reason`. `note`: of
+    the group was committed after it). `certain` False: it cannot be decided, for `reason`. `note`: of
     a fault of phases, what is to be said of the other op; `example`: with which numbers it is met, and
     the site of the loop, or of the op, that this is said of. `loose`: see `State`, of the path.
     """
@@ -170,7 +170,7 @@ class Judge:
         ).verdict
 
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
-        """Check accesses on two sides of a branch on which threads went different ways."""
+        """Check accesses on two sides of a branch whose sides different threads took."""
         ends = (earlier, later) if self.sites[earlier.site].asynchronous else (later, earlier)
         if not self._may_miss_a_barrier(*ends):
             return
@@ -214,11 +214,11 @@ class Judge:
         self._compare(later, earlier, state, "uncommitted", -1, (-1, None), "")
 
     def unfollowed(self, site: int, reason: str, cause: Cause = "unfollowed") -> None:
-        """An op of which nothing can be told, since no path was followed there to its end."""
+        """An op of which nothing is known, since no path was followed there to its end."""
         self.findings[site, site, cause] = Finding(site, site, cause, True, False, reason)
 
     def divergent(self, site: int, state: State) -> None:
-        """A barrier on one side of a branch on which threads went different ways, or in a loop
+        """A barrier on one side of a branch whose sides different threads took, or in a loop
         that they leave apart: certainly one that some threads do not reach, where ids of threads
         alone decide."""
         before = state.sides[-1].parting.facts if state.sides else {}
@@ -305,7 +305,7 @@ class Judge:
         return MEMORY_ORDER if unsure or self.orders.may_order(one, other, threads) else ""
 
     def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
-        """Accesses of which it cannot be told whether they race."""
+        """Accesses of which it cannot be decided whether they race."""
         key = (later, earlier, cause)
         self.findings.setdefault(
             key, Finding(later, earlier, cause, False, certain=False, reason=reason)

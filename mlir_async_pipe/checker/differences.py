@@ -42,7 +42,7 @@ class Constraint(NamedTuple):
 @dataclass
 class Differences:
     """The differences of unknowns, each with its bounds (None: none on that side). `is_fixed`
-    tells the numbers that both ends have alike; `of_equal` is told a form of each end that are one
+    tells the numbers that both ends have alike; `of_equal` is given a form of each end that are one
     number, and gives what follows from that, with bounds of the unknowns in it."""
 
     is_fixed: Callable[[Atom], bool]

@@ -41,7 +41,7 @@ from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, TENSORCNT
 
-# As many events of one access are told apart as a ring has slots, usually.
+# As many events of one access are distinguished as a ring has slots, usually.
 REMEMBERED_EVENTS = 8
 
 
@@ -115,7 +115,7 @@ class Effects:
         op = run.op
         row = run.row
         if row.meeting is not None:
-            # Some threads wait for some others: what races after it cannot be told for certain.
+            # Some threads wait for some others: what races after it is never certain.
             return State.taint
         if not row.known:
             if row.opaque is not None and row.opaque.ends_copies:
@@ -156,7 +156,7 @@ class Effects:
 
     def _divergent(self, run: Run, state: State) -> None:
         """A barrier, which all threads of the block must reach."""
-        # Sides without a join are choices of values, or ways that have ended.
+        # Sides without a join are choices of values, or paths that have ended.
         if state.uneven or any(joins_again(side) for side in state.sides):
             self.judge.divergent(self.sites.opaque(run.op, run.frame), state)
 

@@ -8,7 +8,7 @@ numbers (iteration, trip count) is widened: the numbers become an interval with 
 a loop is left after about V + depth iterations of V slots, whatever its trip count.
 
     if %p { copy a }      the state with the copy in flight covers the one without it: four
-    if %q { copy b }      open conditions on the way to a wait are one state there, not 16
+    if %q { copy b }      open conditions before a wait are one state there, not 16
 
 What is easy to get wrong: two states are "the same" only with equal values, queues and bits;
 residues of iteration numbers are part of that, as far as some `mod V` in the kernel needs
@@ -177,7 +177,7 @@ class Explorer:
         """Follow all paths. Raises BudgetError, PeriodError."""
         self.seen: dict[int, dict[Hashable, Seen]] = {}
         self.counters = Counters(self.values)
-        # The body of a loop comes before the way out: post-order follows that one first.
+        # The body of a loop comes before its exit: post-order follows that one first.
         order = post_order([0], lambda number: self.flow.after(number)[::-1])
         self.rank = {number: -place for place, number in enumerate(order)}
         self.work: list[tuple[int, int, int, int, int, State]] = []
@@ -253,7 +253,7 @@ class Explorer:
         return state
 
     def _another_thread(self, block: int, step: int, state: State) -> None:
-        """Go on as another thread too, which need not have come the same way."""
+        """Go on as another thread too, which need not have taken the same path."""
         if self.partings.several and not state.other:
             found = another_thread(state, self.values.divergence, self.values.base_facts)
             if found is not None:
@@ -273,7 +273,7 @@ class Explorer:
         if number and all(event.site in inside for event in state.events()):
             state.facts[atom] = AtomRange(number, None)
 
-    # The ways out of a block --------------------------------------------------------------
+    # The edges out of a block --------------------------------------------------------------
 
     def _exit(self, block: Block, state: State) -> None:
         match block.exit:
@@ -372,7 +372,7 @@ class Explorer:
 
 
 def _short_loops(flow: Flow) -> frozenset[int]:
-    """Loops that surely have few iterations: these are not taken for each other."""
+    """Loops that certainly have few iterations: these are not taken for each other."""
 
     def number(value: int | None) -> int | None:
         given = None if value is None else flow.values[value][1]
@@ -493,7 +493,7 @@ class Planner:
                 state.env[target] = value
 
 
-# Numbers that a loop counts in a way that nothing but running it would tell.
+# Numbers that a loop counts as only running it would show.
 #
 #     %tile' = select %last, %tile + 1, %tile        0, 0, 1, 1, 2, 2, …
 #     %p' = select %more, %p + 64, %p                a pointer that goes on where that is needed

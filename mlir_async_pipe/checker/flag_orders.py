@@ -7,7 +7,7 @@
 What is after an acquire begins after what is before the release that it reads from (PTX ISA, "Causality
 order"). Two accesses *may* be ordered if a release may follow the one and an acquire precede the other,
 on any paths: whether they race is unknown then (`memory-order`), unless `awaited_flags` proves that
-they are ordered. If there is neither way round, nothing orders them. Between threads of a block what
+they are ordered. If there is neither, nothing orders them. Between threads of a block what
 counts stands in one barrier interval; between blocks the releases and acquires of any thread that
 the block meets in between do.
 """
@@ -181,7 +181,7 @@ class FlagOrders:
         return covers(order.scope, "cluster") and not own
 
     def _is_fence(self, point: Point) -> bool:
-        """Whether the step orders what its thread does, and tells nobody."""
+        """Whether the step orders what its thread does, and releases to nobody."""
         step = self.points.step(point)
         return isinstance(step, Run) and step.row.fence is not None
 

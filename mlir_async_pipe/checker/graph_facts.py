@@ -90,7 +90,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
             reads = {s for t, s in edge.assigns if t in needed and t in live[edge.target]}
             after |= (live[edge.target] - targets) | reads
         if isinstance(block.exit, LoopTest):
-            # The test binds the induction variable on its way into the body.
+            # The test binds the induction variable on the edge into the body.
             variable = flow.loops[block.exit.loop].variable
             after -= {variable} if variable is not None else set()
         grown = uses[number] | (after - makes[number])

@@ -32,7 +32,7 @@ IN_SCOPE = "synchronisation-in-scope"
 class Hazard:
     """One pair of accesses that may race.
 
-    `verdict` "unsafe": there is a path on which they do. "unknown": it could not be told, for
+    `verdict` "unsafe": there is a path on which they do. "unknown": it could not be decided, for
     `reason`. `count` is the largest count of a wait that would do before `op` (None: a
     barrier is missing, not a wait). `function` is the kernel's symbol name.
     """

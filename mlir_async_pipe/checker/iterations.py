@@ -1,4 +1,4 @@
-"""What loops do to a state: iteration numbers on the ways in, round and out.
+"""What loops do to a state: iteration numbers on the edges in, back and out.
 
 enter     k = 0, steady counters become start + step * k
 repeat    what was iteration k is now iteration k - 1
@@ -68,7 +68,7 @@ class Iterations:
                 self._advance(state, atom, target, run)
 
     def _advance(self, state: State, iteration: Atom, target: int, run: Run) -> None:
-        """A pointer that each iteration moves on by as much is start + iteration * way."""
+        """A pointer that each iteration moves on by as much is start + iteration * travel."""
         start = self.values.view(state, target)
         if start is None or start.frame != BYTES or start.start is None:
             return
@@ -102,7 +102,7 @@ class Iterations:
         bound(state, self.largest_wait)
 
     def _late_rings(self, state: State, number: int, slots: CarriedSlots) -> None:
-        """Slots that turn from iteration 1 on: one that is counted up before its use begins at -1."""
+        """Slots that rotate from iteration 1 on: one that is counted up before its use begins at -1."""
         rotating = {ring.value for ring in state.rings.get(number, ())}
         starts = {n: start for n, start in _constants(state).items() if n not in rotating}
         late = slots.rings(number, starts)
@@ -153,7 +153,7 @@ class Iterations:
             if ends is None:
                 stale(state, travelled)
             else:
-                # By how much an iteration was before the end is 1 or more, as the way between two is.
+                # By how much an iteration was before the end is 1 or more, as the travel between two is.
                 rewrite(state, {travelled: forms.subtract(ends[1], ends[0])}, unsure=True)
         # The next run of the loop has earlier iterations of its own.
         before, left = forms.earlier(atom)
@@ -178,7 +178,7 @@ class Iterations:
         return value is not None and not (hasattr(value, "type") and constant_value(value))
 
     def _travel_on(self, state: State, number: int) -> None:
-        """What was in this iteration of a loop of unknown step is some way of 1 or more behind, and so
+        """What was in this iteration of a loop of unknown step is 1 or more behind, and so
         is what was further behind before. Values of what was then are not followed."""
         travelled, past = _travelled(number)
         for value, form in list(state.env.items()):
@@ -396,7 +396,7 @@ def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
 #
 # Where instances differ by the iteration number alone, the youngest with "some earlier
 # iteration" stands for all; where they do not, what differs becomes "the whole dimension". Such
-# an access may be one that never was, so a conflict with it cannot be told for certain.
+# an access may be one that never was, so a conflict with it is never certain.
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6
@@ -447,7 +447,7 @@ def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
 
 
 def _in_one_frame(events: list[Event]) -> list[Event]:
-    """Accesses by views that begin at several places are told apart by bytes."""
+    """Accesses by views that begin at several places are compared by bytes."""
     if len({event.region.frame for event in events}) == 1:
         return events
     regions = ((event, as_bytes(event.region)) for event in events)

@@ -63,9 +63,9 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 class KernelVerdict:
     """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
     are sites whose copies may be in flight when it ends, `left` those of them to memory that
-    outlives it. `in_scope` are groups, waits and barriers that run inside an async scope, and
+    is live after it. `in_scope` are groups, waits and barriers that run inside an async scope, and
     `relied_on` barriers without which something would race (numbers of `ops`). `roles` says what
-    threads do with mbarriers that go ways of their own; `one_value` are sites of stores at which the lanes
+    threads do with mbarriers that take paths of their own; `one_value` are sites of stores at which the lanes
     of a warp store one value to one place."""
 
     findings: tuple[Finding, ...]

@@ -2,7 +2,7 @@
 
     scf.for        header (loop test) -> body -> header …  and header -> after it
     scf.if         two edges and a join;  cf.br, cf.cond_br: edges
-    other ops with regions: along the ways of their row (`flow.region_flow`)
+    other ops with regions: along the edges of their row (`flow.region_flow`)
     call of a known function: its body stands in place, with names of its own (a *frame*)
 
 How ops with regions, branches and calls move control stands in the vocabulary. An op of which
@@ -136,7 +136,7 @@ class Builder:
         )
 
     def region(self, region: Frame, frame: int, entry: Block, leave: Leave) -> None:
-        """Put a region after `entry`; `leave(block, terminator)` ends the ways out of it."""
+        """Put a region after `entry`; `leave(block, terminator)` ends the paths out of it."""
         mapped = {
             node: self.block() if number else entry for number, node in enumerate(region.nodes)
         }
@@ -311,7 +311,7 @@ class Builder:
 def _moves(
     source: Node, target: Node, loops: dict[Node, set[Node]], headers: dict[Node, Loop]
 ) -> tuple[tuple[str, int], ...]:
-    """Which loops the way from one block to another leaves, enters or repeats."""
+    """Which loops the edge from one block to another leaves, enters or repeats."""
     left = [
         ("leave", headers[header].number)
         for header, body in loops.items()
@@ -339,12 +339,12 @@ class _Paths:
     after: Block
 
     def edges(self, source: int, handed: Sequence[Any]) -> list[ControlEdge]:
-        """The ways on from a place, on which these values are handed on."""
+        """The edges from a place, which forward these values."""
         places = targets(self.item.row, source, len(self.heads))
         return [self.edge(source, place, handed) for place in places]
 
     def edge(self, source: int, target: int, handed: Sequence[Any]) -> ControlEdge:
-        """The way from one place to another."""
+        """The edge from one place to another."""
         block, taken = self.after, self.item.op.results
         if target != OUT:
             block, nodes = self.heads[target], self.item.frames[target].nodes
@@ -359,7 +359,7 @@ class _Paths:
         return ((kind, self.loop.number),)
 
     def leave(self, source: int) -> Callable[[Block, Any], None]:
-        """What ends the ways out of a region: an i1 decides between two of them."""
+        """What ends the paths out of a region: an i1 decides between two of them."""
 
         def end(block: Block, last: Any) -> None:
             first, *others = self.edges(source, handed_on(last))
@@ -388,7 +388,7 @@ def _follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
 
 
 def _choice(builder: Builder, item: Item, frame: int, edges: list[ControlEdge]) -> Exit:
-    """The way into one of several regions; an affine.if is taken or not, by a bit of its own."""
+    """The edge into one of several regions; an affine.if is taken or not, by a bit of its own."""
     op, row, number = item.op, item.row, builder.flow.number
     if row.condition is None:
         return Branch(number(frame, op), *edges)
@@ -465,7 +465,7 @@ def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
 
 
 def _summary(builder: Builder, item: Item, frame: int, current: Block) -> Block:
-    """A loop whose iterations cannot be told apart by the queues: its body once."""
+    """A loop whose iterations the queues cannot distinguish: its body once."""
     with _any_iteration(builder, item, frame, current):
         return _straight(builder, item.op.regions[0], frame, current)
 
@@ -543,7 +543,7 @@ def needs_iterations(loop: Any) -> bool:
 
 
 def _is_short(loop: Any) -> bool:
-    """Whether a loop surely has few iterations: those are followed, conditions and all."""
+    """Whether a loop certainly has few iterations: those are followed, conditions and all."""
     trips = REGION_ROWS[loop.name].trips(loop)
     return trips is not None and trips <= SHORT_LOOP
 

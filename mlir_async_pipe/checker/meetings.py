@@ -220,7 +220,7 @@ def _cancels(atom: Atom, a: Group, b: Group) -> bool:
 #     %i in [0, 8)      in what every block does, at a time of its own
 #     block_id = 0      in one block
 #
-# At every access each fact of its path is asked for; an atom is told apart once.
+# At every access each fact of its path is asked for; an atom is distinguished once.
 
 Scope = Literal["block", "launch", "grid", "blocks", "path"]
 """One block; the grid, by the sizes of its launch or by something else; what every block does; one

@@ -98,7 +98,7 @@ def key_of(
     state: State, periods: Mapping[int, int], counted: frozenset[str], short: frozenset[int]
 ) -> Hashable:
     """What must be equal for one of two states to cover the other. Of the queues `counted` waits count
-    the copies; so does what a scope issues. Iterations of `short` loops are told apart."""
+    the copies; so does what a scope issues. Iterations of `short` loops are distinguished."""
     bits = frozenset(
         (atom, known)
         for atom, known in state.facts.items()

@@ -45,7 +45,7 @@ def modulo(form: Form, modulus: int, facts: Facts) -> Form:
 def wrap(form: Form, bits: int, facts: Facts) -> Form:
     """The signed number of so many bits that is congruent to the form modulo 2^bits.
 
-    8 bits: 130 is -126; k + 3 - 5 of what wrapped on the way is k - 2 where that fits.
+    8 bits: 130 is -126; k + 3 - 5 of what wrapped before is k - 2 where that fits.
     """
     modulus = 1 << bits
     first = type_range(bits).low or 0
@@ -69,7 +69,7 @@ def _in_one_period(form: Form, first: int, modulus: int, facts: Facts) -> Form |
 
 
 def _near_zero(number: int, modulus: int) -> int:
-    """The number's residue in -turn/2 .. turn/2 - 1."""
+    """The number's residue in -modulus/2 .. modulus/2 - 1."""
     return (number + modulus // 2) % modulus - modulus // 2
 
 

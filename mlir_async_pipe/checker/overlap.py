@@ -6,7 +6,7 @@
 Symbols of now are equal at both ends and cancel. Thread ids cancel only if both ends are the
 same thread; between threads they are separate unknowns, and the threads must differ. What is
 left after cancelling decides: a constant by comparison, thread ids and short ranges by
-enumeration (at most 2^21 pairs), anything else by its bounds, else it cannot be told.
+enumeration (at most 2^21 pairs), anything else by its bounds, else it is undecided.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def without_remainder(
     x: Piece, y: Piece, then: Facts, facts: Facts, same_thread: bool
 ) -> tuple[Piece, Piece]:
     """Both ends with the number under a remainder instead of the remainder, where they meet only if
-    these numbers do: they are less than a turn apart.
+    these numbers do: they are less than its modulus apart.
 
         A[wrap(n + t)]  vs  A[wrap(n + t')]     |t - t'| < 2^32: only where t = t'
     """

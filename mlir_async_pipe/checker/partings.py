@@ -41,7 +41,7 @@ class Partings:
     _apart: dict[int, bool] = field(default_factory=dict)
 
     def at_exit(self, block: Block, sides: list[Facts], state: State) -> Parting | None:
-        """A new parting at the end of a block; None if all threads go the same way.
+        """A new parting at the end of a block; None if all threads take the same side.
 
         `sides` are the facts on each side.
         """
@@ -56,7 +56,7 @@ class Partings:
         return Parting(join, dict(state.facts), self._even[number])
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
-        """The loops that only some ways out of a block leave; `ENDED` if some ways end without
+        """The loops that only some paths out of a block leave; `ENDED` if some paths end without
         the barriers of others, and their threads may be met there."""
         sides = [
             frozenset(number for kind, number in edge.loops if kind == "leave")
@@ -85,7 +85,7 @@ class Partings:
         return Parting(None, dict(state.facts)) if self._part(sides, state.facts) else None
 
     def _part(self, sides: list[Facts], before: Facts) -> bool:
-        """Whether threads of one block go several ways: what is decided is about each thread."""
+        """Whether threads of one block take several sides: what is decided is about each thread."""
         if not self.several or len(sides) < 2:
             return False
         decided = {
@@ -95,18 +95,18 @@ class Partings:
 
 
 def join_of(flow: Flow, branch: int) -> int | None:
-    """The first block that every way on from a block comes to; None if ways end before."""
+    """The first block that every path from a block comes to; None if paths end before."""
     paths = [_reached(flow, edge.target) for edge in flow.edges(flow.blocks[branch])]
     common = set.intersection(*map(set, paths)) - {branch}
     for block in paths[0]:
-        # A way that avoids the block would reach the end without it.
+        # A path that avoids the block would reach the end without it.
         if block in common and not _ends_without(flow, branch, block):
             return block
     return None
 
 
 def never_meet(flow: Flow, branch: int) -> bool:
-    """Whether no block can follow on two ways from a block: all that is known of a way holds to its end."""
+    """Whether no block can follow on two paths from a block: all that is known of a path holds to its end."""
     met = [n for edge in flow.edges(flow.blocks[branch]) for n in _reached(flow, edge.target)]
     return len(met) == len(set(met))
 
@@ -116,8 +116,8 @@ def is_barrier(step: Step) -> bool:
 
 
 def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:
-    """Whether every way from a block to its join passes equally many barriers, so that threads
-    which part there meet at each of them. (Ways without a join leave a loop, or end: see
+    """Whether every path from a block to its join passes equally many barriers, so that threads
+    which part there meet at each of them. (Paths without a join leave a loop, or end: see
     `left_apart`.)"""
     if join is None:
         return True
@@ -125,7 +125,7 @@ def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:
 
 
 def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:
-    """How many barriers ways from the end of `branch` to `join` may pass: two are enough to
+    """How many barriers paths from the end of `branch` to `join` may pass: two are enough to
     tell that they differ. A loop with a barrier gives two."""
     order = _reached(flow, branch, join)
     found: dict[int, set[int]] = {number: set() for number in order}
@@ -156,7 +156,7 @@ def joins_again(side: Side) -> bool:
 
 
 def is_reached_by_all(state: State) -> bool:
-    """Whether the threads that part on the way to a barrier all come to it."""
+    """Whether the threads that part before a barrier all come to it."""
     return not state.uneven and all(side.parting.even for side in state.sides)
 
 

@@ -137,7 +137,7 @@ class Values:
     def symbol(self, number: int) -> Atom:
         """The atom of an opaque value; what may differ between threads says so in its key.
 
-        Bits are told apart, their truth counts along a path.
+        Bits are distinguished, their truth counts along a path.
         """
         found = self._symbols.get(number)
         if found is None:

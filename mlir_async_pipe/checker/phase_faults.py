@@ -1,4 +1,4 @@
-"""What goes wrong with phases, and how it is told.
+"""What goes wrong with phases, and how it is reported.
 
 k.mlir:30:7: error: 'nvgpu.mbarrier.try_wait.parity' waits for a phase that no arrival ends [deadlock]
 k.mlir:12:5: note: the mbarrier is initialised to 2 arrivals a phase; 1 came
@@ -128,7 +128,7 @@ def causes(ends: Ends) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Forgiven:
-    """Faults that were told already: roles go on as if there were none. The threads `late` came where
+    """Faults that were reported already: roles go on as if there were none. The threads `late` came where
     they did not know enough, so they know all there is: else more would follow from that."""
 
     ends: frozenset[Ends] = frozenset()
@@ -151,7 +151,7 @@ class Forgiven:
         return frozenset(later for code, later, _ in self.ends if code in codes)
 
     def follows(self, fault: FoundFault) -> bool:
-        """Whether two accesses conflict, and nothing else need be wrong than what was told."""
+        """Whether two accesses conflict, and nothing else need be wrong than what was reported."""
         return fault.code in CONFLICTS and not self.causes.isdisjoint(causes(fault.ends))
 
     def __bool__(self) -> bool:

@@ -99,7 +99,7 @@ class Places:
         return int(found[0][2][mine[0]]), int(found[1][2][theirs[0]])
 
     def _any_size(self, accesses: Accesses) -> tuple[int, int, int] | None:
-        """A block that holds all that may be, if threads along x only are told apart."""
+        """A block that holds all that may be, if threads along x only are distinguished."""
         starts = [p.start for _, pieces in accesses for p in pieces]
         used = {a.key for start in starts for a in forms.atoms_of(start) if a.kind == "tid"}
         if self.threads.is_open or not used <= {"x", "lane", "warp"}:

@@ -370,7 +370,7 @@ class Sites:
 
     def is_unknown(self, run: Run) -> bool:
         """Whether an op may touch any memory that it can reach, since nobody knows what it does. Of code and
-        copies that nobody can look into nothing is told wherever they stand (see `unfollowed`)."""
+        copies that nobody can look into nothing is reported wherever they stand (see `unfollowed`)."""
         row = run.row
         if row.known or row.meeting is not None:
             return False
@@ -433,7 +433,7 @@ class Manner(NamedTuple):
 
 def conflict(one: Manner, other: Manner, threads: Scope) -> bool | None:
     """Whether two accesses of different `threads` of a block, or of the device, race if they meet;
-    None: it cannot be told, of strong ones of a scope in which some of the threads are, and of
+    None: it is not known, of strong ones of a scope in which some of the threads are, and of
     those of different sizes."""
     if not (one.writes or other.writes):
         return False
@@ -450,7 +450,7 @@ def conflict(one: Manner, other: Manner, threads: Scope) -> bool | None:
 @dataclass(frozen=True)
 class Site:
     """One access of one op in one frame. `space` is that of the memory it names; `independent`
-    the loop whose author asserted that what cannot be told of its accesses is no conflict."""
+    the loop whose author asserted that what is undecided of its accesses is no conflict."""
 
     op: Any
     access: Any

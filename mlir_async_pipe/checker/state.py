@@ -1,7 +1,7 @@
 """The abstract state at one point of one path: values, queues, and what threads have done.
 
     queue cp.async   open: [copy c]     groups, youngest first: [copy b], [copy a]
-    done             {copy z}           waited for, but no barrier has told the other threads
+    done             {copy z}           waited for, but no barrier has shown the other threads
     log              {load x}           synchronous accesses since the last barrier
     passed           {load y}           what the last barrier has emptied out of `done` and `log`
 
@@ -97,7 +97,7 @@ class CarriedSlot(NamedTuple):
 
 class PartingEvent(NamedTuple):
     """An access on one side of a parting, `interval` barriers after it. `plain`: nothing else
-    was decided on the way."""
+    was decided before."""
 
     event: Event
     side: int
@@ -107,7 +107,7 @@ class PartingEvent(NamedTuple):
 
 @dataclass(eq=False)
 class Parting:
-    """One time that the threads of a block go different ways, up to the block `join` (None:
+    """One time that the threads of a block take different paths, up to the block `join` (None:
     until paths meet; `partings.ENDED`: to their ends). `facts` are those before it, `threads` what each side knows of its
     threads; `even`: all sides pass equally many barriers."""
 
@@ -133,7 +133,7 @@ class State:
     `callers` are the function-scope queues of the callers; `scopes` has, for each
     async_pipe.scope around this point, how many issues its queue had open when it began.
     `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
-    branches on which the threads of this path went another way than others (see `partings`).
+    branches on which the threads of this path took another side than others (see `partings`).
     `tainted`: why it may not be reached like this, "" if it certainly is.
     `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
     the loops around that other threads may have left already; `unordered`: a barrier was passed
@@ -163,7 +163,7 @@ class State:
         return self.under(self.facts, True)
 
     def taint(self, reason: str = "undecided-path") -> None:
-        """What follows cannot be told for certain."""
+        """What follows is not certain."""
         self.tainted = self.tainted or reason
 
     def under(self, facts: dict[Atom, AtomRange], exact: bool) -> State:

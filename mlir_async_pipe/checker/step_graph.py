@@ -18,7 +18,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
 class ControlEdge(NamedTuple):
-    """Where control goes, what it assigns on the way (destination, source), which loops it
+    """Where control goes, what it assigns on the edge (destination, source), which loops it
     enters, repeats ("back") or leaves."""
 
     target: int
@@ -76,13 +76,13 @@ Step = Run | Assign | AnyIteration | Bracket | Lost
 
 
 class Goto(NamedTuple):
-    """One way on."""
+    """One edge."""
 
     edge: ControlEdge
 
 
 class Branch(NamedTuple):
-    """Two ways, by an i1."""
+    """Two edges, by an i1."""
 
     condition: int
     then: ControlEdge
@@ -98,7 +98,7 @@ class LoopTest(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """One of several ways, by an integer."""
+    """One of several edges, by an integer."""
 
     value: int
     cases: tuple[tuple[int, ControlEdge], ...]
@@ -114,7 +114,7 @@ Exit = Goto | Branch | LoopTest | Switch | Stop
 
 @dataclass
 class Block:
-    """Straight code and the ways out of it."""
+    """Straight code and the edges out of it."""
 
     number: int
     steps: list[Step] = field(default_factory=list)

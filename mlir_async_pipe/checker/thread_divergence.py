@@ -36,7 +36,7 @@ from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 @dataclass
 class Divergence:
     """Value numbers of one kernel: `differing` may differ between threads, `chosen` do so
-    because threads went different ways. `exits` are the blocks whose way out may differ,
+    because threads took different paths. `exits` are the blocks whose edge out may differ,
     `chosen_at` what is chosen at the begin of each block."""
 
     flow: Flow
@@ -60,7 +60,7 @@ class Divergence:
             self._mark(*self._pending.pop())
 
     def is_met(self, block: int) -> bool:
-        """Whether all threads come to a block, as often, if one does: it stands on no way between a
+        """Whether all threads come to a block, as often, if one does: it stands on no path between a
         place where they part and that where they meet again."""
         for number in self.exits:
             last = self._after.get(number)
@@ -171,12 +171,12 @@ class Divergence:
             self._part(block)
 
     def _part(self, block: Block) -> None:
-        """Threads leave a block on different ways: what is assigned where these meet again is
+        """Threads leave a block on different edges: what is assigned where these meet again is
         chosen, and what a loop carries that they leave in different iterations."""
         if block.number in self.exits:
             return
         self.exits.add(block.number)
-        # None: a way ends before, or never.
+        # None: a path ends before, or never.
         last, sides = self._after.get(block.number), []
         for edge in self.flow.edges(block):
             sides.append(self._region(edge.target, last))

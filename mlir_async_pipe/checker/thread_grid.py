@@ -67,7 +67,7 @@ def thread_facts(threads: Threads) -> Mapping[Atom, AtomRange]:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The answer for two regions; `reason` is the reason code where it cannot be told."""
+    """The answer for two regions; `reason` is the reason code where it is undecided."""
 
     verdict: Verdict
     reason: str = ""

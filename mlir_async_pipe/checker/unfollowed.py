@@ -3,7 +3,7 @@
     "my.region"() ({ copy to %b; load %b })     in which order, how often, by whom?
     "my.jump"()[^next]                          ^next is in no path
 
-An op whose way of moving control is in no row of the vocabulary is reported itself; so is
+An op whose control flow is in no row of the vocabulary is reported itself; so is
 every op that issues, commits, waits, is a barrier or touches memory and does not stand in a
 block to which some path leads, unless a path leads to no such block in the IR either. Code of
 the target that the IR does not show (inline assembly, calls of intrinsics) may be a copy, a wait
@@ -96,7 +96,7 @@ def _followed(flow: Flow) -> set[Any]:
 
 
 def lost_steps(flow: Flow) -> Iterator[Lost]:
-    """The ops of a graph that move control in an unknown way, whether paths come to them or
+    """The ops of a graph that move control as no row says, whether paths come to them or
     not."""
     for block in flow.blocks:
         for step in block.steps:
@@ -121,7 +121,7 @@ def _may_be_noisy(name: str) -> bool:
 
 
 def reason_of(op: Any) -> str:
-    """Why nothing is told of an op that is not followed."""
+    """Why nothing is reported of an op that is not followed."""
     return COPY_REASON if is_unseen_copy(op) else REASON
 
 

@@ -29,7 +29,7 @@ class CheckingHook(Hook):
     """A hook that checks. `check`: True raises HazardError for the first error of a kernel, "warn" tells
     errors as warnings (HazardWarning), False checks nothing. `noalias`: no two arguments of a kernel
     share memory. `no_overflow`: integers of 32 bits do not wrap. `independent`: threads and blocks store to
-    different places where that cannot be told (see `mlir_async_pipe.check`).
+    different places where that cannot be decided (see `mlir_async_pipe.check`).
 
     `reports` has an entry for each kernel that was checked, and `loops` is 0 in all of them.
     Raises UsageError (bad-argument) for another `check`.

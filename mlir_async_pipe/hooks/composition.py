@@ -1,4 +1,4 @@
-"""Passes and rewrites of this package among those of others, by the ways that MLIR has for both.
+"""Passes and rewrites of this package among those of others, by the interfaces that MLIR has for both.
 
     manager.add(as_pass("async-pipe-count-waits", target="nvvm:sm_80"), name="count-waits")
     set_ = RewritePatternSet(); patterns(set_, target="nvvm:sm_80")

@@ -38,7 +38,7 @@ from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics, Low
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
 _STACK = "numba_cuda_mlir"
-# What the stack is told where no driver answers: the oldest chip with asynchronous copies.
+# The chip of the stack where no driver answers: the oldest chip with asynchronous copies.
 _CAPABILITY = (8, 0)
 # Bytes of shared memory that a kernel may declare; more than that a launch would have to ask for.
 _STATIC_BYTES = 48 * 1024

@@ -359,7 +359,7 @@ def numbers_of(arguments: list[Value]) -> Numbers:
 
 
 def _counts_on(argument: Value, handed: Origins, numbers: set[int]) -> bool:
-    """Whether what is handed on goes on as two numbers begin, for more than the most that an argument
+    """Whether what is forwarded goes on as two numbers begin, for more than the most that an argument
     may take: a loop's counter, asked once instead of number by number."""
     first, second = sorted(numbers)
     row = first + (second - first) * np.arange(_MOST_NUMBERS + 1, dtype=np.int64)
@@ -371,7 +371,7 @@ def _counts_on(argument: Value, handed: Origins, numbers: set[int]) -> bool:
 
 
 def _handed_numbers(handed: Origins, found: Numbers) -> set[int] | None:
-    """The numbers of all that is handed on; None if one cannot be told."""
+    """The numbers of all that is forwarded; None if one is not known."""
     each = [_numbers_of(value, found) for value in handed.values]
     known = [numbers for numbers in each if numbers is not None]
     return set().union(*known) if len(known) == len(each) else None

@@ -33,7 +33,7 @@ class Mbarrier:
     """One mbarrier. `agent` stands for its copies in the detector, `site` initialised it.
 
     `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
-    of the running one. `gathered` is what its arrivals told, `released` what those of all phases that
+    of the running one. `gathered` is what its arrivals released, `released` what those of all phases that
     are over did. `landed` are copies of the running phase, `over` those of earlier ones that
     nobody has waited for, with their phase. `rank` is its block's number in the cluster; of a
     barrier of threads, `arrived` is the phase in which each warp arrived last. `warp` of the
@@ -103,7 +103,7 @@ class Mbarriers:
 
     def arrive(self, barrier: Mbarrier, warps: Array, arrivals: int, size: int) -> bool:
         """Arrivals of some warps, and bytes to come; False if not so many were pending. Without
-        `warps` nobody is told anything."""
+        `warps` nothing is released."""
         if len(warps):
             barrier.gathered = _joined(barrier.gathered, self.clock.release(warps))
         if arrivals > barrier.pending:
@@ -250,6 +250,6 @@ class Mbarriers:
 
 
 def _joined(one: Array, other: Array) -> Array:
-    """What both tell; mbarriers may have been added in between."""
+    """The join of two clocks; mbarriers may have been added in between."""
     size = max(len(one), len(other))
     return np.maximum(np.pad(one, (0, size - len(one))), np.pad(other, (0, size - len(other))))

@@ -62,7 +62,7 @@ class ClockedDetector(Detector):
             self.strong_reads = np.pad(self.strong_reads, ((0, extra), (0, 0)), constant_values=-1)
 
     def read(self, site: int, threads: Array, where: Array) -> None:
-        """A strong read hears what was told at its location."""
+        """A strong read acquires what was released at its location."""
         self._acquire(site, threads, where)
         super().read(site, threads, where)
 
@@ -198,7 +198,7 @@ class ClockedDetector(Detector):
         self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
     ) -> Array:
         """What a tensor core has read since was there before: who writes need know of the read only,
-        which a commit told; who reads must have waited for it."""
+        which a commit released; who reads must have waited for it."""
         seen = self.clock.sees(threads[:, None], writer, self.write_tick[where], self._near(where))
         bad = bad & ~seen
         cores = np.arange(self.clock.warps, len(self.readers))
@@ -211,7 +211,7 @@ class ClockedDetector(Detector):
     def _check_readers_here(
         self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
     ) -> None:
-        """Some warp, or another lane of the own one, has read and not told so."""
+        """Some warp, or another lane of the own one, has read and not released that."""
         mine = self.clock.warp_of(threads)
         near = self._near(where)[..., None]
         known = np.where(

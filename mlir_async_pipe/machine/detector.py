@@ -424,7 +424,7 @@ class Detector(Shadow):
         self.log.add(race)
 
 
-# What the race detector reports: findings with both ends, told apart by a stable code.
+# What the race detector reports: findings with both ends, distinguished by a stable code.
 #
 # | code                | what happened                                                           |
 # |---------------------|-------------------------------------------------------------------------|

@@ -1,6 +1,6 @@
 """Executes decoded instructions for all threads of a unit in lock step.
 
-Lanes that take different ways run one way after the other under a mask, and meet again
+Lanes that take different paths run one after the other under a mask, and meet again
 after the structured op, or, for branches between blocks, at the first block in textual
 order that some lane still has to run.
 """

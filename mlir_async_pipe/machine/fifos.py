@@ -170,7 +170,7 @@ class Handed:
 class Queues:
     """All FIFOs of one unit of `width` threads.
 
-    `detector` is told when ops start and when waits cover them; `policy` decides when data
+    `detector` is notified when ops start and when waits cover them; `policy` decides when data
     moves in between.
     """
 
@@ -195,7 +195,7 @@ class Queues:
         return found
 
     def handed(self, queue: Queue) -> Handed:
-        """What is handed on through an abstract queue, made on first use."""
+        """What is forwarded through an abstract queue, made on first use."""
         zero = np.zeros(self.width, np.int64)
         return self._handed.setdefault(queue.name, Handed(Marks(self.width), zero, zero, zero))
 

@@ -382,7 +382,7 @@ class ClusterBarrier:
 #
 # (PTX ISA, wgmma.fence.) A register is the array of its lanes, by identity: what a product of one shape
 # filled the next one of that shape may add to; what a thread read or wrote needs a fence. Registers that hold
-# nothing yet need one before the first product only. Copies of registers are not told apart: the checker knows
+# nothing yet need one before the first product only. Copies of registers are not distinguished: the checker knows
 # those that two products add to.
 
 

@@ -3,8 +3,8 @@
     thread 0: product, commit          the tensor core's clock of warp 0 tells the mbarrier "3"
     warp 1:   wait, fence after, load  warp 1 knows "3", and since the fence its loads do as well
 
-Clocks are those of `warp_clock`. Each warp has two agents here: its tensor core (products, told by the
-arrival of a commit) and itself (loads and stores, told by a fence before it tells others anything).
+Clocks are those of `warp_clock`. Each warp has two agents here: its tensor core (products, released by the
+arrival of a commit) and itself (loads and stores, fenced before it releases anything).
 What a warp knows counts for its own tensor ops from its next fence after on, so `fenced` is what it
 knew then. Products of one thread into one accumulator of one shape are executed in order, as are copies
 before products (PTX ISA, tcgen05: pipelined instructions); all else needs the arrival or the wait.
@@ -220,7 +220,7 @@ class TensorMemory:
             known = int(self.clock.known[access.warp, column])
             wide = column < self.fenced.shape[1]
             fenced = int(self.fenced[access.warp, column]) if wide else 0
-            # Loads and stores of a warp that made no fence since then are told to nobody.
+            # Loads and stores of a warp that made no fence since then are released to nobody.
             released = self.own_ticks[self.own.index(agent)] if agent in self.own else known
             for limit, code in (
                 (released, "missing-tensor-fence"),

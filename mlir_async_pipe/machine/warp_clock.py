@@ -1,4 +1,4 @@
-"""What a warp knows of the others through mbarriers: who has come how far, as they told it.
+"""What a warp knows of the others through mbarriers: vector clocks, released by arrivals and acquired by waits.
 
     warp 1: reads slot      tick 4: its 5th interval between two arrivals
     warp 1: arrives         the barrier gathers "warp 1: 5"; warp 1 is in its next interval
@@ -7,7 +7,7 @@
 A barrier of the block orders everybody and needs none of this; the detector asks here only where
 two accesses lie in one barrier interval. The lanes of a warp are one. An mbarrier is an agent of
 its own: what its copies write carries its phase as the tick, and is seen by those who have waited
-for that phase, or whom they told.
+for that phase, or acquired from them.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class WarpClock:
         return released
 
     def acquire(self, warps: Array, released: Array) -> None:
-        """The warps have waited: they know what was told there."""
+        """The warps have waited: they know what was released there."""
         for known in (self.known, self.near):
             known[warps, : len(released)] = np.maximum(known[warps, : len(released)], released)
 
     def release_flag(self, warp: int) -> Array:
-        """What a warp knows of all memory and of workgroup memory, and did, for others to hear; a
+        """What a warp knows of all memory and of workgroup memory, and did, for others to acquire; a
         new tick begins."""
         released = np.stack([self.known[warp], self.near[warp]])
         released[:, warp] = self.ticks[warp] + 1
@@ -87,7 +87,7 @@ class WarpClock:
         return released
 
     def acquire_flag(self, warp: int, released: Array) -> None:
-        """A warp takes what another told."""
+        """A warp takes what another released."""
         for known, of_others in zip((self.known, self.near), released, strict=True):
             known[warp, : len(of_others)] = np.maximum(known[warp, : len(of_others)], of_others)
 
@@ -108,17 +108,17 @@ class WarpClock:
         self.ticks[warps] += 1
 
 
-# What threads tell each other through memory: releases and acquires of flags.
+# What threads learn of each other through memory: releases and acquires of flags.
 #
 #     warp 0: stores the tile, then the flag (release)   the flag holds "warp 0: its 5th interval"
 #     warp 1: reads the flag (acquire)                   warp 1 knows "warp 0: 5", so it sees the tile
 #
-# An acquire hears what was told at its location by those who are in its scope, and it in theirs. A
-# fence lets the strong writes after it tell, and its thread hear what strong reads before it met.
+# An acquire takes what was released at its location by those who are in its scope, and it in theirs. A
+# fence makes the strong writes after it releases, and the strong reads before it acquires.
 # Atomics add to what their location holds, stores replace it. (PTX ISA, Memory Consistency Model.)
 
 
-# What was told: clocks by the scope in which, and the block by which they were.
+# What was released: clocks by the scope in which, and the block by which they were.
 Released = dict[tuple[Scope, int], Array]
 _NEAR = ("thread", "warp", "block", "cluster")
 """Scopes that end with the block, or its cluster: blocks with flags run in no cluster."""
@@ -130,7 +130,7 @@ class Flags:
     def __init__(self, clock: WarpClock, warps_of_block: int) -> None:
         self.clock, self.warps_of_block = clock, warps_of_block
         self.released: dict[int, Released] = {}
-        # What strong writes of a warp tell since its fence; what a fence of it would let it hear.
+        # What strong writes of a warp release since its fence; what a fence of it would acquire.
         self._fenced: dict[int, Released] = {}
         self._met: dict[int, Released] = {}
 
@@ -154,7 +154,7 @@ class Flags:
             self.released[granule] = _joined(kept, mine)
 
     def overwrite(self, granules: list[int]) -> None:
-        """A plain write: nobody hears anything by reading it."""
+        """A plain write: nobody acquires anything by reading it."""
         for granule in granules:
             self.released.pop(granule, None)
 

@@ -189,7 +189,7 @@ def _with_roles(session: Session) -> Iterator[Outline]:
         taken = {(entry.op, entry.place) for other in others for entry in other.entries}
         own = {(entry.op, entry.place) for entry in outline.entries} - taken
         uses = [use for use in session.records.get("roles", []) if (use.op, use.place) in own]
-        # Those who wait are more than those who arrive for them; groups in turn run the same ops.
+        # Those who wait are more than those who arrive for them; ping-pong groups run the same ops.
         waiting = [use.threads for use in uses if use.does == "waits"]
         threads = " and ".join(dict.fromkeys(waiting))
         yield replace(outline, role=role, threads=threads and f"threads {threads}")

@@ -3,7 +3,7 @@
     <unknown>: error: no function 'f' …     kernel.py:41:10: error: no function 'f' …
     -:12:5: error: …                        the same, and kernel.py:41:10: note: called from here, …
 
-Errors that are raised and diagnostics of a report that is returned are told alike.
+Errors that are raised and diagnostics of a report that is returned are treated alike.
 
 A module that is parsed from a string has the file "-", one that is built without locations has none.
 """

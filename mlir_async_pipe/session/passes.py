@@ -47,7 +47,7 @@ class Pass:
 
 # What `async-pipe-normalise` runs, in order. Affine first: the others know loops of scf only. Copies
 # of tiles before guards, which may stand around them; both before the nests, where loops that load
-# are told from loops that do not; slots last, where the loops are as they will be scheduled.
+# are distinguished from loops that do not; slots last, where the loops are as they will be scheduled.
 NORMALISING = (
     "async-pipe-normalise-affine",
     "async-pipe-normalise-tile-copies",

@@ -297,7 +297,7 @@ def as_json(reports: Sequence[Report]) -> str:
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """Aligned tables of the records; the diagnostics are told as such."""
+    """Aligned tables of the records; the diagnostics are printed as such."""
     lines: list[str] = []
     for title, header, rows in _tables(reports, ("diagnostics", "outlines", "timelines")):
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
@@ -329,7 +329,7 @@ def _tables(
 # runs code of others or of the machine, or compares diagnostics is not kept. A hit imports no bindings,
 # unless a report is asked for, whose records belong to passes.
 
-# Where results go, and how they are told, is no matter of theirs.
+# Where results go, and how they are printed, is no matter of theirs.
 _NO_MATTER = ("input", "output", "report_file", "diagnostics", "cache", "isolate", "report")
 # Any of them makes a run that has to run.
 _HAS_TO_RUN = (

@@ -118,7 +118,7 @@ def _wait(record: Any) -> Diagnostic:
 
 
 def _path(witness: Sequence[Any]) -> tuple[Note, ...]:
-    """The steps of a path as one note at the first; steps that repeat are told once."""
+    """The steps of a path as one note at the first; steps that repeat are named once."""
     shown: list[str] = []
     for step, repeated in itertools.groupby(witness):
         times = len(list(repeated))

@@ -1,7 +1,7 @@
 """Runs the steps of a plan on one root op, with instruments around each step.
 
 No handle to an op inside the root lives across a step of MLIR: its passes erase ops without telling
-Python, and touching such a handle afterwards ends the process. What dropping barriers was told of the
+Python, and touching such a handle afterwards ends the process. What dropping barriers learned of the
 kernels that it left as they were is handed to a check right after it, which does not ask again.
 """
 
@@ -40,7 +40,7 @@ class Instrument(Protocol):
 
 
 class Follow:
-    """Keeps the activity up to date, so that a crash can be told with its pass."""
+    """Keeps the activity up to date, so that a crash can be reported with its pass."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

@@ -125,7 +125,7 @@ def tune(
     `cost`: measures one candidate (its `binary` or `text` on a GPU, say), less is better; called
     here, one after the other. Without it candidates are sorted by their figures (`Outcome.order`).
     `inputs`: makes the kernel's arguments from the parameters that it names; then each candidate
-    runs on the machine with late completion: one that races is a failure, and cycles are told.
+    runs on the machine with late completion: one that races is a failure, and cycles are reported.
     `work`: how much one block does in that run, from the parameters that it names (elements of C
     times k, say), so that tiles of different sizes compare; else all do the same.
     `keep`: only so many of the best by figures are measured.
@@ -252,7 +252,7 @@ def _extra(module: str) -> Any:
 
 # What is tried -------------------------------------------------------------------------------
 
-# What `pipeline` is told here itself.
+# What `pipeline` is given here itself.
 _NOT_OPTIONS = frozenset({"module", "target", "check", "witnesses"})
 OPTIONS = frozenset(inspect.signature(api.pipeline).parameters) - _NOT_OPTIONS
 

@@ -354,7 +354,7 @@ DEAD_ENDS = ("llvm.unreachable", "ub.unreachable")
 
 
 def leaves_region(op: Any) -> bool:
-    """Whether the last op of a block surely ends its region, and how is known."""
+    """Whether the last op of a block certainly ends its region, and how is known."""
     return op.name in EXIT_OPS or op.name in DEAD_ENDS
 
 

@@ -209,7 +209,7 @@ def _masks(op: Any) -> list[Any]:
 
 
 def _transferred(op: Any) -> tuple[tuple[int, ...], bool]:
-    """The box of memory that a transfer touches, as its permutation map says, and whether surely all of it."""
+    """The box of memory that a transfer touches, as its permutation map says, and whether certainly all of it."""
     moved = ir.AffineMapAttr(op.attributes["permutation_map"]).value
     vector = shape_of((op.results[0] if len(op.results) else op.operands[0]).type)
     lengths = {

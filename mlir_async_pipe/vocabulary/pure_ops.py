@@ -215,7 +215,7 @@ PURE_ROWS = (
         {*_HARMLESS, *REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
         - {"async_pipe.scope", "affine.yield", "ub.unreachable", *_AS_OPERANDS},
     ),
-    # Those that are known to compute nothing but a value are told by the op.
+    # Those that are known to compute nothing but a value are found by the op.
     *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, INLINE_ASSEMBLY)),
     *(replace(UNKNOWN, op=op, by_op=_of_call) for op in CALL_OPS),
 )

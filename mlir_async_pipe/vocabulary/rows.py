@@ -64,7 +64,7 @@ BULK_STORE = Queue("bulk-store", "thread")
 # PTX ISA, wgmma.wait_group: N in 0..7.
 WGMMA = Queue("wgmma", "thread", largest_count=7)
 # LLVM's back end tracks 16 marks, of which 15 may stay in flight; vmcnt has 6 bits, and 63
-# stands for "do not wait", so 62 copies can be told apart.
+# stands for "do not wait", so 62 copies can be distinguished.
 ASYNC_LDS = Queue("async-lds", "function", largest_count=15, copies_in_flight=62)
 ASYNCCNT = Queue("asynccnt", "thread", largest_count=63)
 TENSORCNT = Queue("tensorcnt", "thread", largest_count=63)
@@ -313,7 +313,7 @@ class WaitRule:
 class Opaque:
     """The op may touch any memory; `why` nobody can say which. It may also `order` the accesses of its
     thread, let threads meet or end, copy asynchronously until nobody knows when, end copies of AMD's
-    queues in a way that no group tells, or do to `phases` what nobody follows. `harmless`: it touches no
+    queues as no group shows, or do to `phases` what nobody follows. `harmless`: it touches no
     memory that a copy could."""
 
     why: str

@@ -89,7 +89,7 @@ def is_loaded(value: Any) -> bool:
 
 
 def fence_side(op: Any) -> Literal["before", "after"] | None:
-    """Whether an op is the fence before a thread tells others, or after it has heard of them."""
+    """Whether an op is the fence before a thread releases, or after it has acquired."""
     if op.name != FENCE_OP:
         return None
     return "before" if "before" in str(op.attributes["kind"]) else "after"

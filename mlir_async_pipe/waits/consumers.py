@@ -8,7 +8,7 @@ target's FIFO has groups of other queues too, those among them are counted by `y
 the same way slots acquired minus slots released must never exceed the `depth` of an acquire. Both are
 least sums over all paths of what ops add and take away (`balance`):
 
-    sum at p = min over all paths to p of the weights of the ops on the way
+    sum at p = min over all paths to p of the weights of the ops on the path
 
 Commits weigh +1 and `consumer_wait` -1, so their sum is producer head minus consumer head.
 Weights may be negative, so a loop that takes more than it adds has no least sum when its trip
@@ -60,7 +60,7 @@ def takes_next(item: Item) -> bool:
 
 @dataclass
 class _Handed:
-    """One abstract queue of a module: its `waits`, and what is committed and taken on the way to them.
+    """One abstract queue of a module: its `waits`, and what is committed and taken before them.
     `heads`: producer head minus consumer head, the least over all paths."""
 
     analysis: Analysis

@@ -1,8 +1,8 @@
 """Which conditions a wait has to see with one truth value each, to be counted exactly.
 
-    scf.if %c { commit }  …  scf.if %c { wait }        %c stands at two sites on the way
+    scf.if %c { commit }  …  scf.if %c { wait }        %c stands at two sites of a path
 
-A condition matters to a wait if it decides at two places, or at one place twice, on the ways
+A condition matters to a wait if it decides at two places, or at one place twice, on the paths
 from the groups that the wait's tokens denote. Following it doubles the work in its scope, so
 each wait follows those that it needs, at most `MOST_CONDITIONS`; more are left free, which
 only adds paths and so can only make the count smaller.
@@ -32,7 +32,7 @@ MOST_TOGETHER = 4
 @dataclass(eq=False, slots=True)
 class DecisionSite:
     """One place where a condition decides. `repeats`: it decides there more than once for
-    one truth value, since a loop or graph turns around it."""
+    one truth value, since a loop or graph goes round it."""
 
     condition: int
     number: int

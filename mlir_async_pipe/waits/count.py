@@ -101,7 +101,7 @@ class Analysis:
     def count(self, witnesses: bool = False) -> list[Counted]:
         """The exact count of every token wait, in textual order; `witnesses`: with its path."""
         counted: list[Counted] = []
-        # Queues are told apart by identity: hashing one takes as long as all else here.
+        # Queues are distinguished by identity: hashing one takes as long as all else here.
         queues: dict[int, list[Item]] = {}
         for item in self.waits:
             queues.setdefault(id(item.queue), []).append(item)

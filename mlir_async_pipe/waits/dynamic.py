@@ -66,7 +66,7 @@ from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 
-# Cases above the static count, and how much older groups may be to be told apart.
+# Cases above the static count, and how much older groups may be to be distinguished.
 MOST_CASES = 8
 OLDEST_ABOVE = 24
 
@@ -131,7 +131,7 @@ class _Callees:
         return least if least < FOREVER else 0
 
     def commits(self, op: Operation, queue: Queue) -> bool:
-        """Whether an op surely commits a group to the queue."""
+        """Whether an op certainly commits a group to the queue."""
         row = row_of(op)
         return row.commits is not None and self.analysis.graph.queue(op) == queue
 
@@ -224,7 +224,7 @@ class _Plan:
         return reached(tokens, lambda number: [found[0] for found in sources_of(values, number)])
 
     def _is_followed(self, op: Operation) -> bool:
-        """Whether the thread of the function surely runs an op where it stands."""
+        """Whether the thread of the function certainly runs an op where it stands."""
         for above in ancestors(op):
             if above == self.root.op:
                 return True
@@ -492,7 +492,7 @@ class PossibleAges(Semiring[Ageing]):
         return {value: {MADE: ages} for value in values if value in self.tracked}
 
     def then(self, first: Ageing, later: Ageing) -> Ageing:
-        """Tokens of the first path grow older in the later one, or are handed on by it."""
+        """Tokens of the first path grow older in the later one, or are forwarded by it."""
         if later == self.unit or first == self.never:
             return first
         if first == self.unit or later == self.never:

@@ -10,7 +10,7 @@ is where paths meet. A loop's body is a matrix of it, kept by columns: `columns[
 that slot j at the end of an iteration may hold what slot i held at its start, with c groups
 committed in between; a shift register has one entry a column. A *state* {slot: cost} is a row vector.
 
-    turn(columns, state, n)       state ⊗ M^n          exactly n iterations
+    iterate(columns, state, n)       state ⊗ M^n          exactly n iterations
     iterate_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
 
 A depth-4 shift register with one group an iteration of 10^9 iterations takes 30 squarings.

@@ -67,8 +67,8 @@ from mlir_async_pipe.waits.witness_paths import Step, step, stretch
 class Passage:
     """One pass through a frame, or through an op.
 
-    `cost` is the least number of groups on the way (FOREVER: no way through); `results` are
-    the rows of the values handed on, by result number.
+    `cost` is the least number of groups on the path (FOREVER: no path through); `results` are
+    the rows of the values forwarded, by result number.
     """
 
     cost: int
@@ -640,7 +640,7 @@ def _times(trips: int, cost: int) -> int:
 
 
 PASSING = -1
-"""A value that is there from the entry on: its cost is that of the way through."""
+"""A value that is there from the entry on: its cost is that of the path through."""
 
 Place = tuple[Node, tuple[bool, ...]]
 Following = tuple[int, int]
@@ -817,7 +817,7 @@ class BlockGraph:
                         yield cost_of[state] + more
 
     def cost(self) -> int:
-        """The least number of groups on the way through the frame."""
+        """The least number of groups on paths through the frame."""
         cost_of = self.search({PASSING: 0})
         costs = [
             cost_of[self.states[place][PASSING]]

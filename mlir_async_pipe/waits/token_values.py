@@ -5,8 +5,8 @@
 
 Only what a wait can see is looked at. The walk is a work list, so chains may be 10^5 long.
 
-Where values come from is what `flow.origins` says, from the same ways and edges. It numbers them
-where `origins` gives handles, and writes on the graph what is handed on: so each op is asked once,
+Where values come from is what `flow.origins` says, from the same edges. It numbers them
+where `origins` gives handles, and writes on the graph what is forwarded: so each op is asked once,
 however many values pass it, and no handle is hashed twice (docs/speed.md).
 """
 

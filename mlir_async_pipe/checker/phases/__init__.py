@@ -1,9 +1,9 @@
 """Phases: mbarriers, the copies that complete on them, and the products that read what came.
 
     followed_kernel  a kernel, with roles if it has some
-    phase_paths      all paths; role_strands: threads that go different ways; path_state: one point of a path
+    phase_paths      all paths; role_strands: threads that take different paths; path_state: one point of a path
     op_effects       what an op arrives at, waits for, copies, reads and writes; generic_effects: what threads
-                     do themselves, and what is surely beyond its group, buffer or columns
+                     do themselves, and what is certainly beyond its group, buffer or columns
     block_memory     who may touch which bytes; mbarrier_state: arrivals, bytes, phases; tensor_state: tensor
                      memory; all by warp_clocks, the vector clocks of threads or warps
     cluster_blocks   blocks of a cluster as such roles; cluster_memory: what they do to each other's

@@ -102,7 +102,7 @@ class BlockMemory:
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
     `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
-    which orders more than is told here. `blocks`: those of a cluster, if it is the memory of all of them.
+    which orders more than is recorded here. `blocks`: those of a cluster, if it is the memory of all of them.
     """
 
     everybody: int
@@ -142,7 +142,7 @@ class BlockMemory:
 
     @property
     def together(self) -> bool:
-        """Whether all threads go one way."""
+        """Whether all threads take one path."""
         return self.clocks.classes.together
 
     def dones(self) -> Iterator[dict[Any, Event]]:
@@ -242,7 +242,7 @@ class BlockMemory:
         beginnings = [(key, 0)]
         if self.moves is not None:
             beginnings = [self.moves.key(key, by) for by in range(self.moves.period)]
-            # In which phase of a barrier of threads a state is, is not told apart.
+            # In which phase of a barrier of threads a state is, is not distinguished.
             beginnings += [(key, 1)] if key[0] == NAMED else []
         for there, flips in beginnings:
             if there not in self.mbarriers:
@@ -351,7 +351,7 @@ class BlockMemory:
             ends = one.ends if known.before[one.column] < one.over else ()
             released, waits = one.released, one.waits
             if self.together:
-                # Whoever arrives from now on knows what was told, and that all waits have passed.
+                # Whoever arrives from now on knows what was released, and that all waits have passed.
                 released = ClockPair() if known.holds(released) else released
                 waits = waits if one.running.arrived else ()
             self.mbarriers[key] = one._replace(
@@ -575,7 +575,7 @@ class BlockMemory:
                 self._refuse("source-overwritten", touch, read, _FETCHED[True])
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
         for store, wait in in_flight(self.queues, "stores"):
-            # Two tensor stores count only where they surely meet: most kernels have several in flight.
+            # Two tensor stores count only where they must meet: most kernels have several in flight.
             if not (writes and proxy) or must_meet(store.region, touch.region):
                 self._refuse(code, touch, store, wait)
         for one in self.brought.values() if writes else ():

@@ -202,7 +202,7 @@ def rotated(value: Value, by: int) -> Value:
 
 
 def with_indices(value: Value, change: Callable[[Form], Form | None]) -> Value:
-    """The same, where each sum that decides is written another way; None where that is not known."""
+    """The same, where each sum that decides is written differently; None where that is not known."""
     if not isinstance(value, EachRotation):
         return value
     indices = [index for index in map(change, value.indices) if index is not None]

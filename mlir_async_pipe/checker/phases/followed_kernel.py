@@ -1,11 +1,11 @@
-"""Decides a kernel by the phases of its mbarriers: all of its paths, with as little told apart as does.
+"""Decides a kernel by the phases of its mbarriers: all of its paths, with as few distinctions as suffice.
 
-    all threads go one way together      clocks of threads, a barrier of the block shows all to everybody
+    all threads take one path together   clocks of threads, a barrier of the block shows all to everybody
     roles                                the same paths with clocks of warps
     blocks of a cluster                  roles, each with memory of its own (`cluster_memory`)
 
 What iteration numbers are known modulo, and which threads or warps act alike, is found while paths are
-followed: they begin anew where more of it is needed. What is wrong on a path is told for certain
+followed: they begin anew where more of it is needed. What is wrong on a path is certain
 if numbers of the kernel are found (`witness_numbers`) with which it is met.
 """
 
@@ -64,7 +64,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
-# So often a kernel is followed past the faults that were told.
+# So often a kernel is followed past the faults that were reported.
 MOST_ROUNDS = 8
 # Kernels with numbers that are followed to tell faults for certain, and states that each begins at.
 WITNESSES, STATES = 48, 4
@@ -114,7 +114,7 @@ def follow(
     effects = OpEffects(sites, touched, in_global, size[0], alternating)
     found = _follow(flow, effects, size, cluster)
     reported, new, certain = list(found.faults), found.faults, True
-    # Blocks of a cluster that are late for each other let more go wrong than can be told apart.
+    # Blocks of a cluster that are late for each other let more go wrong than can be distinguished.
     in_cluster = cluster() not in (None, (1, 1, 1))
     for _ in range(MOST_ROUNDS):
         first = [f for f in new if f.certain and f.ends not in effects.forgiven.ends]
@@ -136,7 +136,7 @@ def follow(
 
 
 def _following(reported: list[FoundFault], certain: bool) -> frozenset[str]:
-    """What may follow, between roles, from faults that were told: after one that stops them (what comes
+    """What may follow, between roles, from faults that were reported: after one that stops them (what comes
     is not `certain`) all about their order; who is late elsewhere may let a phase be overtaken."""
     if not certain:
         return ORDER
@@ -318,7 +318,7 @@ def _argument(value: Any) -> str:
 #
 # What a path knows is less than what led to it: of quotients of unknowns, of two loops with one
 # bound or of three conditions in a circle no numbers may be left. So these are tried: the kernel is
-# followed with them (`followed_kernel`), and only a fault that is met then is told for certain.
+# followed with them (`followed_kernel`), and only a fault that is met then is certain.
 
 Numbers = Mapping[Atom, int]
 
@@ -343,7 +343,7 @@ _COUNTING = ("loop", "trip", "rest", "quotient", "remainder", RATIO)
 
 def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]]:
     """The unknowns of a kernel as numbers with which the path to a state may be taken, small ones
-    first. By turns the quotients of unknowns are chosen, and the ends of loops from these, or the
+    first. Alternately the quotients of unknowns are chosen, and the ends of loops from these, or the
     ends themselves."""
     atoms = {atom for direction in state.known.ranges for atom, _ in direction}
     ratios = sorted((atom for atom in atoms if atom.kind == RATIO), key=repr)

@@ -182,7 +182,7 @@ def not_followed(spot: Spot) -> None:
     raise NotFollowedError("async-proxy")
 
 
-# What is surely beyond its piece of memory: an mbarrier beyond its group, bytes beyond their buffer.
+# What is certainly beyond its piece of memory: an mbarrier beyond its group, bytes beyond their buffer.
 #
 #     nvgpu.mbarrier.arrive %full[%slot]             2 mbarriers, %slot = 2     out-of-bounds
 #     nvgpu.tma.async.load … to %ring[%slot, 0]      2 slots, %slot = 2         out-of-bounds
@@ -246,7 +246,7 @@ class Bounds:
         return place.root, first
 
     def check(self, region: ByteRange, op: int) -> ByteRange:
-        """Some bytes that the op touches, which are not surely beyond their buffer."""
+        """Some bytes that the op touches, which are not certainly beyond their buffer."""
         root, low, high, exact, _ = region
         size = None if low is None else self._piece(root).size
         if size is None or low is None or high is None or low >= high:

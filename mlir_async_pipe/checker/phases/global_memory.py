@@ -57,7 +57,7 @@ _Kind = tuple[int, Use, int | None]
 class GlobalMemory:
     """The roots that are looked at, by their numbers, as they are numbered in regions. `maps`: those of them
     that hold tensor maps, with all that is done there. `pairs`: a copy and something else that may touch one
-    place, one pair for each way."""
+    place, one pair for each kind."""
 
     sites: Sites
     roots: dict[int, int]
@@ -110,7 +110,7 @@ class GlobalMemory:
         yield from filter(None, [self.seen(region, run.op)])
 
     def reason(self, one: Run, other: Run) -> str:
-        """Why it cannot be told whether two ops touch one place."""
+        """Why it cannot be decided whether two ops touch one place."""
         return "unknown-place" if self.touched(one) & self.touched(other) else "may-alias"
 
 

@@ -38,7 +38,7 @@ from mlir_async_pipe.checker.step_graph import Flow, Loop
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96
-# Numbers that a loop of unknown length carries are told apart up to here.
+# Numbers that a loop of unknown length carries are distinguished up to here.
 LARGEST_CARRIED = 16
 # Iterations beside other roles are counted up to here, if one of these is in a loop like it; so
 # many more if none is.
@@ -57,7 +57,7 @@ class CountedError(Exception):
 class LoopIterations:
     """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
     are followed one by one if `exact`, else there are `some_long`. `counted`: of which loops more than
-    `COUNTED` iterations are told apart."""
+    `COUNTED` iterations are distinguished."""
 
     flow: Flow
     modulus: int

@@ -5,14 +5,14 @@ has waited for.
     consumer: wait parity 0     it knows phase 0 of full, and what the producer knew
     consumer: arrive on empty   may this be the arrival of another phase? not if it knows all before
 
-One order of the threads is followed. It is the only one, up to what nobody can tell apart, if
+One order of the threads is followed. It is the only one, up to what nobody can distinguish, if
 
 * an arrival, or a copy, knows that the phase before its own is over (else it may count there),
 * a wait for phase k knows that phase k - 1 is not the running one (else it passes before),
 * some arrival of phase k + 1 knows that the wait for phase k has passed (else it never passes).
 
 Then every wait passes for the same phase, and whether all go on or hang, in every order. A named
-barrier is an mbarrier whose waits are arrivals. Where all threads go one way *together*, none is left to end a phase
+barrier is an mbarrier whose waits are arrivals. Where all threads take one path *together*, none is left to end a phase
 that all of them wait for.
 """
 
@@ -158,7 +158,7 @@ class Mbarrier(NamedTuple):
     """One mbarrier: initialised to `needs` arrivals by the op `init` in the threads `by` (the event
     `born`), fenced for the async proxy (the event `fence`); the mbarrier `column` of the clocks.
 
-    `over` phases are over, the last two as in `ends`, newest first; their arrivals told `released`. Of
+    `over` phases are over, the last two as in `ends`, newest first; their arrivals `released` these clocks. Of
     the `running` one `arrivals` came and have `gathered`. `waits` passed for the last one. Whoever
     knows that a phase of another mbarrier is over sees it, if it was `shown` there (column, phase). The parity of
     its phase 0 is `first`. `last`: the last wait that passed where all go together, and its parity.
@@ -499,6 +499,6 @@ class RoleStep(NamedTuple):
     needs: int
 
 
-# With which of these mbarriers, and in phases of which parity; of what "touches" memory in turns, the op and
+# With which of these mbarriers, and in phases of which parity; of what "touches" memory that roles alternate on, the op and
 # threads of each access that it has no order with, and of what "overlaps" with accesses of the same threads these.
 RoleLog = dict[RoleStep, set[tuple[int, int]]]

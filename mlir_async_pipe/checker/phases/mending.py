@@ -1,4 +1,4 @@
-"""A path goes on after a fault that was told already, as if what is missing there stood there.
+"""A path goes on after a fault that was reported already, as if what is missing there stood there.
 
     read in flight        the phase of the copy is over      the next fault does not follow from this one
     missing fence         the write is fenced; of registers, all that their threads touched is
@@ -8,8 +8,8 @@ A fault ends its path, so one that comes after it is not met. The kernel is foll
 first ones forgiven. What `stops` a kernel for good leaves no execution after it: what comes then is
 not certain.
 
-Roles: a conflict that was told, and those that may follow from it, are no fault; a wait that was
-told for its parity waits for the next phase; who may come a phase too early knows that it is over.
+Roles: a conflict that was reported, and those that may follow from it, are no fault; a wait that was
+reported for its parity waits for the next phase; who may come a phase too early knows that it is over.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class OpEffects:
 
     def passes(self, run: Run, spot: Spot) -> int:
         """The result of a test in a loop that asks again: the path splits, and where it is true the
-        phase is over. It hangs where a wait would, which is then not told for certain."""
+        phase is over. It hangs where a wait would, which is then not certain."""
         around = parent(run.op)
         if around is None or around.name != "scf.while":
             raise NotFollowedError("asks-for-a-phase")

@@ -230,7 +230,7 @@ class PathState:
             yield from (value for _, value in role.handed or ())
 
     def rewrite(self, change: Callable[[Value], Value]) -> None:
-        """Each number that a role has, or hands on, is written another way."""
+        """Each number that a role has, or hands on, is written differently."""
 
         def changed(handed: tuple[tuple[int, Value], ...]) -> tuple[tuple[int, Value], ...]:
             return tuple((number, change(value)) for number, value in handed)

@@ -1,11 +1,11 @@
-"""Follows all paths of a kernel, with the phases of mbarriers; roles run by turns on a path.
+"""Follows all paths of a kernel, with the phases of mbarriers; roles alternate on a path.
 
     scf.if %leader { expect; copy }     the leader's threads go there, then all go on
     scf.if %n > 2 { … }                 the path splits
     scf.for %k = 0 to %n                k is an unknown with n - k in a range and a residue
 
-All numbers that choose slots, parities and threads are known on a path, so mbarriers are told
-apart exactly. A loop of unknown length is left after about 2V iterations, when the states repeat.
+All numbers that choose slots, parities and threads are known on a path, so mbarriers are
+distinguished exactly. A loop of unknown length is left after about 2V iterations, when the states repeat.
 Where two sides of a branch on threads both do something to them, the kernel is followed anew with
 clocks of warps (`followed_kernel`).
 """
@@ -135,7 +135,7 @@ class StatesSeen:
         return False
 
     def next(self) -> tuple[int, PathState]:
-        """The block and state that has waited longest; of turned rings, which soon come round again, the last."""
+        """The block and state that has waited longest; of rotated rings, which soon come round again, the last."""
         waiting = iter(self.waiting) if self.rings is None else reversed(self.waiting)
         return self.waiting.pop(next(waiting))
 
@@ -144,7 +144,7 @@ class StatesSeen:
 STEPS = 200_000
 # This part of it for what else is wrong, after a fault.
 SEARCHED = 8
-# So many times that where threads go one way, or one state stands for many; and where there is a path
+# So many times that where threads take one path, or one state stands for many; and where there is a path
 # for each remainder of a number.
 TOGETHER_FACTOR, BY_RESIDUES = 2, 2
 # The first step of a block that a state has arrived at before.
@@ -156,7 +156,7 @@ Plan = Callable[[PathState, Spot], None]
 @dataclass
 class PhasePaths:
     """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
-    told by what is no number of the kernel. If some are `merged`, states of one shape are followed as one, in which
+    recorded with what is no number of the kernel. If some are `merged`, states of one shape are followed as one, in which
     everybody knows the least, up to the first fault. `taken`: states in which certain faults were met."""
 
     flow: Flow
@@ -187,7 +187,7 @@ class PhasePaths:
     # Paths --------------------------------------------------------------------------------
 
     def run(self, loops: LoopIterations, classes: WarpClasses) -> None:
-        """Follow all paths, with so much told apart of loops and of `classes` of warps. Raises
+        """Follow all paths, with so many distinctions of loops and of `classes` of warps. Raises
         NotFollowedError."""
         self.loops, self.classes = loops, classes
         self.seen = StatesSeen(self.merged, rings=self.rings)
@@ -366,7 +366,7 @@ class PhasePaths:
         state.env.update([(target, state.get(source)) for target, source in wanted])
         state.registers.assign(wanted)
 
-    # The ways out of a block --------------------------------------------------------------
+    # The edges out of a block --------------------------------------------------------------
 
     def _exit(self, block: Block, state: PathState) -> None:
         match block.exit:
@@ -475,7 +475,7 @@ class LiveAfter:
         self.once = frozenset(group for made, group in groups if made not in again)
 
     def forget(self, state: PathState, block: int) -> None:
-        """Forget what is over, where all threads of one block go one way."""
+        """Forget what is over, where all threads of one block take one path."""
         if not state.memory.together or state.mask != state.memory.everybody:
             return
         if block not in self._given:

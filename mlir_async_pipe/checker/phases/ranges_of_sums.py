@@ -21,7 +21,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import ZERO, Atom, Form
 
 Direction = frozenset[tuple[Atom, int]]
-# Slots times two, usually; of larger ones nothing is told.
+# Slots times two, usually; of larger ones nothing is kept.
 LARGEST_MODULUS = 64
 # A path for each remainder by slots times two.
 MOST_RESIDUES = 16
@@ -370,7 +370,7 @@ class ModulusError(Exception):
 Range = tuple[int | None, int | None]
 OPEN: Range = (None, None)
 RATIO = "ratio"
-# Ends of ranges are told apart up to so many iterations.
+# Ends of ranges are distinguished up to so many iterations.
 FARTHEST = 128
 
 

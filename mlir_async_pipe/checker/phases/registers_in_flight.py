@@ -144,7 +144,7 @@ class Registers:
         self.fenced |= other.fenced
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
-        """Values are handed on."""
+        """Values are forwarded."""
         for target, parts in [(target, self.parts(source)) for target, source in assigns]:
             self.fill(target, parts)
 

@@ -125,7 +125,7 @@ class RingMoves:
         return self.areas != before
 
     def _learn(self, places: Sequence[tuple[int, int, int]]) -> None:
-        """The places of one access, for each beginning, are the slots of a ring in turn."""
+        """The places of one access, for each beginning, are the slots of a ring in order."""
         (root, start, size), lows = places[0], [low for _, low, _ in places]
         first, second = sorted(set(lows))[:2] if len(set(lows)) > 1 else (start, start)
         area = RingArea(first, second - first, size)

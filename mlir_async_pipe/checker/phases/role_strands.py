@@ -1,4 +1,4 @@
-"""Roles that take turns on a path: the one that runs stops where it waits, and another goes on.
+"""Roles that alternate on a path: the one that runs stops where it waits, and another goes on.
 
     producer: wait empty[0]      passes; expect, copy; iteration 0 is over
     consumer: wait full[0]       passes; product; it waits for its second tile
@@ -228,7 +228,7 @@ class PartedSides:
     def part(
         self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
     ) -> ControlEdge:
-        """Threads go two ways at the end of a block; gives the way to follow first."""
+        """Threads part at the end of a block; gives the edge to follow first."""
         if number not in self._joins:
             self._joins[number] = join_of(self.flow, number)
         join = self._joins[number]
@@ -268,7 +268,7 @@ class PartedSides:
         )
 
     def acts(self, first: int, join: int | None) -> bool:
-        """Whether anything is done on the way from one block to another."""
+        """Whether anything is done on paths from one block to another."""
         return self._comes_to(self.acting, first, join)
 
     def _comes_to(self, blocks: set[int], first: int, join: int | None) -> bool:

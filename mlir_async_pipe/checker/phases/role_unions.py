@@ -355,7 +355,7 @@ def _with_those_of(memory: BlockMemory, other: BlockMemory) -> None:
 
 
 def _either(one: End, other: End, clocks: WarpClocks) -> End:
-    """A phase that ended in one way or another."""
+    """A phase that ended by one arrival or another."""
     more, have = [], [clocks.class_of(column) for column, _ in one.arrivals]
     for part in other.arrivals:
         if part[0] in have:

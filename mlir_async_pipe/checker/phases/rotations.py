@@ -243,7 +243,7 @@ def _says_all(value: Value) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def _least_rotation(values: tuple[Any, ...]) -> int | None:
-    """By how much to turn a sequence of numbers to the least one; None if it repeats within."""
+    """By how much to rotate a sequence of numbers to the least one; None if it repeats within."""
     if not all(isinstance(value, int) for value in values):
         return None
     rotations = [values[by:] + values[:by] for by in range(len(values))]

@@ -3,7 +3,7 @@
     nvvm.tcgen05.mma %sums, %a, %b, …      reads what its descriptors name, fills N columns of %sums
     nvvm.tcgen05.ld %from                  as many columns as it has registers
 
-Columns are told apart by what is added to the same value. Stores, copies and shifts are not followed.
+Columns are distinguished by what is added to the same value. Stores, copies and shifts are not followed.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Load(NamedTuple):
 
 
 class Read(NamedTuple):
-    """How far a load is: it `landed` at this event, and was `fenced` by a fence at this one."""
+    """The events at which a load `landed`, and at which a fence came after that."""
 
     landed: Event | None = None
     fenced: Event | None = None
@@ -245,10 +245,10 @@ class TensorMemory:
                 self.loads[load] = read._replace(fenced=clocks.event(load.by))
 
     def fence_after(self, mask: int, clocks: WarpClocks) -> None:
-        """What threads have heard of counts for their loads and products."""
+        """What threads have acquired counts for their loads and products."""
         for number in clocks.classes.of(mask):
             self.fenced[number] = clocks.known[number].seen
-        # What all have heard of, nobody is asked for any more.
+        # What all have acquired, nobody is asked for any more.
         if clocks.classes.together and mask == clocks.classes.everybody:
             self.products = {
                 product: at

@@ -1,12 +1,12 @@
 """What warps of a block know of each other: vector clocks, of warps that act alike and of mbarriers; of threads,
-where all go one way together.
+where all take one path together.
 
     consumers: read slot          tick 4 of their class
     consumers: arrive             the mbarrier gathers "consumers: below 5"; their tick is 5
     producer: waits, passes       it knows "consumers: below 5", so their read is over for it
 
 The warps of a class run the same ops; each knows itself, and of the others of its class what was
-told. The lanes of a warp are one. Ticks only grow and are only compared, so two clocks are the same if they
+released. The lanes of a warp are one. Ticks only grow and are only compared, so two clocks are the same if they
 know the same of all that is still asked for.
 
     multiplier: waits for full[2], issues a product and a commit
@@ -34,20 +34,19 @@ Event = tuple[tuple[int, int], ...]
 
 
 class ClockPair(NamedTuple):
-    """What happened `before`, and what of that is `seen`."""
+    """Two vector clocks: what happened `before`, and what of that is `seen`."""
 
     before: Known = ()
     seen: Known = ()
 
     def joined(self, other: ClockPair) -> ClockPair:
-        """What both tell."""
         before = joined(self.before, other.before)
         if self.before is self.seen and other.before is other.seen:
             return ClockPair(before, before)
         return ClockPair(before, joined(self.seen, other.seen))
 
     def holds(self, other: ClockPair) -> bool:
-        """Whether all that is told otherwise is told here."""
+        """Whether all that the other shows is shown here."""
         return all(map(le, other.before, self.before)) and all(map(le, other.seen, self.seen))
 
 
@@ -61,7 +60,7 @@ class SplitError(Exception):
 
 @dataclass(frozen=True)
 class WarpClasses:
-    """The warps of a block by class, as masks; where all threads go one way `together`, its threads."""
+    """The warps of a block by class, as masks; where all threads take one path `together`, its threads."""
 
     groups: tuple[int, ...]
     together: bool = False
@@ -103,7 +102,7 @@ def warps_of(mask: int) -> int:
 
 
 def joined(one: Known, other: Known) -> Known:
-    """What both tell; mbarriers may have been added in between."""
+    """The join of two clocks; mbarriers may have been added in between."""
     if len(one) == len(other):
         return tuple(map(max, one, other))
     if not one or not other:
@@ -198,7 +197,7 @@ class WarpClocks:
         return min(self.known[number].seen[column] for number in self.classes.of(mask))
 
     def release(self, mask: int) -> ClockPair:
-        """Threads tell what they know, and all that they did; a new tick begins."""
+        """Threads release what they know, and all that they did; a new tick begins."""
         did = self.did(self.classes.of(mask))
         released = ClockPair(did, did)
         for number in self.classes.of(mask):
@@ -217,7 +216,7 @@ class WarpClocks:
         return tuple(own)
 
     def acquire(self, mask: int, released: ClockPair, column: int, passed: int) -> None:
-        """Threads learn what was told, and that phases of an mbarrier are over."""
+        """Threads acquire what was released, and that phases of an mbarrier are over."""
         over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
         released = released.joined(ClockPair(over, over))
         for number in self.classes.of(mask):

@@ -35,7 +35,7 @@ CHIP = "chip"
 class CostModel:
     """What things cost, in cycles.
 
-    `latency`: from the end of a copy's turn on its queue to its arrival, by queue name; queues
+    `latency`: from the end of a copy's issue on its queue to its arrival, by queue name; queues
     that are not listed take `default_latency`. `bytes_per_cycle`: throughput of a queue for this
     thread's copies, none for unlimited. `ops`: cycles that an op holds the thread, by name or
     kind, fractions for several issued together; ops in neither cost nothing.
@@ -83,7 +83,7 @@ class CostModel:
         return self.ops.get(kind, 0) if found is None else found
 
     def arrival(self, queue: str, given: float | None) -> float:
-        """Cycles from the end of a copy's turn on its queue to its arrival."""
+        """Cycles from the end of a copy's issue on its queue to its arrival."""
         return self.latency.get(queue, self.default_latency) if given is None else given
 
     def occupancy(self, queue: str, size: int) -> float:

@@ -105,7 +105,7 @@ def by_components(starts: Iterable[N], after: After[N]) -> list[N]:
 
 
 def post_dominators(after: dict[N, list[N]], end: N) -> dict[N, N]:
-    """For each node the nearest other one on all its ways to `end`, which has none itself; nodes
+    """For each node the nearest other one on all its paths to `end`, which has none itself; nodes
     that `end` is not reached from are left out.
 
     The algorithm is that of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm") on

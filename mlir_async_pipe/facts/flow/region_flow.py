@@ -1,4 +1,4 @@
-"""The ways between an op with regions and its regions, as the row of the op says.
+"""The edges between an op with regions and its regions, as the row of the op says.
 
     counted loop   before -> 0               0 -> 0, after       (tested before each iteration)
     while          before -> 0               0 -> 1, after       1 -> 0
@@ -8,7 +8,7 @@
 A *place* is the number of a region, or `OUT`: before the op as a source, after it as a target.
 What leaves a source is taken by the results of the op, or by arguments (`taking`) of a region's
 first block.
-Of other threads' regions, and of ops without a row, there are no ways.
+Of other threads' regions, and of ops without a row, there are no edges.
 
 `origins` are what a value may come from: the values that control flow hands on.
 

@@ -9,7 +9,7 @@
 
 A `Semiring` says what a path is worth. Regions are summarised first, inner before outer; then their
 worth comes in from outside, so that each point knows that of all paths from the start of its
-function. A domain that knows about values is told what is handed on to which value: on an edge, and
+function. A domain that knows about values is given what is forwarded to which value: on an edge, and
 by numbered slots into an op with regions, from the ends of its regions and out of it.
 """
 
@@ -33,7 +33,7 @@ class Semiring(ABC, Generic[T]):
     """A semiring with a star. `unit` is the worth of an empty path, `never` that of no path at
     all (`join` leaves it out, and what follows it is never either), `outside` what comes to a
     region that other threads may run, `over` gives the worth of an op without regions.
-    `has_values`: what is handed on to a value is part of a path's worth."""
+    `has_values`: what is forwarded to a value is part of a path's worth."""
 
     unit: T
     never: T
@@ -306,7 +306,7 @@ class Layout:
         return found
 
 
-# What is handed on, to which token values and slots (-1 for number 0, -2 for number 1, …) ------------
+# What is forwarded, to which token values and slots (-1 for number 0, -2 for number 1, …) ------------
 
 
 def _operands(item: Item) -> dict[int, int]:

@@ -206,7 +206,7 @@ def barriers_of(body: Body) -> list[Operation]:
 
 
 def _must_meet_barrier(op: Operation) -> bool:
-    """Whether the blocks that run first, of ops in which one surely runs, hold a barrier."""
+    """Whether the blocks that run first, of ops in which one certainly runs, hold a barrier."""
     row = REGION_ROWS.get(op.name)
     if row is None or row.flow not in ("once", "while"):
         return is_barrier(op)

@@ -370,7 +370,7 @@ def _disjoint_windows(a: Root, b: Root) -> bool:
 @remembered
 def is_shown(memory: Value) -> bool:
     """Whether the address of a thread's own memory may be known to others: it is stored, made a
-    number, handed on to where it is not followed, or to code that nobody can see."""
+    number, forwarded to where it is not followed, or to code that nobody can see."""
     pending, seen = [memory], {memory}
     while pending:
         for use in pending.pop().uses:

@@ -32,7 +32,7 @@ def evaluate(
 def evaluate_more(
     value: Value, known: dict[Value, Array | None], leaf: Callable[[Value], Array | None]
 ) -> Array | None:
-    """The same where `known` has the leaves' numbers, and gets those of all values on the way."""
+    """The same where `known` has the leaves' numbers, and gets those of all values between."""
 
     def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
         constant = integer_constant(current)

@@ -89,7 +89,7 @@ class Uniformity:
         return None
 
     def control_by_thread_id(self, op: Operation) -> Operation | None:
-        """`op` or what stands around it, if a thread id surely decides whether or how often its
+        """`op` or what stands around it, if a thread id certainly decides whether or how often its
         regions run. What comes from loads, calls and arguments may be the same in all threads."""
         for above in (op, *ancestors(op)):
             if is_function(above):
@@ -190,7 +190,7 @@ def _handed_on(value: Value, op: Operation) -> tuple[Iterable[Value], Operation 
 
 
 def _jumps(region: Any) -> list[Operation]:
-    """The ends of the blocks of a region that may go more than one way."""
+    """The ends of the blocks of a region with more than one successor."""
     blocks = list(region.blocks)
     ends = [terminator(block) for block in blocks] if len(blocks) > 1 else []
     return [end for end in ends if len(end.successors) > 1]

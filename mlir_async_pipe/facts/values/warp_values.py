@@ -197,7 +197,7 @@ def _read(op: Operation) -> list[Value]:
 
 
 def _is_shared(memory: Value) -> bool:
-    """Whether memory is surely that of all threads, or of all of a block."""
+    """Whether memory is certainly that of all threads, or of all of a block."""
     root = root_of(memory)
     return root.kind != "unknown" and "private" not in root.spaces
 

@@ -150,7 +150,7 @@ def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[i
 
 
 def _leads_to(first: int, last: int, instructions: list[str], labels: dict[str, int]) -> bool:
-    """Whether every way from the entry to an instruction goes through `first`."""
+    """Whether every path from the entry to an instruction goes through `first`."""
     seen, waiting = {first, 0}, [0] if first else []
     while waiting:
         number = waiting.pop()

@@ -273,7 +273,7 @@ def inline_scope(scope: Operation) -> None:
 # Decides what becomes of the abstract async ops of a module, before anything is rewritten.
 #
 # Scopes that copy stay asynchronous, others run in place. A queue on which everything runs in
-# place is gone, with its commits and its waits. On a queue that also copies a commit that surely
+# place is gone, with its commits and its waits. On a queue that also copies a commit that certainly
 # covers no copy goes if nobody names its group; else it stays, as an empty group: waits for it
 # retire the copies before it, as a FIFO does, and one group more makes other waits only stricter
 # (N groups younger than the one needed is a lower bound).
@@ -391,7 +391,7 @@ def _leaking_queues(kinds: Kinds) -> set[int | None]:
 
 
 def _covers_only_sync(commit: Operation, kinds: Kinds, leaking: set[int | None]) -> bool:
-    """Whether the commit surely covers a scope that runs in place, and no asynchronous copy."""
+    """Whether the commit certainly covers a scope that runs in place, and no asynchronous copy."""
     queue = queue_number(commit)
     if queue is None or queue in leaking or None in leaking:
         return False

@@ -148,7 +148,7 @@ def choose(unit: Unit, cases: list[tuple[Any, DecodedRegion | None]]) -> list[An
 
 @semantics("scf.if", "affine.if")
 def if_else(site: Site) -> Execute:
-    """Both ways run, one after the other, where lanes disagree."""
+    """Both sides run, one after the other, where lanes disagree."""
     then = site.region(0)
     otherwise = site.region(1) if len(list(site.op.regions[1].blocks)) else None
     pack = packer(site)

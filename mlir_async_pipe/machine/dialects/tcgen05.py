@@ -182,7 +182,7 @@ def _issue(unit: Unit, site: Site, fragment: _Fragment, address: Array, writes: 
 
 
 def _start(unit: Unit, site: Site, warps: Array, which: str, move: Any, **more: Any) -> None:
-    """Put the registers of whole warps on their way."""
+    """Issue the transfers of the registers of whole warps."""
     active = np.zeros(unit.width, np.bool_)
     active[warps.reshape(-1)] = True
     queue = _QUEUES[which]

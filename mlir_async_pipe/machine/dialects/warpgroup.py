@@ -307,7 +307,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 # nvvm.wgmma.mma_async: products whose operands stand in 64-bit descriptors.
 #
 # `vocabulary.matrix_descriptors` says where their elements lie. Which memory the 18 bits of an address
-# name must be told by the block's own buffers.
+# name must be found by the block's own buffers.
 #
 # | operands             | sums | registers of sums                           |
 # |----------------------|------|---------------------------------------------|

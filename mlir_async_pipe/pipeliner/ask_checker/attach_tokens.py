@@ -275,7 +275,7 @@ def _group_with_token(op: Operation, name: str, kind: Any) -> Value:
 
 
 def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
-    """The tokens of the copies in the block that the group takes in, and whether there surely
+    """The tokens of the copies in the block that the group takes in, and whether there certainly
     are no others."""
     copies: list[Value] = []
     others = False
@@ -314,7 +314,7 @@ class History(Semiring[Known]):
     """The domain: `most` of what comes to a point is the number of groups that are known there.
 
     With `latest`, a loop with a constant trip count is in its last iteration, which knows the
-    most: all of that has to be handed on, from the first iteration on.
+    most: all of that has to be forwarded, from the first iteration on.
     """
 
     queue: Queue
@@ -365,7 +365,7 @@ class History(Semiring[Known]):
         return super().star(body, most)
 
     def is_apart(self, item: Item) -> bool:
-        """Groups are handed on where an op can be given more values to carry."""
+        """Groups are forwarded where an op can be given more values to carry."""
         return not item.row.carries
 
     def past(self, item: Item, through: list[Known]) -> Known:

@@ -9,7 +9,7 @@
 
 The expander waits after a loop for the groups that the loop leaves in flight. Where a later
 wait of the same queue retires them before anybody touches their memory, the next loop may begin
-while they are still in flight. A wait for a token that was waited for on every way to it retires
+while they are still in flight. A wait for a token that was waited for on every path to it retires
 only what was issued since; it is tried where all of the kernel is proven.
 
 By a flag that is released after a wait other threads learn that what the wait retired is over. So waits

@@ -95,7 +95,7 @@ def belongs_to_single_threads(regions: list[CoveredRegion], induction: Value, bl
             region.base != first.base
             or region.subscripts is None
             or region.access is None
-            # Barriers also part the ways of threads that guards send on different ones; the
+            # Barriers also part the paths of threads that guards send on different ones; the
             # checker would have to follow all of them at once.
             or region.conditional
             # What a lane addresses is handed to the other lanes of its warp (ldmatrix).
@@ -170,7 +170,7 @@ def holds_in_any_block(
 
 
 def _possible_sizes(regions: list[CoveredRegion], ids: set[LaunchId]) -> list[Size]:
-    """One block for each way in which accesses of all its threads may differ; none where those
+    """One block for each pattern in which accesses of all its threads may differ; none where those
     are too many to be tried."""
     axes = {known.axis for known in ids if known.kind in ("thread", "block_size")}
     if regions and _depends_on_lanes(regions, ids):

@@ -43,7 +43,7 @@ from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 
 def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Arithmetic) -> bool:
-    """Whether `read`, an op outside of `loop`, surely sees no element of `root` that the loop
+    """Whether `read`, an op outside of `loop`, certainly sees no element of `root` that the loop
     wrote. False also means: cannot tell."""
     if not accesses(read):
         return False
@@ -71,7 +71,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
 
 
 def sees_own_block(root: Root, arithmetic: Arithmetic) -> Callable[[Operation], bool]:
-    """A question about reads: whether one surely sees no element of `root` but those that its own
+    """A question about reads: whether one certainly sees no element of `root` but those that its own
     block wrote, so that it sees nothing of any loop; only asked of blocks that hold no loop. All
     reads of a block have one answer, which is found once."""
     answers: dict[Any, bool] = {}
@@ -144,7 +144,7 @@ def user_elsewhere(loop: Operation, root: Root) -> Operation | None:
 
 
 def writes_the_same(regions: list[CoveredRegion], block: Size | None) -> bool:
-    """Whether each iteration of a loop surely writes every element of a buffer that any
+    """Whether each iteration of a loop certainly writes every element of a buffer that any
     iteration writes. `regions` are the accesses of the body to it."""
     writes = [region for region in regions if region.writes]
     always = [w for w in writes if not w.conditional]

@@ -96,7 +96,7 @@ def uncovered_read(
 
 
 def covered_by(read: CoveredRegion, writes: list[CoveredRegion], block: Size | None) -> bool:
-    """Whether `writes`, which stand before `read` in one iteration, surely fill all that
+    """Whether `writes`, which stand before `read` in one iteration, certainly fill all that
     it reads. `block` is the number of threads in x, y, z, if that is known."""
     certain = [write for write in writes if _is_over(write, read)]
     return _written_by_its_reader(read, writes) or _covered(read, certain, [], block, True)

@@ -342,7 +342,7 @@ def touched_by_call(
                 return None
             root = root_of(handed_in[inner.value])
             if root.is_buffer:
-                # A buffer of the caller may get versions, and no slot can be handed on.
+                # A buffer of the caller may get versions, and no slot can be forwarded.
                 return None
             found[root.identity, access.writes] = (root, access.writes)
     return list(found.values())

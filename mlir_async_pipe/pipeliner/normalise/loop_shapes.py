@@ -5,7 +5,7 @@
     ^b: … cf.br ^m                          -->       If(^a, ([Straight(^b)], []), join=^m),
     ^m: … cf.br ^h(%n1)                               Straight(^m)])
 
-Two ways from a branch meet again at its join, the nearest block that all of them come to. A loop
+Two paths from a branch meet again at its join, the nearest block that all of them come to. A loop
 is left from its first block only; that one runs once more than the rest, so it may only compute.
 
 How often a loop of blocks runs, and which of its values are sums of that.
@@ -16,7 +16,7 @@ How often a loop of blocks runs, and which of its values are sums of that.
         … cf.br ^h(addi %i, 4)
 
 Front ends ask for the next element before they know whether there is one, and keep the old state
-where there is none: `select(%more, next, old)` on the way back is `next`.
+where there is none: `select(%more, next, old)` on the back edge is `next`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, SELECT_OPS
 
 @dataclass(frozen=True)
 class BlockEdge:
-    """A way to a block, and what it hands on."""
+    """A path to a block, and what it forwards."""
 
     target: Block
     operands: tuple[Value, ...]
@@ -67,7 +67,7 @@ class BlockPath:
 
 @dataclass(frozen=True)
 class If:
-    """The last op of `block` picks a way; both lead to `join`."""
+    """The last op of `block` picks an arm; both lead to `join`."""
 
     block: Block
     arms: tuple[BlockPath, BlockPath]
@@ -93,7 +93,7 @@ class Loop:
 
 
 class BlockGraph:
-    """The blocks of one region, the loops among them, and where ways meet again."""
+    """The blocks of one region, the loops among them, and where paths meet again."""
 
     def __init__(self, region: Any) -> None:
         self.blocks: list[Block] = list(region.blocks)
@@ -269,7 +269,7 @@ def _argument(block: Block, value: Value) -> int | None:
 
 
 def _next(loop: Loop, number: int) -> Value | None:
-    """What an argument becomes in every iteration, None where ways differ."""
+    """What an argument becomes in every iteration, None where paths differ."""
     found = {_where_it_goes_on(loop, edge.operands[number]) for edge in loop.backs}
     return found.pop() if len(found) == 1 else None
 

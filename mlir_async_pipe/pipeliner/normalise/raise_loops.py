@@ -175,7 +175,7 @@ def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
 def _write_path(
     path: BlockPath, counts: dict[Block, Counted], made: Values, ip: Any
 ) -> list[Value]:
-    """Write what runs on a way at `ip`; the values that its end is handed."""
+    """Write what runs on a path at `ip`; the values that its end is handed."""
     for item in path.items:
         if isinstance(item, Straight):
             _hand(item.block, item.handed, made)

@@ -235,7 +235,7 @@ def seen_writes(regions: tuple[CoveredRegion, ...], earlier: Pairs, index: LoopI
 
 
 def remaining_writes(regions: tuple[CoveredRegion, ...]) -> frozenset[int]:
-    """The writes whose elements no later write of the iteration surely overwrites."""
+    """The writes whose elements no later write of the iteration certainly overwrites."""
     return frozenset(
         i
         for i, write in enumerate(regions)

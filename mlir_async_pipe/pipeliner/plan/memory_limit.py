@@ -35,8 +35,8 @@ from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError, Plac
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_layout import REGISTER_BITS, registers_of_type
 
-# Steps of the pipelines that are tried: each way to share workgroup memory is one. 8 buffers with
-# two choices each are 256 ways, of 4 steps where a loop has 4 stages.
+# Steps of the pipelines that are tried: each choice of versions is one. 8 buffers with
+# two choices each are 256, of 4 steps where a loop has 4 stages.
 LARGEST_SEARCH = 16384
 
 Counts = dict[str, list[int]]

@@ -1,4 +1,4 @@
-"""What two groups of threads need that take the iterations of the loop around in turn.
+"""What two groups of threads need that take the iterations of the loop around alternately.
 
     scf.for %tile = … iter_args(%phase) {        shared: what says how long each tile's loop is, and
       %m = arith.muli %tile, %c128                       what the loop around carries: both compute it

@@ -130,7 +130,7 @@ def _touches(plan: Plan, buffer: BufferPlan) -> Touches:
 
 
 def _separated(plan: Plan) -> tuple[Separated, ...]:
-    """The pairs that need a barrier, those of ops of the same names told as one."""
+    """The pairs that need a barrier, those of ops of the same names reported as one."""
     ends = [(pair.first.ops[0], pair.second.ops[0], pair.lag) for pair in plan.barriers]
     named = [(first.name, second.name, lag) for first, second, lag in ends]
     numbers = Counter(named)

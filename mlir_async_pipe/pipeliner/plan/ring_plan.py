@@ -51,7 +51,7 @@ class RolePlan:
     threads of the input run alone, in textual order.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
     `cluster`: which blocks copy into which, if they do; `ping_pong`: two groups take the tiles of the
-    loop around in turn; `products`: what a warp of its own runs that issues products of tensor memory.
+    loop around alternately; `products`: what a warp of its own runs that issues products of tensor memory.
     """
 
     loops: tuple[Operation, ...]

@@ -115,7 +115,7 @@ class RoleBlock:
 
     @property
     def order(self) -> int:
-        """The number of the barrier at which the first of two groups waits for its turn."""
+        """The number of the barrier at which the first of two groups waits for the second."""
         return self.barrier + self.groups
 
     @property

@@ -1,10 +1,10 @@
 """Columns of tensor memory that a kernel takes, and how many versions of the sums they may hold.
 
     nvvm.tcgen05.alloc %place, 128           256: the sums of a tile of the loop around begin in column
-    %base = memref.load %place      -->      0 or 128, by turns
+    %base = memref.load %place      -->      0 or 128, alternately
     scf.for %tile { products; loads }
 
-Versions are told apart by the first product of a tile, which must take the sums for 0, and by the
+Versions are distinguished by the first product of a tile, which must take the sums for 0, and by the
 addresses of all that touches them, which must be made of the one number that `alloc` wrote.
 """
 
@@ -92,7 +92,7 @@ def sum_versions(
     products: list[Operation],
     loads: Iterable[Operation],
 ) -> SumVersions:
-    """As many as are proven to be told apart, and have room: two, or one."""
+    """As many as are proven to be distinct, and have room: two, or one."""
     sized = tuple(op for op in walk(kernel) if tensor_use(op) in ("alloc", "dealloc"))
     counts = {constant_value(op.operands[1]) for op in sized}
     taken = sum(tensor_use(op) == "alloc" for op in sized)

@@ -70,7 +70,7 @@ class State(NamedTuple):
     """What is known before a step.
 
     `retired` is the youngest commit of each queue that is known to be over, `barrier` the
-    last barrier, `histories` when which commit was retired: one for each way to get here.
+    last barrier, `histories` when which commit was retired: one for each path to here.
     """
 
     retired: dict[str, Moment]

@@ -13,7 +13,7 @@ stands after the wait.
 
 The kernel's entry state is the weaker of "coming from the prologue" and "coming from the kernel
 itself". Where that makes it wait for what, in its first iterations, never was (a later stage of the
-same queue had not begun), those turns are played one by one instead.
+same queue had not begun), those iterations are simulated one by one instead.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def form_scopes(
 
 def _connected(body: Body, run: list[int]) -> list[tuple[int, ...]]:
     """Split a run of async statements into the parts that share values, with the pure ops
-    on the way; raises PipelineError (async-value-escapes) if a value leaves its scope."""
+    between; raises PipelineError (async-value-escapes) if a value leaves its scope."""
     for op in run:
         _check_free_of_waits(body.table.ops[op])
         _check_free_of_calls(body.table.ops[op])
@@ -216,7 +216,7 @@ def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[
 
 
 def _parts(body: Body, run: list[int]) -> list[tuple[set[int], set[int]]]:
-    """The statements of `run` by the values that they share, and the pure ops on the way."""
+    """The statements of `run` by the values that they share, and the pure ops between."""
     leader = {op: op for op in run}
     between: dict[int, set[int]] = {op: set() for op in run}
     pure = set(map(body.table.number.__getitem__, body.pure))

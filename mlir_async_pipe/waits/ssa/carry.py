@@ -67,7 +67,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def width_at(self, block: Block) -> int:
-        """How many variables are handed on to a block where paths meet."""
+        """How many variables are forwarded to a block where paths meet."""
 
     @abstractmethod
     def width_behind(self, op: Operation) -> int:
@@ -82,7 +82,7 @@ class Carrier(ABC):
         """The variables after an op with such regions."""
 
     def handed(self, variables: Variables, width: int) -> Variables:
-        """The variables that are handed on to a place that takes `width` of them."""
+        """The variables that are forwarded to a place that takes `width` of them."""
         return variables[:width]
 
     def accompanied(self, values: Sequence[Value]) -> list[int]:
@@ -90,7 +90,7 @@ class Carrier(ABC):
         return []
 
     def companion(self, value: Value, variables: Variables) -> Value:
-        """The companion of a value that is handed on where the variables are these."""
+        """The companion of a value that is forwarded where the variables are these."""
         return self.companions[value]
 
     def bind(self, value: Value, companion: Value) -> None:
@@ -171,7 +171,7 @@ class Carrier(ABC):
             self.bind(values[number], companion)
 
     def _follow(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
-        """Carry through an op along its ways. What leaves one place is the same on all ways from
+        """Carry through an op along its edges. What leaves one place is the same on all edges from
         it, so places that the same sources lead to, a loop's body and its results, take the same.
         """
         changed = any(map(self.skeleton.changes, op.regions))
@@ -216,7 +216,7 @@ class Carrier(ABC):
 
 
 def can_carry(function: Operation) -> bool:
-    """Whether more values can be handed on everywhere in a function."""
+    """Whether more values can be forwarded everywhere in a function."""
     return not any(op.name in LLVM_BRANCHES for op in walk(function))
 
 

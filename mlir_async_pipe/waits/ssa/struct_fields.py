@@ -1,4 +1,4 @@
-"""Fields of structs that loops, branches and blocks hand on become values that are handed on by themselves.
+"""Fields of structs that loops, branches and blocks hand on become values that are forwarded by themselves.
 
       llvm.br ^bb1(%s : !llvm.struct<(ptr<3>, i32)>)        llvm.br ^bb1(%s, %p : …, !llvm.ptr<3>)
     ^bb1(%t: !llvm.struct<(ptr<3>, i32)>):            -->  ^bb1(%t: …, %q: !llvm.ptr<3>):
@@ -42,7 +42,7 @@ class Field(NamedTuple):
 
 
 def split_fields(root: Operation) -> int:
-    """Hand on beside their structs the fields that somebody takes out of what is handed on; how many there
+    """Hand on beside their structs the fields that somebody takes out of what is forwarded; how many there
     were."""
     split = 0
     for function in functions(root):

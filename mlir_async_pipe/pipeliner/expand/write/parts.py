@@ -82,7 +82,7 @@ class Part:
         return self._values.made(source, maker, self.number - lag)
 
     def exists(self, stage: int) -> Value | None:
-        """An i1: whether the loop has the iteration that `stage` runs; None if it surely has."""
+        """An i1: whether the loop has the iteration that `stage` runs; None if it certainly has."""
         return None
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:

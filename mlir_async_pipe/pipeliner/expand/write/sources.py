@@ -36,7 +36,7 @@ class Source:
     @property
     def line(self) -> Source:
         """The shift register that holds it: one for all distances, unless the iter_args on
-        the way have initial values of their own."""
+        between have initial values of their own."""
         return self if self.chain or self.distance == 0 else Source(self.value, (), 0)
 
 

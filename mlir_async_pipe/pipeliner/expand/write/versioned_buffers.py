@@ -106,7 +106,7 @@ class Rooms:
 
 
 def _body_of_function(loop: Operation) -> Any:
-    """The block that stands for the function: blocks can be told apart over edits."""
+    """The block that stands for the function: blocks can be distinguished over edits."""
     function = enclosing(loop, FUNCTION_OPS)
     return loop.block if function is None else function.regions[0].blocks[0]
 

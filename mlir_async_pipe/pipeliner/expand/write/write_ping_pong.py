@@ -1,4 +1,4 @@
-"""Writes what two groups of threads run that take tiles in turn (ping-pong).
+"""Writes what two groups of threads run that take tiles alternately (ping-pong).
 
                                      scf.for %tile … iter_args(slot, phase, mine, count) {
     scf.for %tile {                    scf.if %mine {
@@ -174,7 +174,7 @@ class PingPongWriter:
     # -- order ---------------------------------------------------------------------------------
 
     def _meet(self, ip: Any) -> None:
-        """Wait for the turn of this group."""
+        """Wait until the other group has issued its products."""
         write_named_barrier(self.order, self.meeting, ip, self.loc)
 
     def _arrive(self, number: Value, ip: Any) -> None:

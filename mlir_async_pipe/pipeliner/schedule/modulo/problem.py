@@ -240,7 +240,7 @@ def thread_bound(problem: Problem) -> Bound:
 
 
 def queue_bounds(problem: Problem) -> list[Bound]:
-    """ResMII of each queue: the turns of its copies."""
+    """ResMII of each queue: the cycles that its copies take to issue."""
     queues = dict.fromkeys(node.queue for node in problem.nodes if node.asynchronous)
     found = []
     for queue in queues:

@@ -5,7 +5,7 @@ the parts of an inner loop that is pipelined itself. Pure ops cost with the stat
 would go with in textual order. Edges are the dependences that `legality` checks: through values,
 also over iterations, and through memory; what is privatised has none between iterations.
 
-What the units of a loop cost under a cost model: cycles of the thread, turns on queues.
+What the units of a loop cost under a cost model: cycles of the thread, cycles of queues.
 
 Trip counts of inner loops multiply what is inside; a loop whose count is not known counts once,
 and of a branch the dearer side counts. Cycles that stand on an op come before the model's
@@ -63,7 +63,7 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 @dataclass(frozen=True)
 class CopyCost:
-    """One copy: its queue, the cycles of its turn there and from then to its arrival, and those
+    """One copy: its queue, the cycles that it takes there and from then to its arrival, and those
     for which issuing it holds the thread."""
 
     queue: str

@@ -228,7 +228,7 @@ def descendants(problem: Problem, node: int) -> set[int]:
 
 
 def _alike(a: Node, b: Node) -> bool:
-    """Copies of one queue that take no time to issue, no turn, and equally long to arrive."""
+    """Copies of one queue that take no time to issue, of the thread or the queue, and equally long to arrive."""
     free = (a.held, a.occupancy, b.held, b.occupancy) == (0, 0, 0, 0)
     return free and (a.queue, a.latency) == (b.queue, b.latency)
 

@@ -65,7 +65,7 @@ def moments(problem: Problem, schedule: Schedule) -> tuple[int, list[Arc]]:
             queues.setdefault(nodes[node].queue, []).append(node)
     for members in queues.values():
         for node, following in zip(members, [*members[1:], members[0]], strict=True):
-            # The turn after the last one of a step is the first of the next.
+            # The copy after the last one of a step is the first of the next.
             steps = 1 if following == members[0] else 0
             arcs += [
                 Arc(node, begins + node, 0, 0),
