@@ -113,7 +113,7 @@ def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, 
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert process.stderr is not None
-        told = process.stderr.read()
+        reported = process.stderr.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         row.seconds = used.ru_utime + used.ru_stime
@@ -123,7 +123,7 @@ def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, 
         row.verdict = f"more than {limit} s"
     elif not text:
         row.verdict = "failed"
-        row.errors = told.strip().splitlines()[-1:]
+        row.errors = reported.strip().splitlines()[-1:]
     else:
         read(row, json.loads(text))
     return row

@@ -196,9 +196,9 @@ def _give_up(number: int, frame: Any) -> None:
 
 def show(row: Row) -> None:
     """One line of the table."""
-    told = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
+    reported = row.reason if row.form == "refused" else " ".join(map(str, row.counts))
     print(
-        f"{row.name:32} {row.loops} {row.form:9} {told:24} unknown {row.unknown:3} "
+        f"{row.name:32} {row.loops} {row.form:9} {reported:24} unknown {row.unknown:3} "
         f"{row.seconds:6.1f} s {row.code:5} {row.run} {row.why[:150]}",
         flush=True,
     )

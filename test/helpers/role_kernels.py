@@ -120,7 +120,7 @@ nvgpu.mbarrier.arrive.expect_tx %full0[%slot], %half : BARS"""
     "a half that is not copied": {"copy 0": ""},
 }
 APART = {"no barrier of the group": {"meet": ""}}
-IN_TURNS = {
+AS_PING_PONG = {
     "no order": {"order": "", "hand on": "", "begin": ""},
     "not handed on": {"hand on": ""},
     "nobody begins": {"begin": ""},
@@ -148,7 +148,7 @@ def wrong_groups(kernel: TwoGroups, draw: random.Random) -> tuple[str, TwoGroups
     """The name of something wrong, and the kernel with it."""
     table = dict(WRONG)
     if kernel.style == "ping-pong":
-        table |= IN_TURNS
+        table |= AS_PING_PONG
     elif kernel.arrivals == "groups":
         table |= APART
     name = draw.choice(sorted(table))

@@ -27,7 +27,7 @@ WAIT = "\n  nvvm.cp.async.wait.group 0\n"
 ELSEWHERE = list(registered())
 
 
-def told(checked) -> bool:
+def reported(checked) -> bool:
     return sum(entry.unsafe + entry.unknown for entry in checked.report.of("checks")) > 0
 
 
@@ -54,11 +54,11 @@ APART = {("gpu.launch", "split out")}
 
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("name", TABLE)
-def test_race_around_a_row_is_told(name, parts):
+def test_race_around_a_row_is_reported(name, parts):
     with new_context():
         checked = check_module(program(name, **PARTS[parts]))
     right = (parts == "wait inside" and name in ALWAYS) or (name, parts) in APART
-    assert told(checked) != right
+    assert reported(checked) != right
 
 
 def test_dialects_register_many_ops_with_regions():
@@ -66,7 +66,7 @@ def test_dialects_register_many_ops_with_regions():
 
 
 @pytest.mark.parametrize("name,regions,branches", ELSEWHERE, ids=[op[0] for op in ELSEWHERE])
-def test_race_around_any_registered_op_is_told(name, regions, branches):
+def test_race_around_any_registered_op_is_reported(name, regions, branches):
     with new_context():
         for parts in PARTS.values():
-            assert told(check_module(around(name, regions, branches, **parts)))
+            assert reported(check_module(around(name, regions, branches, **parts)))

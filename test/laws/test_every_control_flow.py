@@ -217,7 +217,7 @@ def test_drain_before_an_unknown_op_stays(name, regions, branches):
 
 
 @pytest.mark.parametrize("name", ("omp.parallel", "shape.assuming"))
-def test_barriers_that_may_be_missing_are_told(name):
+def test_barriers_that_may_be_missing_are_reported(name):
     with new_context():
         module = around(name, 1, False, before=STORE, inside=READ)
         function = module.body.operations[0].operation

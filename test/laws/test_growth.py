@@ -288,7 +288,7 @@ def in_turn(first: str = "", last: str = "", after: str = "", carried: int = 0) 
         "scf.yield %r#1 : i1": f"{last}{made}scf.yield %r#1{ends} : i1{types}",
         "return": f"{after}return",
     }
-    text = IN_TURN.text()
+    text = PING_PONG.text()
     for old, new in changes.items():
         assert text.count(old) == 1
         text = text.replace(old, new)
@@ -304,7 +304,7 @@ def chain(op: str, values: list[str]) -> str:
     )
 
 
-IN_TURN = TensorLoop((Box(2, 32),), roles="ping-pong", static=True, executions=4)
+PING_PONG = TensorLoop((Box(2, 32),), roles="ping-pong", static=True, executions=4)
 TURNS: dict[str, Callable[[int], str]] = {
     "numbers of a tile": lambda n: in_turn(first=chain("addi", ["%i1"] * n)),
     "stores of a tile": lambda n: in_turn(

@@ -72,12 +72,12 @@ def test_no_racy_or_divergent_kernel_is_proven(kernels, verdicts):
 
 def test_most_right_kernels_are_proven(kernels, verdicts):
     """At least 85 in 100."""
-    told = Counter(verdicts[name] for name in labelled(kernels, "right"))
-    assert told["proven"] >= 0.85 * told.total()
+    reported = Counter(verdicts[name] for name in labelled(kernels, "right"))
+    assert reported["proven"] >= 0.85 * reported.total()
 
 
 def test_most_racy_kernels_are_named(kernels, verdicts):
-    told = Counter(
+    reported = Counter(
         verdicts[name] for name in labelled(kernels, "racy") if name not in ORDERED_BY_NVVM
     )
-    assert told["unsafe"] >= 0.85 * told.total()
+    assert reported["unsafe"] >= 0.85 * reported.total()

@@ -86,7 +86,7 @@ def test_axes_of_a_block_are_those_that_the_kernel_reads(body: str, axes: str) -
         ((1, 1, 1), "z", {(1, 1, 1), (2, 1, 1), (1, 1, 2)}),
     ],
 )
-def test_blocks_of_unknown_size_have_several_threads_where_they_are_told_apart(
+def test_blocks_of_unknown_size_have_several_threads_where_they_are_distinguished(
     written_for: Size, axes: str, expected: set[Size]
 ) -> None:
     assert set(shapes(written_for, axes)) == expected

@@ -105,8 +105,8 @@ def test_one_more_group_in_flight_is_never_proven(seed: int) -> None:
         module = raise_ptx(text, new_context(), "k.ptx")
         runs = [run_raised(spec, ptx, case, module, completion) for completion in COMPLETIONS]
         assert any(wrong or result.races for result, wrong in runs)
-        (told,) = ap.check(module, assume_noalias_arguments=True).of("checks")
-        assert told.unsafe + told.unknown > 0
+        (reported,) = ap.check(module, assume_noalias_arguments=True).of("checks")
+        assert reported.unsafe + reported.unknown > 0
 
 
 def _fails(spec: Spec, ptx: Ptx, case: Case, text: str) -> bool:
@@ -120,11 +120,11 @@ def _fails(spec: Spec, ptx: Ptx, case: Case, text: str) -> bool:
 @pytest.mark.slow
 def test_a_share_of_the_kernels_is_proven() -> None:
     """Counted, so that a reader of PTX that understands nothing does not pass."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for seed in range(1, 9):
         found = ptx_of(seed)
         if found is not None:
             module = raise_ptx(found[1].text, new_context(), "k.ptx")
             (one,) = ap.check(module, assume_noalias_arguments=True).of("checks")
-            told["unsafe" if one.unsafe else "unknown" if one.unknown else "proven"] += 1
-    assert not told["unsafe"] and told["proven"] >= 3, told
+            reported["unsafe" if one.unsafe else "unknown" if one.unknown else "proven"] += 1
+    assert not reported["unsafe"] and reported["proven"] >= 3, reported

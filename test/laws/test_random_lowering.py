@@ -58,7 +58,7 @@ def test_the_judge_sees_missing_barriers(copy: str) -> None:
         run_kernel(spec, case, ptx, unordered, "late")
 
 
-def test_a_load_that_the_back_end_moves_above_its_branch_is_told_apart() -> None:
+def test_a_load_that_the_back_end_moves_above_its_branch_is_distinguished() -> None:
     """Seed 20263207: LLVM loads the slot of the second iteration before the loop, and uses what it
     finds only where a copy has been there."""
     table = judge([20263207], batch=1)

@@ -40,7 +40,7 @@ def test_every_module_is_covered() -> None:
     assert modules - {name for file in FILES for name in covered(file)} == set()
 
 
-def test_files_with_tests_and_helpers_are_told_apart() -> None:
+def test_files_with_tests_and_helpers_are_distinguished() -> None:
     """Tests stand in no helper, and no two files with tests have one base name."""
     assert list((ROOT / "test" / "helpers").rglob("test_*.py")) == []
     assert list((ROOT / "test").glob("test_*.py")) == []

@@ -33,10 +33,12 @@ def test_the_demo_says_why_there_is_a_stage_more_and_the_same_counts_everywhere(
     for more in (["-o", str(tmp_path / "gemm.mlir")], [*code, *report]):
         assert opt(*asked, *more).code == 0
     assert opt(*asked, "--emit=ptx", "-o", str(tmp_path / "gemm.ptx")).code == 0
-    told = shown(tmp_path)
-    assert told.returncode == 0
-    assert "  4 stages (3 asked for, 1 more for the last products, whose fragments" in told.stdout
-    assert told.stdout.rstrip().endswith("MLIR = PTX = machine code: 1, 0")
+    reported = shown(tmp_path)
+    assert reported.returncode == 0
+    assert (
+        "  4 stages (3 asked for, 1 more for the last products, whose fragments" in reported.stdout
+    )
+    assert reported.stdout.rstrip().endswith("MLIR = PTX = machine code: 1, 0")
     ptx = tmp_path / "gemm.ptx"
     ptx.write_text(ptx.read_text().replace("wait_group \t1", "wait_group \t2"))
     assert shown(tmp_path).returncode == 1

@@ -130,9 +130,9 @@ def test_the_loop_of_the_latency_page_gets_the_schedule_that_it_tells(
     with new_context():
         report = mlir_async_pipe.pipeline(module_of(text))
     (schedule,) = report.of("schedules")
-    told = (DOCS / "latency.md").read_text()
-    assert f"{schedule.interval:g} cycles between iterations" in told
-    assert f"{schedule.stages} stages" in told
+    reported = (DOCS / "latency.md").read_text()
+    assert f"{schedule.interval:g} cycles between iterations" in reported
+    assert f"{schedule.stages} stages" in reported
 
 
 def test_every_attribute_is_in_a_table_of_the_annotation_page() -> None:

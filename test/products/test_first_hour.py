@@ -77,7 +77,7 @@ def test_a_refused_annotation_leaves_the_loop_as_it_was(wrong, code):
 
 @pytest.mark.parametrize("call", ["pipeline", "count_waits", "check"])
 @pytest.mark.parametrize("nothing", [None, ADD_ONE])
-def test_what_is_no_module_is_told_so(call, nothing):
+def test_what_is_no_module_is_reported(call, nothing):
     with pytest.raises(UsageError) as raised:
         getattr(mlir_async_pipe, call)(nothing)
     assert raised.value.code == "not-a-module"
@@ -97,7 +97,7 @@ def test_a_function_is_pipelined_as_its_module_is():
         assert waits and all("numGroups" in wait for wait in waits)
 
 
-def test_lowering_what_is_no_module_is_told_so():
+def test_lowering_what_is_no_module_is_reported():
     with pytest.raises(UsageError, match=r"ir\.Module"):
         mlir_async_pipe.lower(None, target="nvvm:sm_80")
 
@@ -185,7 +185,7 @@ def test_a_kernel_made_by_op_classes_reaches_code():
 @pytest.mark.skipif(
     "flydsl" not in [stack.name for stack in bindings.installed()], reason="flydsl is not installed"
 )
-def test_bindings_that_cannot_convert_to_nvvm_are_told_so():
+def test_bindings_that_cannot_convert_to_nvvm_are_reported():
     ended = opt(
         EXAMPLES / "add_one.mlir", "--bindings=flydsl", "--target=nvvm:sm_80", "--async-pipe",
         "--emit=ptx",

@@ -44,10 +44,10 @@ def test_the_demo_shows_each_role_and_the_same_counts_everywhere(tmp_path):
     ptx.write_text(
         ptx.read_text().replace("wait_group.sync.aligned \t1", "wait_group.sync.aligned \t2")
     )
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), CHIP], capture_output=True, text=True
     )
-    assert (told.returncode, told.stdout.rstrip().splitlines()[-1]) == (
+    assert (reported.returncode, reported.stdout.rstrip().splitlines()[-1]) == (
         1,
         "error: MLIR, PTX and machine code do not wait alike",
     )

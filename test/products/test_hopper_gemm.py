@@ -230,7 +230,7 @@ def test_ptxas_does_not_serialise_the_products(shape: str, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
-def test_what_ptxas_says_of_products_is_told(tmp_path: Path) -> None:
+def test_what_ptxas_says_of_products_is_reported(tmp_path: Path) -> None:
     """Sums that are used while a product fills them: the remark that the test above looks for."""
     with new_context():
         module = ir.Module.parse(SMALL.module())

@@ -57,8 +57,8 @@ def shown(cell: Any, kind: str) -> str:
 
 def stalled(cell: Any) -> float:
     """The stalled cycles that a picture tells."""
-    (told,) = re.findall(r"cycles, ([\d.]+) of them stalled", shown(cell, "image/svg+xml"))
-    return float(told)
+    (reported,) = re.findall(r"cycles, ([\d.]+) of them stalled", shown(cell, "image/svg+xml"))
+    return float(reported)
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ def test_a_kernel_is_pipelined_and_proven(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_pipelined_is_told(name: str) -> None:
+def test_what_cannot_be_pipelined_is_reported(name: str) -> None:
     found = made()[name]
     assert found["loops"] == 0
     assert f"[{REFUSED[name]}]" in found["said"]

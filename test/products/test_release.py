@@ -150,20 +150,20 @@ def test_a_file_without_kernels_says_so() -> None:
 
 
 def test_an_example_tells_what_became_of_it() -> None:
-    told = examples.run("add_one").splitlines()
-    assert told[0].startswith("add_one.mlir: 1 loop pipelined in 3 stages")
-    assert told[2:5] == [
+    reported = examples.run("add_one").splitlines()
+    assert reported[0].startswith("add_one.mlir: 1 loop pipelined in 3 stages")
+    assert reported[2:5] == [
         "    prologue  2 copies, 2 commits",
         "    kernel    1 wait (1), 1 copy, 1 commit, 2 statements",
         "    epilogue  2 waits (1, 0), 4 statements",
     ]
-    assert told[-1].endswith("--async-pipe --target=nvvm:sm_80")
+    assert reported[-1].endswith("--async-pipe --target=nvvm:sm_80")
 
 
 def test_a_hand_written_example_is_counted_and_checked() -> None:
-    told = examples.run("amd_ring_marks")
-    assert re.search(r"proven: \d+ accesses in 1 kernel", told)
-    assert "--async-pipe-count-waits --target=rocdl:gfx950" in told
+    reported = examples.run("amd_ring_marks")
+    assert re.search(r"proven: \d+ accesses in 1 kernel", reported)
+    assert "--async-pipe-count-waits --target=rocdl:gfx950" in reported
 
 
 def test_the_hook_runs_a_command_of_the_package(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_the_reference_has_the_calls_with_types_units_and_errors(site: Path) -> 
     page = re.sub(r"<[^>]+>", "", (site / "reference" / "index.html").read_text())
     for call in ("pipeline", "count_waits", "check", "lower", "find_loops", "annotate", "Pipeline"):
         assert re.search(rf"\b{call}\b", page)
-    for told in ("smem_limit", "in bytes", "Raises InputError", "Report", "groups"):
-        assert told in page, told
+    for reported in ("smem_limit", "in bytes", "Raises InputError", "Report", "groups"):
+        assert reported in page, reported
 
 
 @needs_browser

@@ -158,12 +158,12 @@ def report(mutants: int, seed: int, jobs: int, json_file: str | None = None) -> 
     found, stopped = Report(), ""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
-    told = time.monotonic()
+    reported = time.monotonic()
     try:
         for judged in all_judged(mutants, seed, jobs, 2):
             found.add(judged)
-            if time.monotonic() - told > MINUTE:
-                told = time.monotonic()
+            if time.monotonic() - reported > MINUTE:
+                reported = time.monotonic()
                 print(f"so far\n{found.table()}", flush=True)
                 save(found, seed, "unfinished", json_file)
     except Stopped as signal_:

@@ -65,8 +65,8 @@ def result(given: Input) -> str:
             report = pipeline(module, given.target, check="warn", **given.options)
         except AsyncPipeError as error:
             return f"{error}\n"
-        told = "\n".join(map(str, report.diagnostics))
-        return f"{module}\n{told}\n"
+        reported = "\n".join(map(str, report.diagnostics))
+        return f"{module}\n{reported}\n"
 
 
 def keep(given: Input, folder: str) -> None:

@@ -108,7 +108,7 @@ class Writer:
 
         self.emit(perhaps)
 
-    def heard(self, op: Operation, order: Order) -> Order:
+    def acquired(self, op: Operation, order: Order) -> Order:
         """An order without the acquire if nobody uses what was read."""
         return order if self.used.intersection(op.results) else replace(order, acquire=False)
 

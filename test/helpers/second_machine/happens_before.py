@@ -28,38 +28,38 @@ class Finding:
 
 
 Known = dict[str, dict[int, int]]
-# What was told, by the scope in which it was and the block that told it.
-Told = dict[tuple[str, int], Known]
+# What was released, by the scope in which it was and the block that released it.
+Released = dict[tuple[str, int], Known]
 
 
 @dataclass(eq=False)
 class Clock:
     """What one thread knows: the clock of each thread of the grid, by memory space.
 
-    `fenced` is what its strong writes tell since a fence, `read` what it has read and a fence may
-    let it hear.
+    `fenced` is what its strong writes release since a fence, `read` what it has read and a fence may
+    let it acquire.
     """
 
     thread: int
     block: int
     now: int = 1
     known: Known = field(default_factory=lambda: {s: {} for s in SPACES})
-    fenced: Told = field(default_factory=dict)
-    read: Told = field(default_factory=dict)
+    fenced: Released = field(default_factory=dict)
+    read: Released = field(default_factory=dict)
 
     def frozen(self) -> Clock:
         """What the thread knows now."""
         return replace(self, known=dict(self.known))
 
-    def tell(self, scope: str) -> Told:
+    def release(self, scope: str) -> Released:
         """What it knows and did, for others; what it does from here on is not in it."""
         mine = {self.thread: self.now}
         self.now += 1
         return {(scope, self.block): {s: joined(k, mine) for s, k in self.known.items()}}
 
-    def hear(self, told: Told, scope: str) -> None:
-        """Take what was told, of those who are in both scopes."""
-        for (reach, block), known in told.items():
+    def acquire(self, released: Released, scope: str) -> None:
+        """Take what was released, of those who are in both scopes."""
+        for (reach, block), known in released.items():
             if block == self.block or "block" not in (reach, scope):
                 self.known = {s: joined(self.known[s], known[s]) for s in SPACES}
 
@@ -69,18 +69,18 @@ def joined(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     return one | {thread: max(at, one.get(thread, 0)) for thread, at in other.items()}
 
 
-def within(told: Told, scope: str) -> Told:
+def within(released: Released, scope: str) -> Released:
     """The same, through an access of this scope."""
     if scope != "block":
-        return told
-    found: Told = {}
-    for (_, block), known in told.items():
+        return released
+    found: Released = {}
+    for (_, block), known in released.items():
         found = both(found, {("block", block): known})
     return found
 
 
-def both(one: Told, other: Told) -> Told:
-    """All that was told."""
+def both(one: Released, other: Released) -> Released:
+    """The join of two."""
     found = dict(one)
     for where, known in other.items():
         mine = found.get(where, {s: {} for s in SPACES})
@@ -145,7 +145,7 @@ class Shadow:
         self.findings: dict[Finding, None] = {}
         self._writes: dict[tuple[int, int], list[_Access]] = {}
         self._reads: dict[tuple[int, int], list[_Access]] = {}
-        self._told: dict[tuple[int, int], Told] = {}
+        self._released: dict[tuple[int, int], Released] = {}
 
     def report(self, code: str, line: int, other: int = 0) -> None:
         """Keep a finding once."""
@@ -164,10 +164,10 @@ class Shadow:
         """A "read", "write" or "atomic" of granules, now, by a thread or by what it forks."""
         if order.strong and kind != "write":
             for granule in granules:
-                self._hear(clock, granule, order)
+                self._acquire(clock, granule, order)
         mine = _Access(clock, clock.now, line, kind, forked, order.strong)
         if kind != "read":
-            self._tell(clock, kind, granules, order)
+            self._release(clock, kind, granules, order)
         for granule in granules:
             for earlier in self._writes.get(granule, ()):
                 self._judge(earlier, mine, space)
@@ -180,32 +180,32 @@ class Shadow:
             left = [a for a in self._reads.get(granule, ()) if not a.before(clock, space)]
             self._reads[granule] = left
 
-    def _hear(self, clock: Clock, granule: tuple[int, int], order: Order) -> None:
-        told = self._told.get(granule)
-        if told and order.acquire:
-            clock.hear(told, order.scope)
-        elif told:
-            clock.read = both(clock.read, within(told, order.scope))
+    def _acquire(self, clock: Clock, granule: tuple[int, int], order: Order) -> None:
+        released = self._released.get(granule)
+        if released and order.acquire:
+            clock.acquire(released, order.scope)
+        elif released:
+            clock.read = both(clock.read, within(released, order.scope))
 
-    def _tell(self, clock: Clock, kind: str, granules: list, order: Order) -> None:
-        mine: Told = {}
+    def _release(self, clock: Clock, kind: str, granules: list, order: Order) -> None:
+        mine: Released = {}
         if order.release:
-            mine = clock.tell(order.scope)
+            mine = clock.release(order.scope)
         elif order.strong:
             mine = within(clock.fenced, order.scope)
         for granule in granules:
-            kept = self._told.get(granule, {}) if kind == "atomic" else {}
-            if mine or kept or granule in self._told:
-                self._told[granule] = both(kept, mine)
+            kept = self._released.get(granule, {}) if kind == "atomic" else {}
+            if mine or kept or granule in self._released:
+                self._released[granule] = both(kept, mine)
 
     def fence(self, clock: Clock, order: Order) -> None:
         """What the thread has read strongly counts from here on; what it does before the fence, its
-        strong writes tell."""
+        strong writes release."""
         if order.acquire:
-            clock.hear(clock.read, order.scope)
+            clock.acquire(clock.read, order.scope)
             clock.read = {}
         if order.release:
-            clock.fenced = both(clock.fenced, clock.tell(order.scope))
+            clock.fenced = both(clock.fenced, clock.release(order.scope))
 
     @staticmethod
     def _keep(

@@ -114,7 +114,7 @@ def _atomic(w: Writer, op: Operation) -> None:
     name = {"maxs": "maxsi", "mins": "minsi", "maxu": "maxui", "minu": "minui"}.get(name, name)
     combine = (lambda a, b: b) if name == "assign" else arithmetic.binary(name, element)
     w.strong(op)
-    order = w.heard(op, order_of(op))
+    order = w.acquired(op, order_of(op))
 
     def compute(t: Any, r: list) -> Any:
         memref = r[view]

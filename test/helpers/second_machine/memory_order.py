@@ -1,11 +1,11 @@
 """What operations order for other threads, by their text.
 
-    release: the thread tells those who read the location what it knows and did
-    acquire: it hears what was told where it reads
+    release: those who read the location may learn what the thread knows and did
+    acquire: it learns what was released where it reads
     strong:  it does not race with other strong accesses
 
 An acquire whose result nobody uses hears nothing: nothing then depends on who came first, so some
-other schedule has the opposite order. A fence makes the strong accesses around it tell and hear
+other schedule has the opposite order. A fence makes the strong accesses around it release and acquire
 (PTX ISA, Memory Consistency Model: release and acquire patterns).
 """
 

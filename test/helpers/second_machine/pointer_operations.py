@@ -32,7 +32,7 @@ def _element_pointer(w: Writer, op: Operation) -> None:
 
 
 def _load(w: Writer, op: Operation) -> None:
-    (pointer,), order, line = w.registers(op.operands), w.heard(op, order_of(op)), op.line
+    (pointer,), order, line = w.registers(op.operands), w.acquired(op, order_of(op)), op.line
     kind = types.element(op.result_types[0])
     w.strong(op)
 
@@ -46,7 +46,7 @@ def _load(w: Writer, op: Operation) -> None:
 
 
 def _store(w: Writer, op: Operation) -> None:
-    (value, pointer), order, line = w.registers(op.operands), w.heard(op, order_of(op)), op.line
+    (value, pointer), order, line = w.registers(op.operands), w.acquired(op, order_of(op)), op.line
     kind = types.element(op.operand_types[0])
     w.strong(op)
 
@@ -72,7 +72,7 @@ _COMBINE = {
 
 
 def _atomic(w: Writer, op: Operation) -> None:
-    (pointer, value), order, line = w.registers(op.operands), w.heard(op, order_of(op)), op.line
+    (pointer, value), order, line = w.registers(op.operands), w.acquired(op, order_of(op)), op.line
     kind, name = types.element(op.operand_types[1]), _COMBINE.get(op.integer("bin_op"))
     if name is None:
         raise NotJudged("an atomic operation of another kind")
@@ -95,7 +95,7 @@ def _atomic(w: Writer, op: Operation) -> None:
 def _compare_exchange(w: Writer, op: Operation) -> None:
     (pointer, expected, value), order, line = (
         w.registers(op.operands),
-        w.heard(op, order_of(op)),
+        w.acquired(op, order_of(op)),
         op.line,
     )
     kind = types.element(op.operand_types[1])

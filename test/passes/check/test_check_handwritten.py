@@ -47,9 +47,9 @@ def test_at_most_one_access_in_twenty_is_unknown() -> None:
 
 def test_the_notes_are_the_same_in_every_run():
     text = (ROOT / "examples" / "handwritten" / "amd_software_pipeline.mlir").read_text()
-    told = set()
+    reported = set()
     for _ in range(6):
         with new_context():
             report = mlir_async_pipe.check(ir.Module.parse(text), "nvvm:sm_80")
-            told.add("\n".join(map(str, report.diagnostics)))
-    assert len(told) == 1
+            reported.add("\n".join(map(str, report.diagnostics)))
+    assert len(reported) == 1

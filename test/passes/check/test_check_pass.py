@@ -38,7 +38,7 @@ def test_a_hazard_is_an_error_with_two_notes_and_the_count() -> None:
     assert (hazard.verdict, hazard.count, hazard.queue) == ("unsafe", 0, "cp.async")
 
 
-def test_what_cannot_be_told_is_a_warning_and_counted_with_its_reason() -> None:
+def test_what_is_undecided_is_a_warning_and_counted_with_its_reason() -> None:
     store = "memref.store %x, %B[%c0] : memref<8xf32>\nnvvm.cp.async.wait.group 0"
     checked = check_text(RACE.replace("WAIT", store))
     (warning,) = checked.report.diagnostics

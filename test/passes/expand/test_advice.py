@@ -271,8 +271,8 @@ def test_the_next_run_is_better_where_the_advice_is_followed(row):
         with pytest.raises(AsyncPipeError) as refused:
             pipeline(ir.Module.parse(row.text), check="none", **row.always)
         assert refused.value.code == row.code
-        told = [note.message for note in refused.value.diagnostic.notes]
-        assert any(row.words in message for message in told), told
+        reported = [note.message for note in refused.value.diagnostic.notes]
+        assert any(row.words in message for message in reported), reported
         assert row.options or row.old in row.text
         better = ir.Module.parse(row.text.replace(row.old, row.new) if row.old else row.text)
         report = pipeline(better, check="none", **row.always, **row.options)

@@ -98,8 +98,8 @@ def test_who_follows_the_advice_gets_a_pipeline(asked, better):
     """Leaves the option out, says the same, or writes three numbers."""
     with pytest.raises(AsyncPipeError) as refused:
         pipeline(HALVES.parsed(), cluster=asked, check="none")
-    told = [note.message for note in refused.value.diagnostic.notes]
-    assert any("leave the option out" in note or "2,1,1" in note for note in told)
+    reported = [note.message for note in refused.value.diagnostic.notes]
+    assert any("leave the option out" in note or "2,1,1" in note for note in reported)
     module = HALVES.parsed()
     pipeline(module, cluster=better, check="error")
     assert HALVES.wrong(module, "late") == []

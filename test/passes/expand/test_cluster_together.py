@@ -244,8 +244,8 @@ def test_who_follows_the_advice_gets_a_pipeline():
     wrong, _, words = REFUSALS["blocks of parts of warps"]
     with pytest.raises(AsyncPipeError) as refused:
         pipeline(wrong.parsed(), check="none")
-    told = [note.message for note in refused.value.diagnostic.notes]
-    assert any(words in note and "gpu.thread_id x == 0" in note for note in told)
+    reported = [note.message for note in refused.value.diagnostic.notes]
+    assert any(words in note and "gpu.thread_id x == 0" in note for note in reported)
     module = HALVES.parsed()
     pipeline(module, check="error")
     assert HALVES.wrong(module, "late") == []

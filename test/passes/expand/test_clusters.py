@@ -151,9 +151,9 @@ def test_the_cluster_goes_to_machine_code():
     assert "mbarrier.arrive.shared::cluster.b64" in ptx
 
 
-IN_TURN = 'async_pipe.roles = "ping-pong"'
+PING_PONG = 'async_pipe.roles = "ping-pong"'
 REFUSALS = {
-    "two groups in turn": (replace(HALVES, annotations=IN_TURN), "roles-unsupported"),
+    "two groups in turn": (replace(HALVES, annotations=PING_PONG), "roles-unsupported"),
     "no size": (
         replace(HALVES, changes=((", gpu.known_cluster_size = array<i32: 2, 1, 1>", ""),)),
         "cluster-unsupported",

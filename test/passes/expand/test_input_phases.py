@@ -75,7 +75,7 @@ def test_wrong_phases_are_refused_at_their_wait(name: str) -> None:
     assert check.unsafe
 
 
-def test_a_phase_that_is_computed_is_told_of() -> None:
+def test_a_phase_that_is_computed_is_reported() -> None:
     """Of quotients nothing is known here; the pipeline is right all the same."""
     wait = "nvgpu.mbarrier.try_wait.parity %full[%i0], %phase"
     made = (
@@ -165,7 +165,7 @@ def test_a_phase_of_their_own_is_taken_for_products() -> None:
     assert right and not result.races
 
 
-def test_a_phase_of_products_that_is_computed_is_told_of() -> None:
+def test_a_phase_of_products_that_is_computed_is_reported() -> None:
     bit = "%low = arith.divui %k32, %i32_1 : i32\n%bit = arith.trunci %low : i32 to i1\nnvgpu.mbarrier."
     module = parse(
         products(GEMM, [("nvgpu.mbarrier." + OVER, bit + OVER.replace("%phase", "%bit"))])

@@ -108,7 +108,7 @@ def test_two_versions_where_a_loop_is_around_and_there_is_room(gemm, columns):
     ],
     ids=["goes on", "no products", "other columns"],
 )
-def test_one_version_where_they_may_not_be_told_apart(old, new):
+def test_one_version_where_they_may_not_be_distinguished(old, new):
     text = MANY.module()
     assert old in text
     module = parse(text.replace(old, new))

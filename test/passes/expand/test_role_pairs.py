@@ -116,7 +116,7 @@ def test_loops_around_both_are_proven(name):
     assert proven(pipelined(pair)[0])
 
 
-def test_a_launch_is_told_of_once():
+def test_a_launch_is_reported_once():
     report = pipelined(OWN)[1]
     assert sum(said.code == "roles-launch" for said in report.diagnostics) == 1
 

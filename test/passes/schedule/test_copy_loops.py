@@ -87,8 +87,10 @@ CASES = {
 def test_the_rows_of_a_loop_are_loaded_two_iterations_ahead(case):
     copy, attributes, target = CASES[case]
     module, report = pipelined(kernel(copy, attributes), target)
-    (told,) = [entry for entry in report.diagnostics if entry.code == "through-registers"]
-    assert told.message.startswith("the loads of this loop run 2 iterations ahead, into registers")
+    (reported,) = [entry for entry in report.diagnostics if entry.code == "through-registers"]
+    assert reported.message.startswith(
+        "the loads of this loop run 2 iterations ahead, into registers"
+    )
     assert loads_that_are_carried(module)
     assert [(check.unsafe, check.unknown) for check in report.of("checks")] == [(0, 0)]
     for tiles in (0, 1, 2, 5):

@@ -163,7 +163,7 @@ def test_who_asks_for_it_gets_it_without_a_chip() -> None:
         (("%q = vector.contract #dot %tv", "%q = vector.contract #dot %sv"), "more than one step"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_ahead_is_told_with_the_reason(changes, reason: str) -> None:
+def test_what_cannot_be_ahead_is_reported_with_the_reason(changes, reason: str) -> None:
     old, new = changes
     text = loop(2, asked("ahead"))
     assert old in text
@@ -171,12 +171,12 @@ def test_what_cannot_be_ahead_is_told_with_the_reason(changes, reason: str) -> N
         module, session = ir.Module.parse(text.replace(old, new)), Session()
         schedule = passes.find("async-pipe-schedule")
         schedule.run(module.operation, schedule.options(), session)
-        told = [e.message for e in session.diagnostics.items if e.code == "fragments-in-place"]
+        reported = [e.message for e in session.diagnostics.items if e.code == "fragments-in-place"]
     if "addf" in new:
-        assert told == []  # one product is enough
+        assert reported == []  # one product is enough
     else:
-        assert len(told) == 1
-        assert re.search(reason, told[0])
+        assert len(reported) == 1
+        assert re.search(reason, reported[0])
 
 
 def test_a_tile_whose_registers_do_not_suffice_stays_in_place() -> None:

@@ -307,10 +307,10 @@ def test_the_remark_names_the_store_and_what_hinders_it():
     with new_context():
         module = ir.Module.parse(REGISTERS["converted"].text())
         (remark,) = pipeline(module, "nvvm:sm_80").diagnostics
-        told = [note.message for note in remark.notes]
+        reported = [note.message for note in remark.notes]
         assert any(
             "this store fills workgroup memory" in note and "computed, not loaded" in note
-            for note in told
+            for note in reported
         )
 
 

@@ -128,8 +128,8 @@ def test_a_copy_that_leaves_what_was_there_goes_through_registers(guards: tuple[
     gpu.barrier"""
     ).replace("scf.for %i", "memref.store %half, %B[%t] : memref<4xf32, #wg>\n  scf.for %i")
     module, session = pipelined(text)
-    (told,) = [e.message for e in session.diagnostics.items if e.code == "through-registers"]
-    assert "may read what its iteration did not write" in told
+    (reported,) = [e.message for e in session.diagnostics.items if e.code == "through-registers"]
+    assert "may read what its iteration did not write" in reported
     (made,) = session.report().of("loops")
     assert [buffer.versions for buffer in made.buffers if buffer.versions > 1] == []
     assert wrong_runs(text, module, SIZES) == []

@@ -24,7 +24,7 @@ def _context() -> Iterator[None]:
         yield
 
 
-def told(session: Session, code: str) -> list[str]:
+def reported(session: Session, code: str) -> list[str]:
     return [item.message for item in session.diagnostics.items if item.code == code]
 
 
@@ -57,7 +57,7 @@ def test_the_inner_loop_gets_the_stages_and_computes_the_same() -> None:
     module, session = pipelined(text, chip="sm_80")
     (loop,) = session.report().of("loops")
     assert (loop.stages, [buffer.versions for buffer in loop.buffers]) == (3, [3])
-    assert len(told(session, "inner-loop-pipelined")) == 1
+    assert len(reported(session, "inner-loop-pipelined")) == 1
     assert "num_stages" not in str(module)
     assert wrong_runs(text, module, SIZES) == []
 
@@ -66,7 +66,7 @@ def test_the_remarks_advice_overlaps_the_tiles() -> None:
     """All steps of all tiles are one loop, in which the next tile's copies start early."""
     text = sums()
     module, session = pipelined(text, chip="sm_80", overlap_outer=True)
-    assert told(session, "outer-not-overlapped") == []
+    assert reported(session, "outer-not-overlapped") == []
     pipelines = [op for op in walk(module) if op.name == "scf.for" and len(op.results) > 3]
     assert pipelines and not any(
         inner.name == "scf.for" for inner in walk(pipelines[0]) if inner != pipelines[0]
@@ -79,7 +79,7 @@ def test_what_else_stands_on_the_loop_goes_along() -> None:
     _, session = pipelined(sums(outer=through), chip="sm_80")
     (loop,) = session.report().of("loops")
     assert [buffer.write_stage for buffer in loop.buffers] == [1]
-    assert len(told(session, "through-registers")) == 1
+    assert len(reported(session, "through-registers")) == 1
 
 
 def test_two_loops_inside_are_both_pipelined() -> None:
@@ -109,7 +109,7 @@ def test_a_loop_over_rows_belongs_to_the_copy_of_its_tile() -> None:
 """
     )
     module, session = pipelined(text)
-    assert told(session, "inner-loop-pipelined") == []
+    assert reported(session, "inner-loop-pipelined") == []
     (loop,) = session.report().of("loops")
     assert [buffer.versions for buffer in loop.buffers] == [3]
     assert wrong_runs(text, module, [(n, 0) for n in (0, 2, 4, 6)]) == []
@@ -119,7 +119,7 @@ def test_a_loop_that_loads_itself_keeps_its_stages() -> None:
     after = """%b = memref.load %A[%tile, %t] : memref<32x4xf32>
     memref.store %b, %O[%base, %t] : memref<32x4xf32>"""
     _, session = pipelined(sums(after=after))
-    assert told(session, "inner-loop-pipelined") == []
+    assert reported(session, "inner-loop-pipelined") == []
 
 
 def test_a_loop_around_one_that_has_its_own_stages_is_told_to_drop_them() -> None:
@@ -128,8 +128,8 @@ def test_a_loop_around_one_that_has_its_own_stages_is_told_to_drop_them() -> Non
     assert caught.value.code == "no-copies"
     assert "take 'async_pipe.num_stages' off this loop" in str(caught.value)
     # The inner loop is three statements, prologue, kernel and epilogue: each load is told once.
-    told_of = [(note.message, note.place) for note in caught.value.diagnostic.notes]
-    assert len(told_of) == len(set(told_of))
+    reported = [(note.message, note.place) for note in caught.value.diagnostic.notes]
+    assert len(reported) == len(set(reported))
     # And with the advice followed:
     _, session = pipelined(sums(inner="async_pipe.num_stages = 2 : i64", outer=""))
     (loop,) = session.report().of("loops")

@@ -184,9 +184,9 @@ def test_an_unknown_place_is_refused() -> None:
     with pytest.raises(InputError, match="issue") as caught:
         pipelined(loop(stages(3, "never")))
     assert caught.value.code == "bad-annotation"
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as reported:
         pipelined(loop(stages(3)), issue="never")
-    assert told.value.code == "bad-option-value"
+    assert reported.value.code == "bad-option-value"
 
 
 def test_products_touch_no_memory() -> None:

@@ -73,8 +73,8 @@ def test_as_many_stages_as_registers_hold(width, threads, target, stages):
 def test_the_remark_says_what_does_not_fit():
     with new_context():
         report = pipeline(ir.Module.parse(summed(64, 32, 5)), "nvvm:sm_80")
-    (told,) = [e.message for e in report.diagnostics if e.code == "stages-reduced"]
-    assert told == (
+    (reported,) = [e.message for e in report.diagnostics if e.code == "stages-reduced"]
+    assert reported == (
         "3 stages instead of 5: each iteration ahead takes 64 registers of a thread, the loop "
         "carries 64, and sm_80 has 255"
     )

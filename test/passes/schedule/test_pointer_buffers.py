@@ -176,16 +176,20 @@ IN_REGISTERS = {
 def test_what_cannot_be_copied_is_loaded_ahead_and_says_why(name):
     text, reason = IN_REGISTERS[name]
     report, (code, _) = ran(text)
-    (told,) = [entry.message for entry in report.diagnostics if entry.code == "through-registers"]
-    assert reason in told
+    (reported,) = [
+        entry.message for entry in report.diagnostics if entry.code == "through-registers"
+    ]
+    assert reason in reported
     assert "cp.async" not in code.text
 
 
 def test_amd_chips_copy_between_memrefs_only():
     with new_context():
         report = pipeline(ir.Module.parse(kernel()), Target.parse("rocdl:gfx950"))
-    (told,) = [entry.message for entry in report.diagnostics if entry.code == "through-registers"]
-    assert "'llvm.load' goes by a pointer" in told
+    (reported,) = [
+        entry.message for entry in report.diagnostics if entry.code == "through-registers"
+    ]
+    assert "'llvm.load' goes by a pointer" in reported
 
 
 @pytest.mark.parametrize("apart", [16, 12])

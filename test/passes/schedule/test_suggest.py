@@ -53,7 +53,7 @@ def test_a_loop_is_tried_alone():
         assert suggested(module) == []
 
 
-def test_too_many_stages_are_told_with_the_reason():
+def test_too_many_stages_are_reported_with_the_reason():
     with new_context():
         module = ir.Module.parse((KERNELS / "sm_80_matmul.mlir").read_text())
         (found,) = suggested(module, chip="sm_80", num_stages=40)

@@ -146,7 +146,7 @@ def wrong_runs(module: Any, arguments: Callable[[], list[Any]], out: int, rows: 
     return found
 
 
-def told(report: Any) -> set[str]:
+def reported(report: Any) -> set[str]:
     """The codes of all that was said, remarks too."""
     return {entry.code for entry in report.diagnostics}
 
@@ -252,14 +252,14 @@ def test_memory_that_has_no_room_leaves_fewer(limit: int, left: int) -> None:
     module = parse(plain_text(ONE.replace("1", "3", 1)))
     report = pipeline(module, smem_limit=limit)
     assert waits(module) == [left, 0]
-    assert ("fewer-slots" in told(report)) == (left < 3)
+    assert ("fewer-slots" in reported(report)) == (left < 3)
 
 
 def test_memory_for_one_slot_leaves_the_loop_as_it_was() -> None:
     text = plain_text(ONE)
     module = parse(text)
     report = pipeline(module, smem_limit=300)
-    assert told(report) == {"fewer-slots"}
+    assert reported(report) == {"fewer-slots"}
     assert str(module) == str(parse(text.replace(ONE, "")))
 
 
@@ -376,7 +376,7 @@ def test_what_cannot_be_is_an_error_for_a_number_and_a_remark_else(name: str) ->
     assert refused.value.code == "store-not-overlapped"
     module = parse(refused_text(name, "async_pipe.stores_in_flight"))
     report = pipeline(module, check="none")
-    assert told(report) == {"store-not-overlapped"}
+    assert reported(report) == {"store-not-overlapped"}
     assert str(module) == str(parse(refused_text(name, "")))
 
 

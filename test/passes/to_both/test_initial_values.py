@@ -106,12 +106,12 @@ def test_others_are_lowered(name: str, chip: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [(WITH_VALUES, ["lost-values"]), (WITHOUT, [])], ids=["with", "without"]
+    ("given", "reported"), [(WITH_VALUES, ["lost-values"]), (WITHOUT, [])], ids=["with", "without"]
 )
-def test_the_checker_warns_of_them(given: dict[str, tuple[str, str]], told: list[str]) -> None:
+def test_the_checker_warns_of_them(given: dict[str, tuple[str, str]], reported: list[str]) -> None:
     for declared, read in given.values():
         report = check_text(kernel(declared, read)).report
-        assert [entry.code for entry in report.diagnostics] == told
+        assert [entry.code for entry in report.diagnostics] == reported
 
 
 def test_the_machine_finds_what_reads_them() -> None:

@@ -249,7 +249,7 @@ def test_complex_numbers_become_code(chip: str, emit: str) -> None:
     assert {"ptx": "mul.rn.f32", "isa": "v_mul_f32"}[emit] in code
 
 
-def test_what_mlir_says_of_an_illegal_op_is_told_in_short() -> None:
+def test_what_mlir_says_of_an_illegal_op_is_reported_in_short() -> None:
     raw = "failed to legalize operation 'gpu.printf' that was explicitly marked illegal: \"gpu…"
     assert plain(raw) == "MLIR's conversions cannot lower 'gpu.printf'"
     assert plain(" anything else ") == "anything else"

@@ -340,8 +340,8 @@ def test_tokens_follow_every_form_of_control_flow(name):
     found = run(text)[0].of("waits")
     assert len(found) == attached
     assert [record.count for record in found] == [record.given for record in found]
-    told = [item.code for item in report.diagnostics]
-    assert told == ["no-group"] * (left if name != "loop that never runs" else 0)
+    reported = [item.code for item in report.diagnostics]
+    assert reported == ["no-group"] * (left if name != "loop that never runs" else 0)
 
 
 def has_bare_waits(path: Path) -> bool:

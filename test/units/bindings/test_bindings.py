@@ -209,11 +209,13 @@ def test_a_hook_of_the_tool_finds_op_classes(tmp_path: Path) -> None:
     assert ended.out.startswith("FuncOp\n")
 
 
-def test_a_stack_that_keeps_its_settings_in_ir_is_told_where_op_classes_are() -> None:
+def test_a_stack_that_keeps_its_settings_in_ir_is_given_where_op_classes_are() -> None:
     """Else it would look for those of a dialect, in vain, at each type that it hands out."""
-    told: list[str] = []
-    settings = SimpleNamespace(dialect_search_modules=[], append_dialect_search_prefix=told.append)
+    reported: list[str] = []
+    settings = SimpleNamespace(
+        dialect_search_modules=[], append_dialect_search_prefix=reported.append
+    )
     stack = bindings.stack.Stack("other", "no_such_stack", "other")
     bindings.stack._announce_op_classes(stack, SimpleNamespace(_globals=settings))
-    assert told == [bindings.stack.OP_CLASSES]
+    assert reported == [bindings.stack.OP_CLASSES]
     bindings.stack._announce_op_classes(stack, SimpleNamespace())

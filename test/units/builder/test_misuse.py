@@ -305,7 +305,7 @@ def consumed(pipe: Pipeline) -> None:
         (filled_in_a_loop, ""),
     ],
 )
-def test_a_slot_that_was_never_filled_is_told_on_paths_too(
+def test_a_slot_that_was_never_filled_is_reported_on_paths_too(
     program: Callable[[Kernel, Pipeline], None], severity: str
 ) -> None:
     with kernel(["memref<?xf32>"]) as k:
@@ -313,11 +313,11 @@ def test_a_slot_that_was_never_filled_is_told_on_paths_too(
         if severity == "error":
             with pytest.raises(AsyncPipeError) as caught:
                 mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80")
-            told = [caught.value.diagnostic]
+            reported = [caught.value.diagnostic]
         else:
-            told = list(mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80").diagnostics)
-    assert [entry.code for entry in told] == ["consumer-ahead"] * bool(severity)
-    assert all(entry.severity == severity and entry.place.file == __file__ for entry in told)
+            reported = list(mlir_async_pipe.pipeline(k.module, target="nvvm:sm_80").diagnostics)
+    assert [entry.code for entry in reported] == ["consumer-ahead"] * bool(severity)
+    assert all(entry.severity == severity and entry.place.file == __file__ for entry in reported)
 
 
 def test_a_slot_that_is_all_of_the_memory_may_be_used_again() -> None:

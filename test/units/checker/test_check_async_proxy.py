@@ -66,14 +66,14 @@ def test_a_wrong_kernel_is_not_called_safe(name, wrong):
 
 def test_the_warning_says_what_is_not_followed():
     text = ROLES["roles"].text().replace("eq, %t, %consumers", "eq, %t, %c63")
-    told = [
+    reported = [
         str(item)
         for item in checked(text.replace("ult, %t, %consumers", "ult, %t, %c63")).diagnostics
     ]
     assert any(
         "cannot tell whether 'nvgpu.tma.async.load' races: what tensor copies and products of "
         "warpgroups do to this memory is not followed (lanes-apart)" in text
-        for text in told
+        for text in reported
     )
 
 

@@ -334,9 +334,9 @@ def test_what_the_machine_finds_in_random_kernels_is_never_passed() -> None:
     for seed in range(count):
         text = text_of(random_body(seed))
         checked = check_text(text)
-        told = {code for code, _ in checked.unsafe | checked.unknown}
+        reported = {code for code, _ in checked.unsafe | checked.unknown}
         races = machine_codes(text)
-        assert races <= told, f"seed {seed}: {races} {told}\n{text}"
+        assert races <= reported, f"seed {seed}: {races} {reported}\n{text}"
         if not races:
             clean += 1
             assert not checked.unsafe, f"seed {seed}\n{text}"
@@ -479,12 +479,12 @@ def rows_of(each: str, asserted: str = "") -> Checked:
     return check_text(OWN_ROWS.replace("EACH", each).replace("ASSERTED", asserted))
 
 
-def test_blocks_of_a_length_that_is_given_are_told_once_for_each_line_and_what_helps() -> None:
+def test_blocks_of_a_length_that_is_given_are_reported_once_for_each_line_and_what_helps() -> None:
     """Rows of 300 elements in steps of 256 threads: block 0 stores to 300 … 511, as block 1 does."""
-    (told,) = rows_of("%n").report.diagnostics
-    assert told.place.line == 7
-    assert "(other-blocks)" in told.message
-    (advice,) = [note.message for note in told.notes if "give each block" in note.message]
+    (reported,) = rows_of("%n").report.diagnostics
+    assert reported.place.line == 7
+    assert "(other-blocks)" in reported.message
+    (advice,) = [note.message for note in reported.notes if "give each block" in note.message]
     assert "constant number of elements" in advice
     assert "`async_pipe.independent`" in advice
     # And with either advice followed:

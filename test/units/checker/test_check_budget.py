@@ -62,8 +62,8 @@ def test_what_no_path_came_to_is_unknown_for_the_reason_budget(monkeypatch):
     (summary,) = found.of("checks")
     assert summary.unsafe == 0
     assert set(summary.reasons) == {"budget"}
-    told = [d for d in found.diagnostics if "too many paths" in d.message]
-    assert len(told) == summary.reasons["budget"]
+    reported = [d for d in found.diagnostics if "too many paths" in d.message]
+    assert len(reported) == summary.reasons["budget"]
 
 
 def test_the_budget_of_right_kernels_lasts():

@@ -109,7 +109,7 @@ def test_what_is_done_after_the_join_and_a_barrier_is_another_interval() -> None
     assert not machine_races(text, TARGET, trips=[0])
 
 
-def test_conditions_that_exclude_each_other_inside_the_sides_cannot_be_told() -> None:
+def test_conditions_that_exclude_each_other_inside_the_sides_are_undecided() -> None:
     """One side writes where n < 2, the other one reads where not: they never both run."""
     then = f"scf.if %small {{ {STORE} }}"
     otherwise = f"scf.if %small {{ }} else {{ {NEAR} }}"

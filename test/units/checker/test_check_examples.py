@@ -86,14 +86,14 @@ GROUP = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_
 
 
 @pytest.mark.parametrize(
-    ("asked", "says", "told"),
+    ("asked", "says", "reported"),
     [
         ("%both", "unknown", []),
         ("%after", "unsafe", ["for example with %arg0 = 1"]),
     ],
 )
 def test_two_executions_of_one_loop_run_equally_often(
-    asked: str, says: str, told: list[str]
+    asked: str, says: str, reported: list[str]
 ) -> None:
     """Their bits are related by residues only, of which no number of iterations is made: a fault that
     needs them to differ is met with no numbers, and is no error."""
@@ -126,4 +126,4 @@ func.func @f(%n: index) attributes {{gpu.known_block_size = array<i32: 64, 1, 1>
   return
 }}"""
     assert verdict(check_module(parse(text)).report) == says
-    assert examples(text) == told
+    assert examples(text) == reported

@@ -60,8 +60,8 @@ def test_a_word_each_is_proven_and_copied():
 )
 def test_what_races_is_named_by_checker_and_machine(changes):
     text = KERNEL.format(**{**RIGHT, **changes})
-    found, told = verdict(text)
-    assert found == "unsafe" and "missing-barrier" in told
+    found, reported = verdict(text)
+    assert found == "unsafe" and "missing-barrier" in reported
     assert "missing-barrier" in raced(text)
 
 

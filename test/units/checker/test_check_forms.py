@@ -108,7 +108,7 @@ def test_mirrored_threads_meet_unless_they_are_one() -> None:
     assert verdict(tid, mirrored, same_thread=True, facts={}) == "no"
 
 
-def test_an_opaque_subscript_cannot_be_told() -> None:
+def test_an_opaque_subscript_is_undecided() -> None:
     assert verdict(n, Form(3), same_thread=True, facts={}) == "cannot tell"
 
 

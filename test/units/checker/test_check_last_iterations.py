@@ -92,7 +92,7 @@ def test_a_weaker_wait_and_one_that_never_comes_are_named(change: dict[str, int]
     assert "read-in-flight" in {code for code, _ in check_module(parse(text)).unsafe}
 
 
-def test_of_a_long_loop_it_cannot_be_told() -> None:
+def test_of_a_long_loop_it_is_undecided() -> None:
     """The path that passes all of 40 iterations and not the last is none, but nobody knows that."""
     text = kernel(inner=40)
     assert not races(text)

@@ -102,5 +102,5 @@ def test_the_lowered_gemm_with_a_weaker_wait_is_not_proven(lowered: str) -> None
     checked = check_text(weaker, "nvvm:sm_80")
     # The loop's bound is a quotient of the argument that no form holds, so whether a path goes
     # there is not certain; the loads are told all the same.
-    told = {code for code, _ in checked.unsafe} | {code for code, _ in checked.unknown}
-    assert "read-in-flight" in told
+    reported = {code for code, _ in checked.unsafe} | {code for code, _ in checked.unknown}
+    assert "read-in-flight" in reported

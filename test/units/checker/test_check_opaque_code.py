@@ -53,20 +53,20 @@ def kernel(body: str, before: str = "") -> str:
     return f"{before}llvm.func @f({ARGUMENTS}) {{\n{body}llvm.return\n}}\n"
 
 
-def told(text: str) -> bool:
+def reported(text: str) -> bool:
     return any(entry.unsafe + entry.unknown for entry in check_text(text).report.of("checks"))
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_race_through_code_that_nobody_reads_is_told(race):
-    assert told(kernel(RACES[race] + LOAD))
+def test_race_through_code_that_nobody_reads_is_reported(race):
+    assert reported(kernel(RACES[race] + LOAD))
 
 
 @pytest.mark.parametrize("race", RACES)
-def test_race_through_code_in_a_callee_is_told(race):
+def test_race_through_code_in_a_callee_is_reported(race):
     kinds = "(!llvm.ptr<1>, !llvm.ptr<3>, !llvm.ptr<1>) -> ()"
     callee = f"llvm.func internal @g({ARGUMENTS}) {{\n{RACES[race]}llvm.return\n}}\n"
-    assert told(kernel(f"llvm.call @g(%A, %B, %O) : {kinds}\n{LOAD}", callee))
+    assert reported(kernel(f"llvm.call @g(%A, %B, %O) : {kinds}\n{LOAD}", callee))
 
 
 ONE = "%one = llvm.mlir.constant(1 : i32) : i32\n"
@@ -103,11 +103,11 @@ def test_a_fence_touches_nothing():
       }
       return
     }"""
-    assert not told(text)
-    assert told(text.replace("%out[%t]", "%out[%i]"))
+    assert not reported(text)
+    assert reported(text.replace("%out[%t]", "%out[%i]"))
 
 
-def test_what_stands_in_no_function_is_told_wherever_it_stands():
+def test_what_stands_in_no_function_is_reported_wherever_it_stands():
     """The scope, the commit in it, and the wait; not the commit of the function."""
     text = """
     "async_pipe.scope"() ({

@@ -68,7 +68,7 @@ def test_iterations_with_places_of_their_own_are_apart_whatever_the_step(after: 
 @pytest.mark.parametrize(
     ("wide", "after"), [("%c4", ""), ("%c16", ONE_BEFORE)], ids=["narrow rows", "before the end"]
 )
-def test_places_that_iterations_share_for_some_step_are_told(wide: str, after: str) -> None:
+def test_places_that_iterations_share_for_some_step_are_reported(wide: str, after: str) -> None:
     """With a step of 1 they race, with others they need not."""
     text = KERNEL.format(wide=wide, after=after)
     checked = check_text(text)

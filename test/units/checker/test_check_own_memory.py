@@ -117,7 +117,7 @@ def test_a_pointer_that_was_shown_may_be_what_another_thread_loads(shown):
     assert [(e.verdict, e.reason) for e in meetings] == [("unknown", "may-alias")]
 
 
-def test_what_nobody_was_told_is_not_what_another_thread_loads():
+def test_what_nobody_was_shown_is_not_what_another_thread_loads():
     text = KERNEL.format(body=STACK + MEET.format(shown=""), argument="", blocks=1)
     assert verdict(check_text(text).report) == "safe"
 

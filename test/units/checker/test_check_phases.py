@@ -171,11 +171,11 @@ def test_all_threads_that_copy_are_named() -> None:
 
 
 def test_a_message_names_both_ops_and_what_is_missing() -> None:
-    told = [str(item) for item in checked(changed(PRODUCTS, wait_group="2")).diagnostics]
+    reported = [str(item) for item in checked(changed(PRODUCTS, wait_group="2")).diagnostics]
     assert any(
         "'nvgpu.tma.async.load' writes what 'nvgpu.warpgroup.mma' may still be reading" in text
         and "it reads until a wait with count 1 or less on queue wgmma" in text
-        for text in told
+        for text in reported
     )
 
 
@@ -230,9 +230,9 @@ def test_a_wait_that_is_not_followed_is_unknown_also_without_any_copy() -> None:
     report = check_module(parse(text)).report
     found = report.of("checks")[0]
     assert found.reasons.get("lanes-apart") == found.unknown >= 2
-    told = [str(item) for item in report.diagnostics]
+    reported = [str(item) for item in report.diagnostics]
     expected = "'nvgpu.mbarrier.try_wait.parity' waits for the right phase"
-    assert any(f"cannot tell whether {expected}" in text for text in told)
+    assert any(f"cannot tell whether {expected}" in text for text in reported)
 
 
 GEMM = """

@@ -240,7 +240,7 @@ def test_a_product_without_a_fence_adds_to_what_was_there_before():
     assert np.isnan(late.arrays[0]).all()
 
 
-def test_each_fence_that_is_missing_is_told() -> None:
+def test_each_fence_that_is_missing_is_reported() -> None:
     """Of products in a row without one the first is told: those after it lack no other."""
     read, write = "llvm.extractvalue", "llvm.insertvalue"
     found = check_text(

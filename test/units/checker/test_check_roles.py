@@ -16,7 +16,7 @@ import pytest
 from helpers.check_harness import check_module, codes, verdict
 from helpers.machine_programs import parse
 from helpers.role_kernels import APART as OWN_BARRIER
-from helpers.role_kernels import IN_TURNS, WRONG, TwoGroups
+from helpers.role_kernels import AS_PING_PONG, WRONG, TwoGroups
 from helpers.tensor_kernels import Ring
 from helpers.tensor_mutants import APART, EVERYWHERE, PRODUCT, changed, init, one_by_one
 from mlir_async_pipe.session.report import Report
@@ -91,13 +91,13 @@ def test_each_fault_has_a_name(ring: Ring, changes: dict[str, str], expected: se
 
 
 def test_a_deadlock_names_both_sides() -> None:
-    told = [str(item) for item in checked(changed(PRODUCTS, arrive="")).diagnostics]
-    (told,) = [text for text in told if "[deadlock]" in text][:1]
+    reported = [str(item) for item in checked(changed(PRODUCTS, arrive="")).diagnostics]
+    (reported,) = [text for text in reported if "[deadlock]" in text][:1]
     lines = changed(PRODUCTS, arrive="").text().split("\n")
-    places = [int(text.split(":")[1]) for text in told.split("\n") if text.startswith("-:")]
+    places = [int(text.split(":")[1]) for text in reported.split("\n") if text.startswith("-:")]
     waits = [line for line in (lines[at - 1] for at in places) if "try_wait" in line]
     assert {"%full" in line for line in waits} == {True, False}
-    assert "of its 4 arrivals came" in told
+    assert "of its 4 arrivals came" in reported
 
 
 def test_one_arrival_a_warpgroup_does_not_cover_its_other_warps() -> None:
@@ -197,10 +197,10 @@ def test_two_groups_of_consumers_are_proven(kernel: TwoGroups) -> None:
     ("kernel", "wrong"),
     [(GROUPS[0], name) for name in WRONG]
     + [(GROUPS[2], name) for name in OWN_BARRIER]
-    + [(GROUPS[3], name) for name in WRONG | IN_TURNS],
+    + [(GROUPS[3], name) for name in WRONG | AS_PING_PONG],
 )
 def test_two_groups_that_are_wrong_are_named(kernel: TwoGroups, wrong: str) -> None:
-    changes = (WRONG | OWN_BARRIER | IN_TURNS)[wrong]
+    changes = (WRONG | OWN_BARRIER | AS_PING_PONG)[wrong]
     mutant = dataclasses.replace(kernel, changes=changes, tiles=2 * kernel.slots + 1)
     fails = any(mutant.run(completion, "forward").races for completion in ("late", "eager"))
     assert fails

@@ -59,7 +59,7 @@ def unknown_codes(report: Report) -> set[str]:
         (("barrier after init", "fence", "barrier", "flip"), {INIT, FENCE, BARRIER, FLIP}),
     ],
 )
-def test_all_that_do_not_follow_from_each_other_are_told(
+def test_all_that_do_not_follow_from_each_other_are_reported(
     names: tuple[str, ...], expected: set[str]
 ) -> None:
     report = checked(*names)
@@ -87,7 +87,7 @@ def test_all_that_do_not_follow_from_each_other_are_told(
     ],
 )
 @pytest.mark.parametrize("reader", ["loads", "products"])
-def test_faults_of_roles_are_told_together(
+def test_faults_of_roles_are_reported_together(
     reader: str, names: tuple[str, ...], expected: set[str]
 ) -> None:
     report = checked(*names, specialised=True, reader=reader)
@@ -95,7 +95,7 @@ def test_faults_of_roles_are_told_together(
     assert not unknown_codes(report)
 
 
-def test_what_follows_from_a_wait_that_a_role_lacks_is_not_told() -> None:
+def test_what_follows_from_a_wait_that_a_role_lacks_is_not_reported() -> None:
     """The producer that waits for nobody announces too early, copies over what is read, and lets the
     consumers arrive too often: it is told where it is too early first."""
     assert len(checked("wait empty", specialised=True).of("hazards")) == 1
@@ -133,7 +133,7 @@ def test_what_comes_after_a_fault_that_stops_the_kernel_is_not_certain(size: str
         (True, "wait empty", "overwrite-in-flight"),
     ],
 )
-def test_what_comes_before_a_deadlock_is_told_beside_it(
+def test_what_comes_before_a_deadlock_is_reported_beside_it(
     specialised: bool, name: str, other: str
 ) -> None:
     """Nobody announces the copies, so that those who wait for them hang; others have come to a fault before."""
@@ -168,7 +168,7 @@ def test_a_deadlock_ends_what_is_certain() -> None:
         ),
     ],
 )
-def test_faults_behind_tensor_maps_are_told_with_those_of_workgroup_memory(
+def test_faults_behind_tensor_maps_are_reported_with_those_of_workgroup_memory(
     names: tuple[str, ...], expected: set[str]
 ) -> None:
     changes = {part: text for name in names for part, text in WRONG[name][0].items()}
@@ -187,7 +187,7 @@ def test_faults_behind_tensor_maps_are_told_with_those_of_workgroup_memory(
         (("meet_first", "wait_full"), {INIT}),
     ],
 )
-def test_a_fence_that_blocks_of_a_cluster_lack_is_told_beside_another_fault(
+def test_a_fence_that_blocks_of_a_cluster_lack_is_reported_beside_another_fault(
     missing: tuple[str, ...], expected: set[str]
 ) -> None:
     text = cluster_rings.text(**dict.fromkeys(missing, ""))

@@ -66,7 +66,7 @@ def test_checker_and_machine_agree_on_what_a_take_waits_for(case):
         np.testing.assert_array_equal(done.arrays[1], source)
 
 
-def test_a_take_before_the_commit_of_its_queue_is_told_by_the_machine():
+def test_a_take_before_the_commit_of_its_queue_is_reported_by_the_machine():
     """The other queue's group is no reason to go on."""
     text = kernel(copied(0), taken(1), taken(0))
     arrays = np.zeros(2, np.float32), np.zeros(2, np.float32)

@@ -258,7 +258,7 @@ def test_places_that_a_thread_counts_through_are_its_own_in_one_run(
 @pytest.mark.parametrize(
     ("condition", "verdict"), [("%low", "unsafe"), ("%some", "unknown"), ("%all", "safe")]
 )
-def test_a_barrier_that_not_all_threads_reach_is_told(condition: str, verdict: str) -> None:
+def test_a_barrier_that_not_all_threads_reach_is_reported(condition: str, verdict: str) -> None:
     """A half of the block; threads that a number of threads chooses; a number for all."""
     body = f"""%n = memref.dim %D, %c0 : memref<?xf32>
     %some = arith.cmpi ult, %t, %n : index

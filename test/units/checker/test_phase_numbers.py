@@ -264,7 +264,7 @@ WARP0 = """%w = arith.divui %t, %c32 : index
 @pytest.mark.parametrize(
     ("warp", "unsafe"), [(WARP0, False), (WARP0.replace("eq,", "sle,"), False)]
 )
-def test_a_warp_that_is_told_by_a_shuffle(warp: str, unsafe: bool) -> None:
+def test_a_warp_that_a_shuffle_names(warp: str, unsafe: bool) -> None:
     """All lanes of a warp have one number, so what they shuffle is that number."""
     first = "%warp0 = arith.cmpi ult, %t, %c32 : index"
     text = Ring(leader="elect").text()

@@ -198,7 +198,7 @@ def at_slots(*lows: int) -> list:
     return [[("read", (Touch(ByteRange(7, low, low + 16), 1, 1),))] for low in lows]
 
 
-def test_rings_are_found_where_their_slots_come_in_turn() -> None:
+def test_rings_are_found_where_their_slots_come_in_order() -> None:
     how = RingMoves(6)
     with pytest.raises(RingFoundError):
         how.check(at_slots(32, 64, 0, 32, 64, 0))

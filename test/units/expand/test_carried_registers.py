@@ -77,7 +77,7 @@ def test_private_versions_count_as_registers():
     assert 20 < loop.carried_registers <= 24
 
 
-def test_too_many_private_elements_are_told():
+def test_too_many_private_elements_are_reported():
     with new_context():
         report = api.pipeline(ir.Module.parse(LOOP.replace("SIZE", "200")), target="nvvm:sm_80")
     assert [d.code for d in report.diagnostics] == ["registers-over-budget"]

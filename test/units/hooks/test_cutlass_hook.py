@@ -78,21 +78,21 @@ def test_inside_of_the_block_the_language_s_error_has_ours_as_its_cause() -> Non
 
 def test_errors_are_warnings_where_that_is_asked_for() -> None:
     with (
-        pytest.warns(HazardWarning, match=r"\[read-in-flight\]") as told,
+        pytest.warns(HazardWarning, match=r"\[read-in-flight\]") as reported,
         mlir_async_pipe.hooks.cutlass("warn", noalias=True),
     ):
         assert kernels.compile_reversed(left=2) is not None
-    assert told[0].lineno == line_of("y[j, t, k] =")
+    assert reported[0].lineno == line_of("y[j, t, k] =")
 
 
 def test_what_is_unknown_is_a_warning_at_its_line() -> None:
     """Nothing says that what is stored is not what later copies read."""
     with (
-        pytest.warns(HazardWarning, match="unknown-hazard") as told,
+        pytest.warns(HazardWarning, match="unknown-hazard") as reported,
         mlir_async_pipe.hooks.cutlass(),
     ):
         kernels.compile_reversed()
-    assert {one.lineno for one in told} == {line_of("y[j, t, k] =")}
+    assert {one.lineno for one in reported} == {line_of("y[j, t, k] =")}
 
 
 def test_each_compilation_is_checked() -> None:

@@ -68,11 +68,11 @@ def test_errors_are_warnings_where_that_is_asked_for() -> None:
 
 def test_what_is_unknown_is_a_warning_at_a_line_of_the_kernel() -> None:
     with (
-        pytest.warns(HazardWarning, match="unknown-hazard") as told,
+        pytest.warns(HazardWarning, match="unknown-hazard") as reported,
         mlir_async_pipe.hooks.pallas(),
     ):
         kernels.lower_rows()
-    assert {one.filename for one in told} == {kernels.__file__}
+    assert {one.filename for one in reported} == {kernels.__file__}
 
 
 def test_nothing_is_left_behind() -> None:

@@ -68,11 +68,11 @@ def test_a_wait_too_weak_is_an_error_at_the_line_that_reads() -> None:
 def test_errors_are_warnings_where_that_is_asked_for() -> None:
     with (
         mlir_async_pipe.hooks.triton("warn", noalias=True) as hook,
-        pytest.warns(HazardWarning, match=r"doubled: .*\[read-in-flight\]") as told,
+        pytest.warns(HazardWarning, match=r"doubled: .*\[read-in-flight\]") as reported,
     ):
         made = kernels.compile_doubled(2)
     assert made.asm["ptx"]
-    assert told[0].lineno == line_of(kernels.doubled, "slots.index(k % 2).load")
+    assert reported[0].lineno == line_of(kernels.doubled, "slots.index(k % 2).load")
     assert hook.reports[0].diagnostics[0].severity == "error"
 
 
@@ -80,10 +80,10 @@ def test_what_is_unknown_is_a_warning_at_its_line() -> None:
     """Nothing says that what is stored is not what later copies read."""
     with (
         mlir_async_pipe.hooks.triton() as hook,
-        pytest.warns(HazardWarning, match="unknown-hazard") as told,
+        pytest.warns(HazardWarning, match="unknown-hazard") as reported,
     ):
         kernels.compile_doubled(1)
-    assert [(one.filename, one.lineno) for one in told] == [
+    assert [(one.filename, one.lineno) for one in reported] == [
         (kernels.__file__, line_of(kernels.doubled, "gl.store"))
     ]
     assert hook.reports[0].report.of("checks")[0].unknown == 1

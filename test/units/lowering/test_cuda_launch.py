@@ -134,7 +134,7 @@ def test_a_block_size_that_nobody_gives_is_refused(code: Lowered, driver) -> Non
     assert made.asked("cuLaunchKernel")[0][1:7] == (1, 1, 1, 32, 1, 1)
 
 
-def test_what_the_driver_refuses_is_told(code: Lowered, driver) -> None:
+def test_what_the_driver_refuses_is_reported(code: Lowered, driver) -> None:
     driver(fails="cuLaunchKernel")
     kernel = code.load("k")
     array = np.zeros((8, 4), np.float32)

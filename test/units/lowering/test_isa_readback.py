@@ -63,7 +63,7 @@ def _wait(number: int, count: int, copies: int, certain: int | None = None) -> M
     return MarkedWait(number, "f", "rocdl.wait.asyncmark", count, copies, certain, Place())
 
 
-def test_waits_are_told_apart_by_marker_and_loop():
+def test_waits_are_distinguished_by_marker_and_loop():
     kernel = _kernel()
     assert [(w.counter, w.left, w.marker, bool(w.loop)) for w in kernel.waits] == [
         ("vmcnt", 8, 0, True),

@@ -21,7 +21,7 @@ needs_diskcache = pytest.mark.skipif(not INSTALLED, reason="the extra 'cache' is
 
 # Counts its runs, writes a cubin that tells its input, and says what a kernel needs.
 SCRIPT = """#!/bin/sh
-if [ "$1" = --version ]; then cat {told}; exit; fi
+if [ "$1" = --version ]; then cat {reported}; exit; fi
 echo run >> {runs}
 for last in "$@"; do input=$output; output=$last; done
 if grep -q refused {folder}/refuse 2>/dev/null; then echo "ptxas error: refused" >&2; exit 1; fi
@@ -36,14 +36,14 @@ class Tool:
     """A ptxas of a version, and how often it ran."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.path, self.told = folder, folder / "ptxas", folder / "told"
+        self.folder, self.path, self.reported = folder, folder / "ptxas", folder / "told"
         self.becomes("1")
 
-    def becomes(self, version: str, told: str = "") -> None:
+    def becomes(self, version: str, reported: str = "") -> None:
         """Install a version."""
-        self.told.write_text(told)
+        self.reported.write_text(reported)
         text = SCRIPT.format(
-            told=self.told, runs=self.folder / "runs", folder=self.folder, version=version
+            reported=self.reported, runs=self.folder / "runs", folder=self.folder, version=version
         )
         self.path.write_text(text)
         self.path.chmod(0o755)
@@ -96,7 +96,7 @@ def test_an_upgraded_tool_is_asked_again(tool: Tool) -> None:
 @needs_diskcache
 def test_a_script_whose_tool_was_upgraded_is_asked_again(tool: Tool) -> None:
     assembled("// a")
-    tool.told.write_text("release 14")
+    tool.reported.write_text("release 14")
     assembled("// a")
     assert tool.runs == 2
 

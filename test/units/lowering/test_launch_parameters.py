@@ -62,8 +62,8 @@ def test_entry_points_of_the_examples_have_these_parameters(name):
         mlir_async_pipe.pipeline(module, "nvvm:sm_80")
         code = mlir_async_pipe.lower(module, target="nvvm:sm_80")
     for kernel in code.kernels:
-        told = [p.bytes for p in code.parameters[kernel.name]]
-        assert [SIZES[kind] for kind in kernel.ptx.parameters] == told != []
+        reported = [p.bytes for p in code.parameters[kernel.name]]
+        assert [SIZES[kind] for kind in kernel.ptx.parameters] == reported != []
 
 
 @pytest.mark.slow

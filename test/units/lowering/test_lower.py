@@ -136,7 +136,7 @@ def test_text_for_llvm_is_checked_at_once() -> None:
 
 
 @needs_cuda_tools
-def test_a_refusal_is_told_when_somebody_reads() -> None:
+def test_a_refusal_is_reported_when_somebody_reads() -> None:
     with new_context():
         module = ir.Module.parse(in_kernel(""))
         result = lower(module, target=Target.of_chip("sm_80"))
@@ -313,5 +313,5 @@ def test_strict_makes_a_scope_in_place_an_error() -> None:
     with pytest.raises(AsyncPipeError) as caught:
         lowered(in_kernel(body), "llvm", strict=True)
     assert caught.value.code == "sync-fallback"
-    told = lowered(in_kernel(body), "llvm").diagnostics
-    assert [(item.code, item.severity) for item in told] == [("sync-fallback", "warning")]
+    reported = lowered(in_kernel(body), "llvm").diagnostics
+    assert [(item.code, item.severity) for item in reported] == [("sync-fallback", "warning")]

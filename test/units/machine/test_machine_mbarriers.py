@@ -161,15 +161,15 @@ def test_one_slot_too_few(ring, completion):
 def test_a_deadlock_names_both_sides():
     """The consumers wait for tile 0, and the producer for slot 0 to be given back."""
     result = changed(ROLES, first_empty_phase="%false").run()
-    told = [race for race in result.races if race.code == "deadlock"]
-    assert len(told) == 3, "two warps of consumers, and the producer"
-    lines = {race.place.line for race in told}
-    assert lines == {race.other_place.line for race in told} and len(lines) == 2
-    assert "mbarrier 0: phase 0 lacks 1 arrivals, 0 bytes" in str(told[0])
-    assert "mbarrier 0: phase 0 lacks 2 arrivals, 0 bytes" in str(told[2])
+    reported = [race for race in result.races if race.code == "deadlock"]
+    assert len(reported) == 3, "two warps of consumers, and the producer"
+    lines = {race.place.line for race in reported}
+    assert lines == {race.other_place.line for race in reported} and len(lines) == 2
+    assert "mbarrier 0: phase 0 lacks 1 arrivals, 0 bytes" in str(reported[0])
+    assert "mbarrier 0: phase 0 lacks 2 arrivals, 0 bytes" in str(reported[2])
 
 
-def test_bytes_that_never_come_are_told():
+def test_bytes_that_never_come_are_reported():
     result = changed(LOADS, expect=MORE).run()
     assert "'nvgpu.mbarrier.try_wait.parity' waits for ever" in str(result.races[0])
     assert "phase 0 lacks 0 arrivals, 1 bytes" in str(result.races[0])

@@ -99,8 +99,10 @@ def test_a_part_that_is_missing_is_found(schedule, changes, codes):
 
 
 def test_a_deadlock_tells_the_barrier():
-    told = str(handed(FIRST="").races[0])
-    assert "'nvvm.barrier' waits for ever (barrier 2: phase 0 lacks 32 arrivals, 0 bytes" in told
+    reported = str(handed(FIRST="").races[0])
+    assert (
+        "'nvvm.barrier' waits for ever (barrier 2: phase 0 lacks 32 arrivals, 0 bytes" in reported
+    )
 
 
 def test_two_counts_of_one_barrier_are_refused():

@@ -197,7 +197,7 @@ def test_neighbours_of_any_size_do_not_race(kind, dtype):
     assert codes(program, np.ones(8, dtype), threads=8) == set()
 
 
-def test_vector_elements_of_half_size_are_told_apart():
+def test_vector_elements_of_half_size_are_distinguished():
     program = """
     func.func @f(%a: memref<4xvector<2xf16>>, %b: memref<8xf32>) {
       %t = gpu.thread_id x

@@ -365,9 +365,9 @@ def test_registers_have_what_was_loaded_from_tensor_memory_after_the_wait(comple
 )
 def test_registers_are_read_after_the_wait(waited: str, found: set[tuple[str, int]]) -> None:
     text = COLUMNS.replace("FILLED", "").replace("WAITED", waited)
-    told = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
-    assert found <= {(one.code, one.place.line) for one in told}
-    assert found or not told
+    reported = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
+    assert found <= {(one.code, one.place.line) for one in reported}
+    assert found or not reported
 
 
 def test_each_element_of_a_vector_is_added_atomically() -> None:

@@ -52,7 +52,7 @@ def test_a_ring_by_hand_is_proven() -> None:
         ("%r9, 3;\n  shl.b32 %r11", "%r9, 0;\n  shl.b32 %r11", "read-in-flight", 45),
     ],
 )
-def test_what_is_broken_is_told_at_the_line_of_the_instruction(
+def test_what_is_broken_is_reported_at_the_line_of_the_instruction(
     old: str, new: str, code: str, line: int
 ) -> None:
     """One more group in flight; no barrier behind the wait; the copies ahead in the slot that is read."""
@@ -153,7 +153,7 @@ def test_a_remainder_that_is_written_as_products_is_one_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "reported"),
     [
         ("add.s32 %r1, %r2, 4;", 1, "PTX begins with '.version'"),
         (".version 8.0\n.target sm_80\n.tile x;", 3, "'.tile' is no directive"),
@@ -166,10 +166,10 @@ def test_a_remainder_that_is_written_as_products_is_one_again() -> None:
         (kernel("ret;", ".reg .v4f32 %v<2>;"), 4, "registers of type .v4f32"),
     ],
 )
-def test_what_is_no_ptx_is_one_located_error(text: str, line: int, told: str) -> None:
+def test_what_is_no_ptx_is_one_located_error(text: str, line: int, reported: str) -> None:
     with pytest.raises(InputError) as refused:
         raise_ptx(text, new_context(), "k.ptx")
-    assert told in refused.value.diagnostic.message
+    assert reported in refused.value.diagnostic.message
     assert (refused.value.diagnostic.place.file, refused.value.diagnostic.place.line) == (
         "k.ptx",
         line,

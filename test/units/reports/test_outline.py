@@ -34,18 +34,18 @@ def add_one() -> Session:
     return outlined((EXAMPLES / "add_one.mlir").read_text())
 
 
-def told(outline: Outline, part: str) -> str:
+def reported(outline: Outline, part: str) -> str:
     return " ".join(
         entry.kind if entry.count is None else f"{entry.kind}({entry.count})"
         for entry in outline.of(part)
     )
 
 
-def test_the_parts_are_told_apart_in_the_order_of_the_text(add_one: Session) -> None:
+def test_the_parts_are_distinguished_in_the_order_of_the_text(add_one: Session) -> None:
     (outline,) = add_one.records["outlines"]
-    assert told(outline, "prologue") == "copy commit copy commit"
-    assert told(outline, "kernel") == "wait(1) copy commit statement statement"
-    assert told(outline, "epilogue") == " ".join(
+    assert reported(outline, "prologue") == "copy commit copy commit"
+    assert reported(outline, "kernel") == "wait(1) copy commit statement statement"
+    assert reported(outline, "epilogue") == " ".join(
         f"wait({count}) statement statement" for count in (1, 0)
     )
     assert [entry.number for entry in outline.entries] == list(range(len(outline.entries)))
@@ -88,8 +88,8 @@ def test_the_loop_as_it_was_beside_the_pipeline_is_no_kernel() -> None:
 def test_a_loop_of_the_computation_stands_in_the_epilogue_too() -> None:
     session = outlined((EXAMPLES / "attention_tile.mlir").read_text())
     for outline in session.records["outlines"]:
-        assert told(outline, "kernel").split().count("statement") == 2
-        assert told(outline, "epilogue").split().count("statement") == 4
+        assert reported(outline, "kernel").split().count("statement") == 2
+        assert reported(outline, "epilogue").split().count("statement") == 4
 
 
 def test_ir_without_pipelined_loops_has_no_outlines() -> None:

@@ -145,19 +145,19 @@ def test_a_module_without_a_file_gets_a_page_too() -> None:
     assert {link for link in read.links if link[1:] not in read.ids} == set()
 
 
-def test_versions_and_barriers_are_told_with_their_reasons(gemm: Report) -> None:
+def test_versions_and_barriers_are_reported_with_their_reasons(gemm: Report) -> None:
     (loop,) = gemm.of("loops")
     text = Reader(fragment(gemm)).text
     assert "Versions: 48 KiB" in text
     for buffer in loop.buffers:
-        told = f"written in stage {buffer.write_stage} ( line {buffer.write_place.line} ), used last in"
-        assert told in text
+        reported = f"written in stage {buffer.write_stage} ( line {buffer.write_place.line} ), used last in"
+        assert reported in text
     assert loop.barriers
     for pair in loop.barriers:
         assert f"{pair.first} line {pair.first_place.line} " in text
 
 
-def test_what_was_refused_is_told_with_what_helps(tmp_path: Any) -> None:
+def test_what_was_refused_is_reported_with_what_helps(tmp_path: Any) -> None:
     source = (EXAMPLES / "add_one.mlir").read_text().replace("= 3 : i64}", "= 0 : i64}")
     file = tmp_path / "in.mlir"
     file.write_text(source)
@@ -181,7 +181,7 @@ def test_waits_of_hand_written_kernels_are_a_table() -> None:
     assert "the awaited group is committed" in text
 
 
-def test_hazards_are_told_with_the_wait_that_would_do() -> None:
+def test_hazards_are_reported_with_the_wait_that_would_do() -> None:
     source = (EXAMPLES / "handwritten" / "double_buffer_counts.mlir").read_text()
     with new_context():
         module = ir.Module.parse(source.replace("wait.group 1", "wait.group 2"))
@@ -225,7 +225,8 @@ def test_a_run_adds_its_time_line(tmp_path: Any) -> None:
 def boxes(svg: str) -> list[tuple[str, str]]:
     """Kind and title of each box of a picture."""
     return [
-        (kind, told) for told, kind in re.findall(r'<title>(.*?)</title><rect class="(\w+)"', svg)
+        (kind, reported)
+        for reported, kind in re.findall(r'<title>(.*?)</title><rect class="(\w+)"', svg)
     ]
 
 
@@ -353,8 +354,8 @@ def test_a_product_that_waits_by_itself_shows_what_it_leaves() -> None:
     )
     with new_context():
         module = ir.Module.parse(text)
-        told = Reader(fragment(mlir_async_pipe.pipeline(module, target="nvvm:sm_90a"))).text
-    assert re.search(r"nvgpu.warpgroup.mma line \d+ wait 1 1 product may stay in flight", told)
+        reported = Reader(fragment(mlir_async_pipe.pipeline(module, target="nvvm:sm_90a"))).text
+    assert re.search(r"nvgpu.warpgroup.mma line \d+ wait 1 1 product may stay in flight", reported)
 
 
 def test_groups_in_turn_are_both_named(specialised: Report) -> None:

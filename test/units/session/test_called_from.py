@@ -41,9 +41,9 @@ def test_a_module_parsed_from_a_string_keeps_its_lines_and_names_the_call():
     with pytest.raises(PipelineError) as refused:
         at = line()
         api.pipeline(parsed)
-    told = refused.value.diagnostic
-    assert told.place.line == 6
-    assert (told.notes[-1].place.file, told.notes[-1].place.line) == (__file__, at)
+    reported = refused.value.diagnostic
+    assert reported.place.line == 6
+    assert (reported.notes[-1].place.file, reported.notes[-1].place.line) == (__file__, at)
     assert f"{__file__}:{at}:9: note: called from here" in str(refused.value)
 
 
@@ -72,10 +72,10 @@ def test_diagnostics_of_a_returned_report_name_the_call():
     # The second result is kept from the first call.
     for parsed in (module(one_stage), module(one_stage)):
         at = line()
-        (told,) = api.pipeline(parsed).diagnostics
-        assert (told.code, told.place.line) == ("one-stage", 5)
-        assert told.notes[-1].message.startswith("called from here")
-        assert (told.notes[-1].place.file, told.notes[-1].place.line) == (__file__, at)
+        (reported,) = api.pipeline(parsed).diagnostics
+        assert (reported.code, reported.place.line) == ("one-stage", 5)
+        assert reported.notes[-1].message.startswith("called from here")
+        assert (reported.notes[-1].place.file, reported.notes[-1].place.line) == (__file__, at)
 
 
 def test_a_file_of_its_own_needs_no_call():

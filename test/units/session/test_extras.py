@@ -17,7 +17,7 @@ def test_an_installed_library_is_imported():
     assert library("json", extra="none", wanted_by="this test") is json
 
 
-def test_a_missing_library_is_told_with_what_brings_it():
+def test_a_missing_library_is_reported_with_what_brings_it():
     with pytest.raises(UsageError) as caught:
         library("no_such_library.part", extra="tune", wanted_by="a table")
     assert caught.value.code == "missing-extra"

@@ -40,7 +40,7 @@ def test_what_is_taken_comes_after_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("witnesses", [True, False])
-def test_a_module_that_could_have_been_refused_is_pipelined_and_told_of_once(witnesses) -> None:
+def test_a_module_that_could_have_been_refused_is_pipelined_and_reported_once(witnesses) -> None:
     """Copies before the attention tile's loop look like a prologue: it is tried on a copy."""
     with new_context():
         module = ir.Module.parse(ATTENTION.read_text())

@@ -22,7 +22,7 @@ MODULE = ir.Module.parse(ADD_ONE, new_context())
 
 
 @pytest.mark.parametrize(
-    ("call", "code", "told"),
+    ("call", "code", "reported"),
     [
         (lambda: ap.annotate(LOOP, num_stages=True), "bad-argument", "num_stages is True"),
         (lambda: ap.annotate("loop", num_stages=3), "not-a-module", "not 'loop'"),
@@ -39,13 +39,13 @@ MODULE = ir.Module.parse(ADD_ONE, new_context())
         (lambda: machine.run(MODULE, "add_one", completion=3), "bad-argument", "completion is 3"),
     ],
 )  # fmt: skip
-def test_a_value_of_another_kind_is_told_with_the_line_of_the_call(
-    call: Callable[[], Any], code: str, told: str
+def test_a_value_of_another_kind_is_reported_with_the_line_of_the_call(
+    call: Callable[[], Any], code: str, reported: str
 ) -> None:
     with pytest.raises(AsyncPipeError) as refused:
         call()
     assert refused.value.code == code
-    assert told in refused.value.diagnostic.message
+    assert reported in refused.value.diagnostic.message
     assert __file__ in str(refused.value)
 
 

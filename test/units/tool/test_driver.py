@@ -335,7 +335,7 @@ def test_unregistered_operations_are_accepted_unless_forbidden():
     assert ended.err.splitlines()[0].endswith("[parse-error]")
 
 
-def test_what_the_tool_knows_about_itself_is_told():
+def test_what_the_tool_knows_about_itself_is_reported():
     ended = opt("--version", "--list-passes", "--show-dialects")
     assert ended.code == 0
     assert ended.out.startswith("async-pipe-opt ")

@@ -37,7 +37,7 @@ BAD = '%0 = "arith.constant"() {value = 1 : i32} : () -> i64\n'
 def test_the_page_lists_every_flag_as_the_help_does():
     page = (ROOT / "docs" / "driver.md").read_text().partition("## Every flag")[2]
     listed = re.findall(r"^\| `--([\w-]+)(\S*)` \| (.*) \|$", page.replace("\\|", "|"), re.M)
-    assert [(name, told) for name, _, told in listed] == [(f.name, f.help) for f in FLAGS]
+    assert [(name, reported) for name, _, reported in listed] == [(f.name, f.help) for f in FLAGS]
     assert [value.strip("[=]") for _, value, _ in listed] == [f.metavar for f in FLAGS]
 
 

@@ -117,7 +117,7 @@ def test_an_expectation_is_met_at_its_line_and_nowhere_else(comment, line):
     assert len(problems(text, error(line + 7, "it is too big"))) == 2
 
 
-def test_missing_and_unexpected_diagnostics_are_told():
+def test_missing_and_unexpected_diagnostics_are_reported():
     text = "x // expected-error {{a}}\n"
     assert problems(text) == ['1: expected error "a" was not produced']
     assert problems("x\n", error(1, "b")) == ["1: unexpected error: b [some-code]"]

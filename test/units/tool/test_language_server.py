@@ -131,8 +131,8 @@ def test_places_in_other_files_are_none_of_this_text() -> None:
 
 def test_what_the_tool_cannot_tell_as_json_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    (told,) = asyncio.run(language_server.analyse("", [])).said
-    assert (told["severity"], told["message"]) == ("error", "the tool ended with 1")
+    (reported,) = asyncio.run(language_server.analyse("", [])).said
+    assert (reported["severity"], reported["message"]) == ("error", "the tool ended with 1")
 
 
 def test_a_client_sees_diagnostics_as_it_types_hovers_and_applies_actions() -> None:
@@ -141,11 +141,11 @@ def test_a_client_sees_diagnostics_as_it_types_hovers_and_applies_actions() -> N
 
 async def _conversation() -> None:
     client = LanguageClient("test", "1")
-    told: asyncio.Queue[Any] = asyncio.Queue()
+    reported: asyncio.Queue[Any] = asyncio.Queue()
 
     @client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
     def published(parameters: lsp.PublishDiagnosticsParams) -> None:
-        told.put_nowait(parameters)
+        reported.put_nowait(parameters)
 
     await client.start_io(
         sys.executable, "-m", "mlir_async_pipe.tool.language_server", "--target=nvvm:sm_80"
@@ -153,7 +153,7 @@ async def _conversation() -> None:
     await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
     document = lsp.TextDocumentItem(URI, "mlir", 1, REFUSED)
     client.text_document_did_open(lsp.DidOpenTextDocumentParams(document))
-    first = await told.get()
+    first = await reported.get()
     (refused,) = [d for d in first.diagnostics if d.severity == lsp.DiagnosticSeverity.Error]
     assert (first.version, refused.code) == (1, "unproven-independence")
     assert refused.range.start == lsp.Position(5, 9)
@@ -174,7 +174,7 @@ async def _conversation() -> None:
                 [lsp.TextDocumentContentChangeWholeDocument(text)],
             )
         )
-    after = await told.get()
+    after = await reported.get()
     assert after.version == 3
     assert {d.severity for d in after.diagnostics} <= {lsp.DiagnosticSeverity.Information}
     shown = await client.text_document_hover_async(

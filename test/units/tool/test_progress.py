@@ -26,7 +26,7 @@ class Stream(io.StringIO):
         return self.terminal
 
 
-def told(terminal: bool, seconds: float) -> str:
+def reported(terminal: bool, seconds: float) -> str:
     stream = Stream(terminal)
     with isolate.shown(lambda: "running x", stream, silent=0.05, every=0.02):
         time.sleep(seconds)
@@ -34,7 +34,7 @@ def told(terminal: bool, seconds: float) -> str:
 
 
 def test_long_work_is_named_until_it_ends():
-    lines = told(True, 0.5).split("\x1b[2K")
+    lines = reported(True, 0.5).split("\x1b[2K")
     assert lines[0] == "" and lines[-1] == ""
     assert len(lines) > 3
     assert set(lines[1:-1]) <= {
@@ -45,7 +45,7 @@ def test_long_work_is_named_until_it_ends():
 
 @pytest.mark.parametrize("terminal, seconds", [(True, 0.0), (False, 0.2)])
 def test_short_work_and_pipes_are_told_nothing(terminal, seconds):
-    assert told(terminal, seconds) == ""
+    assert reported(terminal, seconds) == ""
 
 
 def test_an_error_in_the_work_leaves_no_line():

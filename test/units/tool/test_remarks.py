@@ -54,7 +54,7 @@ def remarks(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def told(tmp_path: Path, source: str, *words: str) -> tuple[list[dict[str, Any]], Ended]:
+def reported(tmp_path: Path, source: str, *words: str) -> tuple[list[dict[str, Any]], Ended]:
     file = tmp_path / "remarks.yaml"
     ended = opt(
         *PIPELINE, "--remark-format=yaml", f"--remarks-output-file={file}", *words, stdin=source
@@ -63,7 +63,7 @@ def told(tmp_path: Path, source: str, *words: str) -> tuple[list[dict[str, Any]]
 
 
 def test_a_loop_its_counts_and_its_proof_are_remarks(tmp_path: Path) -> None:
-    found, _ = told(tmp_path, GEMM)
+    found, _ = reported(tmp_path, GEMM)
     (loop,) = [r for r in found if r["Name"] == "pipelined"]
     assert (loop["category"], loop["Function"]) == ("Passed", "gemm")
     assert {"Stages": "4"} in loop["Args"]
@@ -80,7 +80,7 @@ def test_a_loop_its_counts_and_its_proof_are_remarks(tmp_path: Path) -> None:
 
 
 def test_a_refused_loop_is_missed_with_its_reason_and_still_written(tmp_path: Path) -> None:
-    found, ended = told(tmp_path, REFUSED)
+    found, ended = reported(tmp_path, REFUSED)
     assert ended.code == 1
     (missed,) = [r for r in found if r["Name"] == "unproven-independence"]
     assert (missed["category"], missed["Function"]) == ("Missed", "outer")
@@ -90,7 +90,7 @@ def test_a_refused_loop_is_missed_with_its_reason_and_still_written(tmp_path: Pa
 
 
 def test_any_other_error_is_a_failure(tmp_path: Path) -> None:
-    found, ended = told(tmp_path, WRONG)
+    found, ended = reported(tmp_path, WRONG)
     assert ended.code == 1
     (failed,) = [r for r in found if r["category"] == "Failure"]
     assert (failed["Name"], failed["Function"]) == ("bad-annotation", "outer")
@@ -102,22 +102,22 @@ SOURCES = {"Passed": GEMM, "Missed": PLAIN, "Analysis": GEMM, "Failure": WRONG}
 
 @pytest.mark.parametrize("category", FILTERS)
 def test_a_filter_of_a_category_lets_only_it_through(tmp_path: Path, category: str) -> None:
-    everything, _ = told(tmp_path, SOURCES[category])
-    chosen, _ = told(tmp_path, SOURCES[category], f"--remarks-filter-{FILTERS[category]}=.")
+    everything, _ = reported(tmp_path, SOURCES[category])
+    chosen, _ = reported(tmp_path, SOURCES[category], f"--remarks-filter-{FILTERS[category]}=.")
     assert chosen
     assert chosen == [r for r in everything if r["category"] == category]
 
 
 def test_a_filter_names_passes_and_remarks(tmp_path: Path) -> None:
-    found, _ = told(tmp_path, GEMM, "--remarks-filter=^async-pipe:pipelined$")
+    found, _ = reported(tmp_path, GEMM, "--remarks-filter=^async-pipe:pipelined$")
     assert [r["Name"] for r in found] == ["pipelined"]
-    mixed, _ = told(tmp_path, GEMM, "--remarks-filter=count", "--remarks-filter-passed=proven")
+    mixed, _ = reported(tmp_path, GEMM, "--remarks-filter=count", "--remarks-filter-passed=proven")
     assert {r["Pass"] for r in mixed} == {"async-pipe-count-waits", "async-pipe-check"}
 
 
 def test_what_explain_says_too_is_written_once(tmp_path: Path) -> None:
-    plain, _ = told(tmp_path, GEMM)
-    explained, _ = told(tmp_path, GEMM, "--explain")
+    plain, _ = reported(tmp_path, GEMM)
+    explained, _ = reported(tmp_path, GEMM, "--explain")
     more = [remark["Name"] for remark in explained if remark not in plain]
     assert more == ["statements"]
 

@@ -59,7 +59,7 @@ def test_single_steps_make_and_say_the_same(attributes: str, code: str) -> None:
     assert made == piped(attributes, single=False)
 
 
-def test_of_a_misspelt_annotation_nothing_else_is_told() -> None:
+def test_of_a_misspelt_annotation_nothing_else_is_reported() -> None:
     with pytest.raises(InputError, match=r"did you mean 'async_pipe\.num_stages'"):
         piped("{async_pipe.num_stage = 2}", single=False, said=(said := Session()))
     assert said.diagnostics.items == []

@@ -32,7 +32,7 @@ def test_values_are_numbers_where_they_look_so(text, found):
         (["EMPTY", TARGET, "--space", "num_stages=2"], "defines no build()"),
     ],
 )
-def test_bad_usage_is_told_in_a_line(words, said, tmp_path: Path, capsys):
+def test_bad_usage_is_reported_in_a_line(words, said, tmp_path: Path, capsys):
     (tmp_path / "kernel.mlir").write_text("module {}")
     (tmp_path / "empty.py").write_text("")
     places = {"KERNEL": str(tmp_path / "kernel.mlir"), "EMPTY": str(tmp_path / "empty.py")}

@@ -132,7 +132,7 @@ def test_two_warps_that_store_to_one_place_race() -> None:
     assert races(text) == {"missing-barrier"}
 
 
-def test_warps_that_store_one_value_are_not_told_for_sure() -> None:
+def test_warps_that_store_one_value_are_not_certain() -> None:
     """All threads sum up the same 32 numbers: which warp is last does not matter, but nothing orders them."""
     text = kernel(place="%c0").replace("%from[%tid]", "%from[%lane]")
     text = text.replace("  %own =", "  %lane = llvm.and %tid, %last : i32\n  %own =")

@@ -75,7 +75,7 @@ def test_a_stretch_is_asked_for_what_is_shown_only(op):
     assert all(later == earlier - 1 for earlier, later in pairwise(asked))
 
 
-def test_the_reason_that_explains_most_is_told(op):
+def test_the_reason_that_explains_most_is_reported(op):
     path = step(0, "a", op, "zero-trip-loop") + step(0, "b", op, "crosses-parallel")
     assert Witnesses().read(path, "newest-group")[0] == "crosses-parallel"
     assert Witnesses().read(step(0, "a", op))[0] == "exact"
