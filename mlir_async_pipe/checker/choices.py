@@ -137,6 +137,18 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
     return form if fits else operators.wrap(form, bits, facts)
 
 
+def fitting(form: Form | None, facts: Facts) -> Form | None:
+    """The form without a `wrap` around it where these facts show that the number fits."""
+    if form is None or form.constant or len(form.terms) != 1:
+        return form
+    ((atom, factor),) = form.terms
+    if factor != 1 or atom.kind != "call" or forms.operator_of(atom)[0] != "wrap":
+        return form
+    inside, bits = forms.operator_of(atom)[1]
+    fits = forms.type_range(bits.constant).contains(AtomRange(*forms.bounds(inside, facts)))
+    return inside if fits else form
+
+
 def in_64_bits(form: Form, facts: Facts) -> bool:
     """Whether numbers of the form may stand under an operator: they are enumerated in 64 bits."""
     low, high = forms.bounds(form, facts)

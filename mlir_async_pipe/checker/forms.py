@@ -15,7 +15,7 @@ negative operands; `widths` says where the IR's own agree. Numbers of iN stand a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -67,11 +67,44 @@ ANYTHING = AtomRange()
 
 # States, iterations and unrolled copies of an op ask for the same few sums over and over. Atoms are
 # plain data, so that what is remembered keeps no IR alive.
-_Sum = Callable[[Form[Atom], Form[Atom]], Form[Atom]]
-add: _Sum = lru_cache(maxsize=1 << 15)(sums.add)
-subtract: _Sum = lru_cache(maxsize=1 << 15)(sums.subtract)
+subtract: Callable[[Form[Atom], Form[Atom]], Form[Atom]] = lru_cache(maxsize=1 << 15)(sums.subtract)
 scale: Callable[[Form[Atom], int], Form[Atom]] = lru_cache(maxsize=1 << 14)(sums.scale)
 of_atom: Callable[[Atom], Form[Atom]] = lru_cache(maxsize=1 << 14)(sums.of_symbol)
+
+
+@lru_cache(maxsize=1 << 15)
+def add(a: Form[Atom], b: Form[Atom]) -> Form[Atom]:
+    """a + b. A quotient and its remainder become what was divided: 1024 (k mod 8) + 8192 (k div 8) is 1024 k."""
+    total = sums.add(a, b)
+    if a.terms and b.terms:
+        for atom, coefficient in total.terms:
+            if atom.kind == "call" and operator_of(atom)[0] == "div":
+                remainder = _remainder_of(atom, coefficient, total)
+                if remainder is not None:
+                    dividend = operator_of(atom)[1][0]
+                    split = frozenset(((atom, coefficient), remainder))
+                    return add(
+                        Form(total.constant, total.terms - split), scale(dividend, remainder[1])
+                    )
+    return total
+
+
+def _remainder_of(quotient: Atom, coefficient: int, total: Form[Atom]) -> tuple[Atom, int] | None:
+    """The term c * (x mod d) of a sum in which c * d * (x div d) is, too."""
+    dividend, divisor = operator_of(quotient)[1]
+    if coefficient % divisor.constant:
+        return None
+    alike = inner_modulo(dividend, divisor.constant)
+    wanted = Atom("call", ("mod", (alike, divisor))), coefficient // divisor.constant
+    return wanted if wanted in total.terms else None
+
+
+def inner_modulo(form: Form, modulus: int) -> Form:
+    """The same residue with coefficients in 0 .. modulus-1 (a normal form)."""
+    return Form(
+        form.constant % modulus,
+        frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
+    )
 
 
 def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
@@ -211,12 +244,22 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Ato
         return type_range(arguments[1].constant)
     ranges = [bounds(argument, facts) for argument in arguments]
     if name in _JOINED:
-        return AtomRange(*_JOINED[name](*ranges))
+        low, high = _JOINED[name](*ranges)
+        if name in ("or", "xor") and high is not None:
+            # Of multiples of 8 no bit below 8 is set: at most 504, not 511.
+            high -= high % gcd(1 << high.bit_length(), *(c for a in arguments for c in _numbers(a)))
+        return AtomRange(low, high)
     if name in ("quotient", "remainder"):
         # Of numbers that are not negative: neither is above what is divided.
         return AtomRange(0, ranges[0][1])
     positive = all(low is not None and low >= 0 for low, _ in ranges)
     return AtomRange(0, None) if positive else ANYTHING
+
+
+def _numbers(form: Form) -> Iterator[int]:
+    """The constant and the coefficients: what divides them all divides the form."""
+    yield form.constant
+    yield from (coefficient for _, coefficient in form.terms)
 
 
 _JOINED = {

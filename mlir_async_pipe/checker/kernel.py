@@ -152,8 +152,10 @@ def check_kernel(
     assume_several_threads: bool = False,
     assume_noalias_maps: bool = False,
     until_found: bool = False,
+    each_unfinished: bool = False,
 ) -> KernelVerdict:
-    """Follow all paths of a kernel and give every finding; some of them with `until_found`."""
+    """Follow all paths of a kernel and give every finding; some of them with `until_found`. Of copies that may
+    be in flight at the end those of a prologue may be named by the loop's, but with `each_unfinished`."""
     name = name_of(kernel)
     with unchanged():
         flow = build(kernel, around.callees)
@@ -171,7 +173,7 @@ def check_kernel(
             Roots(assume_noalias_arguments, assume_noalias_maps, flow.handed),
             until_found,
         )
-        outcome = run.symbolic()
+        outcome = run.symbolic(each_unfinished)
         return run.slot_by_slot() if outcome is None else outcome
 
 
@@ -196,7 +198,7 @@ class _Run:
     until_found: bool
     met_across_barriers: Answers = field(default_factory=dict)
 
-    def symbolic(self) -> KernelVerdict | None:
+    def symbolic(self, each_unfinished: bool) -> KernelVerdict | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
         tracked: frozenset[int] = frozenset()
         budget = self._budget(SYMBOLIC_POINTS)
@@ -209,8 +211,7 @@ class _Run:
             judge = explorer.effects.judge
             if judge.findings or (judge.left and explorer.tainted):
                 return None
-            # Copies of a prologue may be named by those of the loop.
-            if judge.unfinished and explorer.effects.sites.some_alike:
+            if each_unfinished and judge.unfinished and explorer.effects.sites.some_alike:
                 return None
             shared = explorer.effects.owners.shared_roots()
             if shared <= tracked:

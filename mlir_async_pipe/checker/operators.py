@@ -19,6 +19,7 @@ from mlir_async_pipe.checker.forms import (
     atoms_of,
     bounds,
     call,
+    inner_modulo,
     modulus_of,
     of_atom,
     operator_of,
@@ -90,14 +91,6 @@ def _without_inner_modulo(form: Form, modulus: int) -> Form:
 def _is_remainder(atom: Atom, modulus: int) -> bool:
     own = modulus_of(atom)
     return own is not None and own % modulus == 0
-
-
-def inner_modulo(form: Form, modulus: int) -> Form:
-    """The same residue with coefficients in 0 .. modulus-1 (a normal form)."""
-    return Form(
-        form.constant % modulus,
-        frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
-    )
 
 
 def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:

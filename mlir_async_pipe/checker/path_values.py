@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
 from mlir_async_pipe.checker.believed_ranges import SIZE, believed
-from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle, wrapped
+from mlir_async_pipe.checker.choices import OpenConditionError, exact, fitting, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import Side, split
@@ -250,7 +250,7 @@ class Values:
         """The value of an op whose remainders of iteration numbers stay remainders."""
         operands = [self.form(state, number) for number in numbers]
         if arithmetic.folds_remainders(op.name):
-            return rule(operands, without_iterations(state.facts))
+            return fitting(rule(operands, without_iterations(state.facts)), state.facts)
         if is_operator(op.name, "select"):
             following = wrapped(operands, without_iterations(state.facts))
             if following is not None:

@@ -11,7 +11,7 @@ gpu.dynamic_shared_memory: all of them begin at one address.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -111,9 +111,7 @@ def taken_member(op: Any) -> Any | None:
 
     %s = llvm.insertvalue %p, %t[0]      %q = llvm.extractvalue %s[0]      %q is %p
     """
-    if op.name != MEMBER_TAKEN:
-        return None
-    return container_of(op.operands[0], position_of(op))[1]
+    return member_of(op.operands[0], position_of(op)).put if op.name == MEMBER_TAKEN else None
 
 
 def position_of(op: Any) -> tuple[int, ...]:
@@ -121,20 +119,37 @@ def position_of(op: Any) -> tuple[int, ...]:
     return tuple(ir.DenseI64ArrayAttr(op.attributes["position"]))
 
 
-def container_of(value: Any, position: tuple[int, ...]) -> tuple[Any, Any | None]:
-    """The struct or array that the member at `position` of another is of, and that member, if it is seen
-    how it was put there: in the example above %t where another position is asked for."""
-    container = defining_op(value)
-    while container is not None and container.name == MEMBER_PUT:
-        put = position_of(container)
-        if put == position:
-            return value, container.operands[1]
-        # A part of what is asked for, or more than that.
-        if put[: len(position)] == position or position[: len(put)] == put:
-            return value, None
-        value = container.operands[0]
-        container = defining_op(value)
-    return value, None
+class Member(NamedTuple):
+    """What stands at `position` of `whole`; the value that was `put` there, if that is seen."""
+
+    whole: Any
+    position: tuple[int, ...]
+    put: Any | None = None
+
+
+def member_of(whole: Any, position: tuple[int, ...]) -> Member:
+    """The member of a struct or array, followed through the ops that put others beside it, and through structs
+    within structs.
+
+    %s = llvm.insertvalue %p, %t[1, 0]     [1, 1] of %s is [1, 1] of %t
+    %u = llvm.extractvalue %s[1]           [0] of %u is [1, 0] of %s, which is %p
+    """
+    made = defining_op(whole)
+    while made is not None and made.name in (MEMBER_PUT, MEMBER_TAKEN):
+        at = position_of(made)
+        if made.name == MEMBER_TAKEN:
+            whole, position = made.operands[0], (*at, *position)
+        elif at == position:
+            return Member(whole, position, made.operands[1])
+        elif position[: len(at)] == at:
+            whole, position = made.operands[1], position[len(at) :]
+        elif at[: len(position)] == position:
+            # A part of what is asked for.
+            break
+        else:
+            whole = made.operands[0]
+        made = defining_op(whole)
+    return Member(whole, position)
 
 
 MEMORY_NAMES = frozenset((*ALLOCATION_OPS, *GLOBAL_ADDRESS_OPS, DYNAMIC_MEMORY))

@@ -49,6 +49,7 @@ def _named(dialect: str, names: str) -> frozenset[str]:
 _FAMILIES = (
     *("arith.", "math.", "index.", "complex.", "ub.", "affine.", "vector."),
     "nvvm.convert.",
+    *("nvvm.add.packed.", "nvvm.fma.packed.", "nvvm.mul.packed.", "nvvm.sub.packed."),
     *("rocdl.cvt.", "rocdl.dot4.", "rocdl.fdot2."),
     *("llvm.intr.vector.reduce.", "llvm.intr.vp.", "llvm.intr.experimental.constrained."),
     *("rocdl.cluster.id.", "rocdl.cluster.workgroup.id."),
@@ -93,8 +94,10 @@ _AS_OPERANDS = (
     | _named("nvgpu", "extf rcp truncf warpgroup.mma.init.accumulator")
     | _named(
         "nvvm",
-        "addf cos divf dot.accumulate.2way dot.accumulate.4way ex2 fma log2 mapa prmt "
-        "rcp.approx.ftz.f rsqrt sin sqrt sqrt.approx subf",
+        "addf clmad compare.and.set cos cvt.packfloat cvt.packfloat.f32 cvt.to.f4x8.packed divf "
+        "dot.accumulate.2way dot.accumulate.4way ex2 fabs fma fmax fmin log2 mapa mma_smem_desc mul prmt "
+        "rcp.approx.ftz.f rsqrt sin spcompress spdecompress sqrt sqrt.approx subf "
+        "tcgen05_mma_smem_desc_v2",
     )
     | _named(
         "amdgpu",

@@ -80,7 +80,7 @@ def run(module: Any, options: DrainOptions, session: Session) -> None:
             remove(op, (DRAIN,))
         if around is None or not is_kernel(kernel) or releases_flags(kernel, around.callees):
             continue
-        known = check_kernel(kernel, around, target)
+        known = check_kernel(kernel, around, target, each_unfinished=True)
         if any(finding.cause == "unfollowed" for finding in known.findings):
             continue
         for drain, marked in drains:
@@ -123,7 +123,7 @@ def _dropped(
     name, operands, location = drain.name, list(drain.operands), drain.location
     attributes = attributes_of(drain)
     drain.erase()
-    without = check_kernel(kernel, around, target)
+    without = check_kernel(kernel, around, target, each_unfinished=True)
     if _hazards(without) <= _hazards(known) and without.summary.unknown <= known.summary.unknown:
         return True
     create(name, operands, (), attributes, ip=before(following), loc=location)

@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
-from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, container_of, position_of
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, member_of, position_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
@@ -75,7 +75,7 @@ class _Fields(Carrier):
     def over(self, op: Operation, variables: Variables) -> Variables:
         """What takes the field is the field."""
         if op.name == MEMBER_TAKEN and _taken(op) == self.field:
-            whole, _ = container_of(op.operands[0], self.field.position)
+            whole = member_of(op.operands[0], position_of(op)).whole
             if whole in self.companions:
                 op.results[0].replace_all_uses_with(self.companions[whole])
                 op.erase()
@@ -85,17 +85,20 @@ class _Fields(Carrier):
         return [n for n, value in enumerate(values) if value.type == self.field.whole]
 
     def companion(self, value: Value, variables: Variables) -> Value:
-        whole, put = container_of(value, self.field.position)
+        whole, position, put = member_of(value, self.field.position)
         if put is not None:
             return put
-        if whole not in self.companions:
-            made = defining_op(whole)
-            ip = ir.InsertionPoint.at_block_begin(whole.owner) if made is None else after(made)
-            at = {"position": ir.DenseI64ArrayAttr.get(self.field.position, value.context)}
-            loc = self.skeleton.root.location
-            taken = create(MEMBER_TAKEN, (whole,), (self.kind,), at, ip=ip, loc=loc)
-            self.bind(whole, taken.results[0])
-        return self.companions[whole]
+        carried = (whole.type, position) == self.field[:2]
+        if carried and whole in self.companions:
+            return self.companions[whole]
+        made = defining_op(whole)
+        ip = ir.InsertionPoint.at_block_begin(whole.owner) if made is None else after(made)
+        at = {"position": ir.DenseI64ArrayAttr.get(position, value.context)}
+        loc = self.skeleton.root.location
+        taken = create(MEMBER_TAKEN, (whole,), (self.kind,), at, ip=ip, loc=loc).results[0]
+        if carried:
+            self.bind(whole, taken)
+        return taken
 
     def width_at(self, block: Block) -> int:
         return 0
@@ -114,8 +117,7 @@ def _taken(op: Operation) -> Field | None:
     """The field that an op takes out of a struct which it is handed; None if that is not what it does."""
     if not type_text(op.results[0].type).startswith(("i", "!llvm.ptr")):
         return None
-    position = position_of(op)
-    whole, put = container_of(op.operands[0], position)
+    whole, position, put = member_of(op.operands[0], position_of(op))
     if put is not None or not _is_handed(whole):
         return None
     return Field(whole.type, position, op.results[0].type)

@@ -54,6 +54,41 @@ def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
     assert operators.modulo(phase, 2, facts) == Form(1)
 
 
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "quotients", "remainders", "sum_"),
+    [
+        (k, 8, 8192, 1024, forms.scale(k, 1024)),
+        (forms.add(forms.scale(k, 9), Form(3)), 8, -16, -2, Form(-6, forms.scale(k, -18).terms)),
+        (k, 8, 4096, 1024, None),
+        (k, 8, 8193, 1024, None),
+    ],
+)
+def test_a_quotient_and_its_remainder_are_what_was_divided(
+    dividend: Form, divisor: int, quotients: int, remainders: int, sum_: Form | None
+) -> None:
+    high = forms.scale(operators.floor_divide(dividend, divisor, {}), quotients)
+    low = forms.scale(operators.modulo(dividend, divisor, {}), remainders)
+    total = forms.add(high, low)
+    assert total == sum_ if sum_ is not None else len(total.terms) == 2
+    for number in (0, 5, 8, 23, -9):
+        value = operators.substitute(dividend, {K: Form(number)}, {}).constant
+        expected = quotients * (value // divisor) + remainders * (value % divisor)
+        assert operators.substitute(total, {K: Form(number)}, {}) == Form(expected)
+
+
+def test_a_remainder_of_something_else_stays() -> None:
+    high = forms.scale(operators.floor_divide(k, 8, {}), 8)
+    low = operators.modulo(n, 8, {})
+    assert len(forms.add(high, low).terms) == 2
+
+
+@pytest.mark.parametrize(("name", "most"), [("xor", 504), ("or", 504), ("and", 56)])
+def test_bits_of_multiples_of_eight_end_at_one(name: str, most: int) -> None:
+    swizzled = forms.call(name, forms.scale(n, 8), forms.scale(k, 8))
+    facts = {N: AtomRange(0, 63), K: AtomRange(0, 7)}
+    assert forms.bounds(swizzled, facts) == (0, most)
+
+
 def test_equal_symbols_cancel() -> None:
     assert forms.subtract(plus(forms.scale(n, 3), 5), forms.scale(n, 3)) == Form(5)
 

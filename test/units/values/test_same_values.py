@@ -199,3 +199,46 @@ def test_two_halves_of_a_number_are_that_number() -> None:
 
 def test_a_vector_with_one_half_stays() -> None:
     assert "llvm.bitcast" in returned(NUMBER[0], NUMBER[2].replace("%w", "%v"))
+
+
+NESTED = "!llvm.struct<(i32, struct<(ptr<3>, i32)>)>"
+INNER = "!llvm.struct<(ptr<3>, i32)>"
+
+
+@pytest.mark.parametrize(
+    ("lines", "made"),
+    [
+        # Put into the inner struct, which is taken as a whole.
+        (
+            (
+                f"%s = llvm.insertvalue %base, %none[1, 0] : {NESTED}",
+                f"%t = llvm.insertvalue %c0, %s[1, 1] : {NESTED}",
+                f"%u = llvm.extractvalue %t[1] : {NESTED}",
+                f"%to = llvm.extractvalue %u[0] : {INNER}",
+            ),
+            "llvm.mlir.addressof",
+        ),
+        # The inner struct is put, its member is taken.
+        (
+            (
+                f"%s = llvm.mlir.undef : {INNER}",
+                f"%t = llvm.insertvalue %base, %s[0] : {INNER}",
+                f"%u = llvm.insertvalue %t, %none[1] : {NESTED}",
+                f"%to = llvm.extractvalue %u[1, 0] : {NESTED}",
+            ),
+            "llvm.mlir.addressof",
+        ),
+        # The inner struct is put anew over the member.
+        (
+            (
+                f"%s = llvm.mlir.undef : {INNER}",
+                f"%t = llvm.insertvalue %base, %none[1, 0] : {NESTED}",
+                f"%u = llvm.insertvalue %s, %t[1] : {NESTED}",
+                f"%to = llvm.extractvalue %u[1, 0] : {NESTED}",
+            ),
+            "llvm.extractvalue",
+        ),
+    ],
+)
+def test_members_of_structs_in_structs_are_found(lines: tuple[str, ...], made: str) -> None:
+    assert stored_to(kernel(f"%none = llvm.mlir.undef : {NESTED}", *lines)) == made
