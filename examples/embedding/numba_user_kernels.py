@@ -1,17 +1,16 @@
 """Kernels as Numba's users write them, with nothing in them for a pipeliner: sums, products with guards,
 chunks, tails, loops over the grid.
 
-    python examples/embedding/numba_user_kernels.py [noalias]
+    python examples/embedding/numba_user_kernels.py
 
-prints what `num_stages=3` makes of each, alone or with `noalias=True`: how its loads run ahead, the
-counts of its waits, and what could not be proven. Needs no GPU.
+prints what `num_stages=3` makes of each: how its loads run ahead, the counts of its waits, and what could not be
+proven. Needs no GPU.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from typing import Any
 
 from numba_cuda_mlir import cuda, types
@@ -313,10 +312,10 @@ KERNELS: dict[str, tuple[Any, Any, tuple[int, ...], tuple[int, ...]]] = {
 }
 
 
-def main(noalias: bool) -> None:
+def main() -> None:
     """Compile all of them, and print a table."""
     for name, (kernel, signature, threads, grid) in KERNELS.items():
-        hook = mlir_async_pipe.hooks.numba_cuda_mlir(3, threads=threads, grid=grid, noalias=noalias)
+        hook = mlir_async_pipe.hooks.numba_cuda_mlir(3, threads=threads, grid=grid)
         # A kernel that is refused is left to the stack, which needs its toolkit.
         with hook, contextlib.suppress(Exception):
             compile_ptx(kernel, signature, cc=(8, 0))
@@ -335,4 +334,4 @@ def outcome(made: Any) -> str:
 
 
 if __name__ == "__main__":
-    main("noalias" in sys.argv)
+    main()

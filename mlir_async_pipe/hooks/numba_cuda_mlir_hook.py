@@ -49,7 +49,8 @@ class NumbaCudaMlir(Hook):
     the order of its text (0: none), or either by the names of kernels. `threads` and `grid`: the
     sizes of block and grid that the kernels are launched with; without them, those of the launch. A
     kernel compiled for a block size runs with no other, and one compiled for a grid must not.
-    `noalias`: no two arrays of a kernel overlap.
+    `noalias`: no two arrays of a kernel overlap; without it a pipelined kernel tests that when it
+    starts, and has its loops as they were for arrays that do.
 
     `reports` has an entry for each kernel that was compiled.
     """

@@ -31,6 +31,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.facts.loops.copy_statements import find_loops
+from mlir_async_pipe.hooks.overlap_versions import (
+    ARGUMENT_ATTRIBUTES,
+    add_plain_versions,
+    pairs_to_compare,
+    workgroup_bytes,
+)
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note
 from mlir_async_pipe.session.report import Report, Session
@@ -40,7 +46,6 @@ from mlir_async_pipe.vocabulary.launch_ids import Size
 Stages = int | Sequence[int] | Mapping[str, int | Sequence[int]]
 
 _FOLD = "int-range-optimizations,canonicalize,cse"
-_ARGUMENTS = "arg_attrs"
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,13 @@ def pipelined(
             # Folding undoes casts, so they come after it.
             for function in functions(module):
                 prepare(function)
+            plain = module.operation.get_asm(enable_debug_info=True)
+            pairs = {} if wish.noalias else pairs_to_compare(module)
+            for function in functions(module):
+                if symbol_name(function) in pairs:
+                    _mark_noalias(function)
+            if pairs and wish.smem_limit:
+                wish = replace(wish, smem_limit=wish.smem_limit - workgroup_bytes(module))
             if not _choose(module, wish, session):
                 return KernelReport(name, 0, session.report().diagnostics, before=before)
             report = api.pipeline(module, wish.target, smem_limit=wish.smem_limit)
@@ -157,10 +169,20 @@ def pipelined(
         except AsyncPipeError as error:
             said = (*session.report().diagnostics, error.diagnostic)
             return KernelReport(name, 0, said, before=before)
-        made = len(report.of("loops"))
+        changed = {entry.function for entry in report.of("loops")}
+        pairs = {symbol: found for symbol, found in pairs.items() if symbol in changed}
+        for function in functions(module):
+            if symbol_name(function) in pairs:
+                session.diagnostics.remark(
+                    f"'{wish.named(symbol_name(function))}' is pipelined for arrays that do not "
+                    "overlap; it looks at its start, and where they do, its loops run as they were",
+                    code="plain-version",
+                    at=function,
+                )
+        add_plain_versions(module, ir.Module.parse(plain), pairs)
         said = (*session.report().diagnostics, *report.diagnostics)
         text = module.operation.get_asm(enable_debug_info=True)
-        return KernelReport(name, made, said, report, before, text)
+        return KernelReport(name, len(report.of("loops")), said, report, before, text)
 
 
 def _state(function: Operation, wish: Wish) -> None:
@@ -180,8 +202,10 @@ def _mark_noalias(function: Operation) -> None:
     # Workgroup attributions stand behind them.
     arguments = list(function.regions[0].blocks[0].arguments)[: len(kind.inputs)]
     given: list[Any] = [{} for _ in arguments]
-    if _ARGUMENTS in function.attributes:
-        given = [ir.DictAttr(entry) for entry in ir.ArrayAttr(function.attributes[_ARGUMENTS])]
+    if ARGUMENT_ATTRIBUTES in function.attributes:
+        given = [
+            ir.DictAttr(entry) for entry in ir.ArrayAttr(function.attributes[ARGUMENT_ATTRIBUTES])
+        ]
     marked = []
     for argument, known in zip(arguments, given, strict=True):
         # Entries are names in some stacks and named attributes in others.
@@ -190,7 +214,7 @@ def _mark_noalias(function: Operation) -> None:
         if str(argument.type).startswith(("memref<", "!llvm.ptr")):
             entries["llvm.noalias"] = ir.UnitAttr.get()
         marked.append(ir.DictAttr.get(entries))
-    function.attributes[_ARGUMENTS] = ir.ArrayAttr.get(marked)
+    function.attributes[ARGUMENT_ATTRIBUTES] = ir.ArrayAttr.get(marked)
 
 
 def _choose(module: Any, wish: Wish, session: Session) -> bool:

@@ -44,7 +44,8 @@ def main(options: dict[str, Any]) -> None:
         kernel, signature, threads, *grids = kernels[name]
         threads = threads if options.get("threads", True) else None
         grid = grids[0] if grids and options.get("grid", True) else None
-        noalias = options.get("noalias", True)
+        grid = options.get("grids", {}).get(name, grid)
+        noalias = options.get("noalias", False)
         with mlir_async_pipe.hooks.numba_cuda_mlir(
             num_stages, threads=threads, grid=grid, noalias=noalias
         ) as hook:

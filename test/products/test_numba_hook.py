@@ -140,13 +140,6 @@ def test_a_kernel_that_may_race_is_left_to_its_stack() -> None:
     assert made["codes"] == ["cross-block"]
 
 
-def test_arrays_that_may_overlap_keep_their_order() -> None:
-    """A row of the stencil's result may be the next row of its source."""
-    made = compiled(json.dumps({"noalias": False, "kernels": ["stencil"]}))["stencil"]
-    assert made["loops"] == 0
-    assert "no-suggestion" in made["codes"]
-
-
 def test_nothing_is_changed_outside_of_the_hook() -> None:
     program = """
 import sys, mlir_async_pipe
@@ -204,7 +197,7 @@ with mlir_async_pipe.hooks.numba_cuda_mlir(num_stages=3) as hook:
     for grid in (1, 2, 1):
         largest[grid, 128](x, out)
 for grid, made in zip((1, 2), hook.reports, strict=True):
-    assert made.loops == 1
+    assert made.report.of("hazards") == () and made.loops == 1
     assert "known_block_size = array<i32: 128, 1, 1>" in made.module
     assert f"known_grid_size = array<i32: {grid}, 1, 1>" in made.module
 assert launched[0] is launched[2] is not launched[1]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import ptx_machine
 from helpers.numba_child import compiled
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir, new_context, passmanager
@@ -60,7 +61,7 @@ LAUNCHES = {"matmul": ((16, 16), (3, 3)), "tail": ((128,), (1,)), "tail_n": ((12
     "largest": ((128,), (1,)),
 }
 LOADS = {"matmul_f16", "dot_plain", "saxpy"}
-# What is not proven, with `noalias=True` and the launch.
+# What is not proven, with the sizes of the launch alone.
 UNKNOWN = {
     "matmul_return": {"divergent-branch", "divergent-barrier", "opaque-subscript", "budget"},
     "scale": {"other-blocks"},
@@ -110,10 +111,60 @@ def test_a_kernel_computes_what_it_did(name: str) -> None:
         assert np.array_equal(ours, theirs)
 
 
+CHUNK, CHUNKS = 128, 5
+# How many elements after the source the result of `scale` begins: itself, a chunk after or before, half
+# a chunk, and at the end of the source or later.
+DISTANCES = (0, CHUNK, -CHUNK, CHUNK // 2, CHUNK * CHUNKS, CHUNK * (CHUNKS + 1))
+
+
+def scaled(memory: Array, source: int, target: int) -> None:
+    """What `scale` does with one block: chunk after chunk, each read before it is written."""
+    for chunk in range(CHUNKS):
+        at = chunk * CHUNK
+        read = memory[source + at : source + at + CHUNK].copy()
+        memory[target + at : target + at + CHUNK] = 2 * read[::-1]
+
+
+def launch_scale(ptx: str, memory: Array, source: int, target: int) -> None:
+    module = ptx_machine.parse(ptx)
+    (kernel,) = module.functions
+    array = ptx_machine.Array(memory, 16)
+    size = [CHUNK * CHUNKS]
+    given = [
+        *ptx_machine.memref(array, size, [1], source),
+        *ptx_machine.memref(array, size, [1], target),
+    ]
+    two = int(np.float32(2.0).view(np.uint32))
+    ptx_machine.launch(module, kernel, [*given, two], block=(CHUNK, 1, 1), completion="late")
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_launch_runs_the_version_for_its_arrays(distance: int) -> None:
+    """One compiled kernel, launched with arrays that overlap in every way, and with some that do not."""
+    made = made_for_one_block()
+    assert made["unknown"] == []
+    assert "plain-version" in made["codes"]
+    memory = numbers(CHUNK * (2 * CHUNKS + 4))
+    expected = memory.copy()
+    source = CHUNK * 2
+    scaled(expected, source, source + distance)
+    launch_scale(made["ptx"], memory, source, source + distance)
+    assert np.array_equal(memory, expected)
+
+
+def test_without_a_plain_version_the_same_launch_goes_wrong() -> None:
+    made = made_for_one_block(noalias=True)
+    assert "plain-version" not in made["codes"]
+    with pytest.raises(ptx_machine.PtxFault):
+        launch_scale(made["ptx"], numbers(CHUNK * 14), CHUNK * 2, CHUNK * 3)
+
+
+def made_for_one_block(**options: object) -> dict[str, Any]:
+    return made(kernels=["scale"], grids={"scale": [1]}, **options)["scale"]
+
+
 # Refusals that an option of the hook answers: the option that was left out, and the reason.
 ANSWERED = {
-    "dot": ({"noalias": False}, "may-alias", "noalias=True"),
-    "column_sums": ({"noalias": False}, "may-alias", "noalias=True"),
     "matmul_f16": ({"grid": False}, "may-wrap", "grid=…"),
 }
 

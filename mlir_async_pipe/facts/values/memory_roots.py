@@ -374,7 +374,7 @@ def is_shown(memory: Value) -> bool:
     pending, seen = [memory], {memory}
     while pending:
         for use in pending.pop().uses:
-            named = _names_of_operand(use.owner, use.operand_number)
+            named = names_of_operand(use.owner, use.operand_number)
             if named is None:
                 return True
             pending += [value for value in named if value not in seen]
@@ -382,8 +382,9 @@ def is_shown(memory: Value) -> bool:
     return False
 
 
-def _names_of_operand(user: Any, number: int) -> list[Value] | None:
-    """What else names the memory that an operand names; None where the op may tell others."""
+def names_of_operand(user: Any, number: int) -> list[Value] | None:
+    """What else names the memory that an operand names: results, the argument of a callee. None where the op may
+    tell others."""
     op = user.operation
     callee = followed_callee(op)
     if callee is not None:
