@@ -20,11 +20,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     captured,
     defining_op,
-    is_block_argument,
+    is_used,
     operations,
-    result_number,
-    terminator,
-    users,
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
@@ -33,7 +30,6 @@ from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes,
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.ping_pong_tiles import ping_pong_tiles
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, row_of, use_of
@@ -46,21 +42,23 @@ GROUPS = 2
 
 @dataclass(frozen=True)
 class PingPong:
-    """`own` are the ops of the body of `around` that only one group runs, the loop among them;
+    """`shared` are the ops of the body of `around` that both groups run;
     `idle` the numbers of the values that `around` carries for the input's phases and copies alone;
-    `tiles` is other memory of a tile, with a version for each group."""
+    `tiles` is other memory of a tile, with a version for each group; `ids` are thread ids along x, and `of_ids`
+    the ops before the roles part that compute with them."""
 
     around: Operation
-    own: tuple[Operation, ...]
+    shared: frozenset[Operation]
     idle: tuple[int, ...]
     tiles: tuple[BufferPlan, ...]
+    ids: tuple[Value, ...]
+    of_ids: tuple[Operation, ...]
 
 
 def plan_ping_pong(
     body: Body,
     transactions: tuple[Transaction, ...],
     outer: tuple[Operation, ...],
-    issue: IssueSlice,
     moved: tuple[Operation, ...],
     ring: frozenset[object],
     block: Size | None,
@@ -80,7 +78,7 @@ def plan_ping_pong(
         )
     (around,) = outer
     _check_beside(around, moved, loop)
-    idle = _idle(around, body, transactions, issue)
+    idle = _idle(around, body, transactions)
     shared = _shared(around, loop, idle)
     own = tuple(op for op in operations(around.regions[0].blocks[0])[:-1] if op not in shared)
     parts = {op for t in transactions for op in t.ops}
@@ -95,9 +93,9 @@ def plan_ping_pong(
             )
     if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
-    _check_thread_values(moved, loop)
+    ids, of_ids = _thread_values(moved, loop)
     tiles = ping_pong_tiles(around, own, ring, GROUPS, block, loop)
-    return PingPong(around, own, idle, tiles)
+    return PingPong(around, shared, idle, tiles, ids, of_ids)
 
 
 def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operation) -> None:
@@ -113,56 +111,31 @@ def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operati
             )
 
 
-def _idle(
-    around: Operation, body: Body, transactions: tuple[Transaction, ...], issue: IssueSlice
-) -> tuple[int, ...]:
+def _idle(around: Operation, body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, ...]:
     """What is carried around for phases, which the ring has its own of, and for copies, which the
     producer carries itself."""
     loop, block = body.loop, around.regions[0].blocks[0]
-    needed = _needed_in(body, transactions, issue)
-    found = []
-    for number, value in enumerate(terminator(block).operands):
-        if defining_op(value) != loop or is_block_argument(value):
-            continue
-        inner = result_number(value)
-        argument = block.arguments[number + 1]
-        taken = [op for op in users(argument) if op != loop]
-        if inner in needed or taken or len(users(value)) > 1 or list(users(around.results[number])):
-            continue
-        if [n for n, v in enumerate(list(loop.operands)[3:]) if v == argument] == [inner]:
-            found.append(number)
-    return tuple(found)
-
-
-def _needed_in(
-    body: Body, transactions: tuple[Transaction, ...], issue: IssueSlice
-) -> frozenset[int]:
-    """The numbers of the values that the loop carries for what stays in it."""
     issuing = {op for t in transactions for op in (t.expect, *t.copies)}
     phases = {t.wait: operand_number(t.wait, "phase") for t in transactions}
-    waiting: list[Value] = []
-    for op in body.ops:
+    ops = [op for op in (*operations(block)[:-1], *body.ops) if op != loop]
+    used = [*list(around.operands)[:3], *list(loop.operands)[:3], *filter(is_used, around.results)]
+    for op in ops:
         if op not in issuing and (not is_pure(op) or len(op.regions)):
-            used = list(op.operands) if op in phases else captured(op)
-            waiting += [value for n, value in enumerate(used) if n != phases.get(op)]
-    needed = needed_values(waiting, {body.loop, *body.ops})
-    arguments = list(body.block.arguments)[1:]
-    return frozenset(n for n, argument in enumerate(arguments) if argument in needed)
+            used += [value for n, value in enumerate(captured(op)) if n != phases.get(op)]
+    needed = needed_values(used, {around, loop, *ops})
+    arguments = list(block.arguments)[1:]
+    return tuple(n for n, argument in enumerate(arguments) if argument not in needed)
 
 
-def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> set[Operation]:
+def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> frozenset[Operation]:
     """The ops of the body around that both groups run: how many iterations the loop has, and what
     is carried around."""
-    block = around.regions[0].blocks[0]
-    yielded = list(terminator(block).operands)
-    waiting = [value for number, value in enumerate(yielded) if number not in idle]
-    waiting += list(loop.operands)[:3]
-    shared: set[Operation] = set()
-    while waiting:
-        op = defining_op(waiting.pop())
-        if op is None or op in shared or op.block != block:
-            continue
-        if not is_free(op):
+    *ops, end = operations(around.regions[0].blocks[0])
+    used = [value for number, value in enumerate(end.operands) if number not in idle]
+    needed = needed_values([*used, *list(loop.operands)[:3]], ops)
+    shared = frozenset(op for op in ops if not needed.isdisjoint(op.results))
+    for op in ops:
+        if op in shared and not is_free(op):
             refuse(
                 f"both groups would need what '{op.name}' gives in the tile of one",
                 op,
@@ -171,8 +144,6 @@ def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> set[Op
                 advice="let the loop over tiles carry nothing that a tile's loop, a load or a store "
                 "has a part in",
             )
-        shared.add(op)
-        waiting += captured(op)
     return shared
 
 
@@ -207,9 +178,11 @@ def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
             )
 
 
-def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
-    """What threads compute before the roles part they can compute again, by their number in the
-    group: pure ops, of ids."""
+def _thread_values(
+    moved: tuple[Operation, ...], loop: Operation
+) -> tuple[tuple[Value, ...], tuple[Operation, ...]]:
+    """The thread ids along x that the ops name, and in textual order the ops before the roles part that compute with
+    them, which threads can do again by their number in the group: pure ones. Raises PipelineError."""
     inside = {op for top in moved for op in walk(top)}
     uniform = Uniformity()
     for op in (op for top in moved for op in walk(top)):
@@ -224,21 +197,21 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
                 code="roles-values",
                 advice="compute it from gpu.thread_id, and store sums by 'vector.store' or the like",
             )
-    seen: set[Operation] = set()
+    seen: dict[Operation, None] = {}
+    ids: dict[Value, None] = {}
     waiting = [value for op in inside for value in op.operands]
     while waiting:
         value = waiting.pop()
-        made = defining_op(value)
-        if made is None or made in inside or made in seen:
-            continue
-        seen.add(made)
-        known_id = launch_id(value)
+        made, known_id = defining_op(value), launch_id(value)
         if known_id is not None and known_id.kind != "subgroup":
+            if (known_id.kind, known_id.axis) == ("thread", 0):
+                ids[value] = None
+        elif made is None or made in inside or made in seen:
             continue
-        if known_id is None and is_pure(made) and not len(made.regions):
+        elif known_id is None and is_pure(made) and not len(made.regions):
+            seen[made] = None
             waiting += captured(made)
-            continue
-        if known_id is not None or uniform.differs_by_thread(value):
+        elif known_id is not None or uniform.differs_by_thread(value):
             refuse(
                 f"'{made.name}' gives threads of the second group numbers that the input's do not have",
                 made,
@@ -246,6 +219,12 @@ def _check_thread_values(moved: tuple[Operation, ...], loop: Operation) -> None:
                 code="roles-values",
                 advice="compute it from gpu.thread_id by arithmetic",
             )
+    of_ids, differing = [], set(ids)
+    for op in operations(moved[0].block):
+        if op in seen and not differing.isdisjoint(captured(op)):
+            of_ids.append(op)
+            differing.update(op.results)
+    return tuple(ids), tuple(of_ids)
 
 
 def is_free(op: Operation) -> bool:

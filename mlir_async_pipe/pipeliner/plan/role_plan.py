@@ -119,9 +119,7 @@ def _parted(
                 code="roles-unsupported",
             )
         ring = frozenset(buffer.root.identity for buffer in first.buffers)
-        ping_pong = plan_ping_pong(
-            first.body, first.transactions, first.outer, first.issue, moved, ring, size
-        )
+        ping_pong = plan_ping_pong(first.body, first.transactions, first.outer, moved, ring, size)
     issuer = None
     if products.completions:
         issuer = plan_products(

@@ -183,6 +183,19 @@ def test_what_the_loop_around_carries_by_arithmetic_both_groups_carry():
     assert wrong(LOADS, module, ORDERS[::2]) == []
 
 
+def test_phases_of_the_input_that_are_computed_are_carried_by_nobody():
+    text = LOADS.text().replace(
+        "scf.yield %r#1 : i1",
+        "%more = arith.xori %r#1, %true : i1\n%same = arith.xori %more, %true : i1\n"
+        "scf.yield %same : i1",
+    )
+    module, _ = pipelined(LOADS, text)
+    carried = [[str(result.type) for result in op.results] for op in ops(module, "scf.for")]
+    # Slot and phase; of the loop around whether a tile is the group's, and its number.
+    assert ["index", "i1", "i1", "index"] in carried and len(max(carried, key=len)) == 4
+    assert wrong(LOADS, module, ORDERS[::2]) == []
+
+
 # -- each part is needed ---------------------------------------------------------------------------
 
 
@@ -431,9 +444,8 @@ REFUSALS = [
     Refusal(
         "roles-values",
         "scf.yield %r#1 : i1",
-        "%tile_end = arith.addi %r#0, %i1 : index\nmemref.store %zero, %out[%tile_end, %t] : "
-        "memref<?x64xf32>\n%more = arith.xori %r#1, %true : i1\n"
-        "%same = arith.xori %more, %true : i1\nscf.yield %same : i1",
+        "%odd = arith.select %phase0, %i1, %i0 : index\n%line = arith.addi %r#0, %odd : index\n"
+        "memref.store %zero, %out[%line, %t] : memref<?x64xf32>\nscf.yield %r#1 : i1",
         "in the tile of one",
     ),
     Refusal(

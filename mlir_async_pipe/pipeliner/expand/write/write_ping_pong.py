@@ -28,94 +28,64 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     clone,
     create,
-    defining_op,
     operations,
     parent,
+    remap,
     source_op,
     terminator,
-    walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.role_threads import name_barriers
-from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, PingPong
+from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop, drop_unused
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS
 from mlir_async_pipe.pipeliner.plan.ring_plan import RolePlan
-from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
-from mlir_async_pipe.vocabulary.launch_ids import launch_id
 
 
 class PingPongWriter:
-    """Writes the loop around with both groups in it, slot and phase through it. `start` is where these
-    threads begin."""
+    """Puts both groups into the loop around, and between them slot and phase through it. `build` writes where
+    these threads begin."""
 
     def __init__(
-        self, loop: RingLoop, roles: RolePlan, ping_pong: PingPong, thread: Value, start: Any
+        self, loop: RingLoop, roles: RolePlan, thread: Value, build: IntegerWriter
     ) -> None:
-        self.loop, self.roles, self.ping_pong = loop, roles, ping_pong
-        self.start, self.loc = start, loop.plan.loop.location
-        block, self.build = roles.block, IntegerWriter(start, self.loc)
-        build, i32 = self.build, ir.IntegerType.get_signless(32, self.loc.context)
-        self.own_number = build.remainder(thread, block.threads)
+        assert roles.ping_pong is not None
+        self.loop, self.ping_pong, self.block = loop, roles.ping_pong, roles.block
+        self.loc, block = loop.plan.loop.location, roles.block
+        i32 = ir.IntegerType.get_signless(32, self.loc.context)
+        own_number = build.remainder(thread, block.threads)
         self.own_group = build.divide(thread, block.threads)
         # Handed around in the warp: so ptxas knows that all lanes have the same.
         narrow = build.cast("arith.index_cast", self.own_group, i32)
-        self.group = _of_first_lane(narrow, start, self.loc)
-        self.first, self.second = (
-            build.compare("eq", self.group, number) for number in range(GROUPS)
-        )
+        self.group = _of_first_lane(narrow, build.ip, self.loc)
+        self.first, second = (build.compare("eq", self.group, number) for number in range(GROUPS))
         self.order = build.add(self.group, block.order)
         self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
         self.meeting = build.constant(block.computing, i32)
-
-    def write(self) -> None:
-        ping_pong, build, block = self.ping_pong, self.build, self.roles.block
-        self._renumber()
-        begins = write_if(self.second, (), None, self.start, self.loc)
-        i32 = self.group.type
+        # Threads of the second group get the numbers that the input's threads have.
+        numbers = {i: _as_type(own_number, i.type, build) for i in self.ping_pong.ids}
+        for op in self.ping_pong.of_ids:
+            clone(op, numbers, build.ip)
+        for op in roles.moved:
+            remap(op, numbers)
+        begins = write_if(second, (), None, build.ip, self.loc)
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
-        kind = ping_pong.around.regions[0].blocks[0].arguments[0].type
-        state = [*Ring.start(build), self.first, build.constant(0, kind)]
-        path = RingPath((ping_pong.around, self.loop.loop), self.write_tile, (0, 1, 2, 3))
-        mine = carry([path], state)[2]
+
+    def start(self, build: IntegerWriter) -> list[Value]:
+        """Whether the first tile is the group's own, and how many were before it."""
+        kind = self.ping_pong.around.regions[0].blocks[0].arguments[0].type
+        return [self.first, build.constant(0, kind)]
+
+    def end(self, mine: Value) -> None:
+        """The group that would be next takes the last arrival."""
         around = source_op(mine)
         ends = write_if(mine, (), None, after(around), self.loc)
         self._meet(before(end_of(ends.regions[0])))
-        self.loop.loop = drop_idle_values(self.loop.loop)
         drop_idle_values(around)
-
-    # -- thread ids ----------------------------------------------------------------------------
-
-    def _renumber(self) -> None:
-        """Threads of the second group get the numbers that the input's threads have."""
-        inside = {op: None for top in self.roles.moved for op in walk(top)}
-        own, build = self.own_number, self.build
-        mapping: dict[Value, Value] = {}
-        before_roles: set[Operation] = set()
-        waiting = [value for op in inside for value in op.operands]
-        while waiting:
-            value = waiting.pop()
-            known, op = launch_id(value), defining_op(value)
-            if known is not None:
-                if known.kind == "thread" and known.axis == 0 and value not in mapping:
-                    mapping[value] = _as_type(own, value.type, build)
-            elif op is not None and op not in inside and op not in before_roles and is_pure(op):
-                before_roles.add(op)
-                waiting += captured(op)
-        for op in operations(self.roles.block.kernel.regions[0].blocks[0]):
-            if op in before_roles and any(value in mapping for value in captured(op)):
-                copy = clone(op, mapping, self.start)
-                mapping.update(zip(op.results, copy.results, strict=True))
-        for op in inside:
-            for number, value in enumerate(list(op.operands)):
-                if value in mapping:
-                    op.operands[number] = mapping[value]
 
     # -- one tile ------------------------------------------------------------------------------
 
@@ -128,11 +98,13 @@ class PingPongWriter:
         end = terminator(block)
         for number in ping_pong.idle:
             end.operands[number] = block.arguments[number + 1]
+        drop_unused(around)
+        ops = [op for op in operations(block)[:-1] if op not in ping_pong.shared]
         branch = write_if(mine, (slot, phase), (slot, phase), before(end), loc)
         ours, theirs = (end_of(region) for region in branch.regions)
-        for op in ping_pong.own:
+        for op in ops:
             op.move_before(ours)
-        name_barriers(self.roles.block, self.group)
+        name_barriers(self.block, self.group)
         own = operations(branch.regions[0].blocks[0])
         self._number_tile(around, count, own)
         beside = {buffer.root.identity for buffer in ping_pong.tiles}
@@ -150,18 +122,15 @@ class PingPongWriter:
     def _number_tile(self, around: Operation, count: Value, ops: list[Operation]) -> None:
         """lower + (2 (count div 2) + group) step, which is the number of a tile of the group."""
         variable = around.regions[0].blocks[0].arguments[0]
-        using = [op for top in ops for op in walk(top) if variable in list(op.operands)]
-        if not using:
+        if not any(variable in captured(op) for op in ops):
             return
         build = IntegerWriter(before(ops[0]), self.loc)
         lower, _, step = list(around.operands)[:3]
         group = _as_type(self.own_group, count.type, build)
         pairs = build.multiply(build.divide(count, GROUPS), GROUPS)
         tile = build.add(lower, build.multiply(build.add(pairs, group), step))
-        for op in using:
-            for number, value in enumerate(list(op.operands)):
-                if value == variable:
-                    op.operands[number] = tile
+        for op in ops:
+            remap(op, {variable: tile})
 
     def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
         """Slot and phase after a tile of the others."""

@@ -103,21 +103,27 @@ def _write_uses(loops: list[_Loop], roles: RolePlan, thread: Value, build: Integ
     """Expand the lowered loops of the threads of the input, which begin where `build` writes."""
     for one in loops:
         drop_unused(one.loop.loop)
+    groups = None
     if roles.ping_pong is not None:
-        PingPongWriter(loops[0].loop, roles, roles.ping_pong, thread, build.ip).write()
+        groups = PingPongWriter(loops[0].loop, roles, thread, build)
+    rings = dict.fromkeys(one.values for one in loops)
+    state = [value for _ in rings for value in Ring.start(build)]
+    paths = [
+        RingPath((*one.loop.plan.outer, one.loop.loop), one.loop.write_uses, one.values)
+        for one in loops
+    ]
+    if groups is not None:
+        paths = [paths[0]._replace(write=groups.write_tile, values=(0, 1, 2, 3))]
+        state += groups.start(build)
     else:
-        rings = dict.fromkeys(one.values for one in loops)
-        state = [value for _ in rings for value in Ring.start(build)]
-        # Their first op may be a barrier.
+        # The first op of these threads may be a barrier.
         name_barriers(roles.block)
-        paths = [
-            RingPath((*one.loop.plan.outer, one.loop.loop), one.loop.write_uses, one.values)
-            for one in loops
-        ]
-        carry(paths, state)
+    ends = carry(paths, state)
     # What a loop hands on to the next one is idle when that one does without.
     for one in reversed(loops):
         drop_idle_values(one.loop.loop)
+    if groups is not None:
+        groups.end(ends[2])
 
 
 def _loops(
