@@ -79,6 +79,18 @@ class Value:
     number: int | None = None
 
 
+@dataclass(frozen=True)
+class Bank:
+    """Registers that products add to together: one variable, a struct with a field of type `kind` for each."""
+
+    names: tuple[str, ...]
+    kind: str
+
+    @property
+    def type(self) -> str:
+        return f"!llvm.struct<({', '.join([self.kind] * len(self.names))})>"
+
+
 @dataclass
 class FunctionWriter:
     """The function of one kernel as it is written: `arguments` are its parameters, by name, `names` the space
@@ -97,6 +109,8 @@ class FunctionWriter:
     named: Counter[str] = field(default_factory=Counter)
     # Registers that a load from tensor memory fills until the wait: what is loaded, and which of it.
     loading: dict[str, tuple[Value, int]] = field(default_factory=dict)
+    # The bank of each register that is in one.
+    banks: dict[str, Bank] = field(default_factory=dict)
 
     # What is written ------------------------------------------------------------------------
 
@@ -266,11 +280,7 @@ class FunctionWriter:
         if register.name in self.kernel.registers:
             if register.name in self.loading:
                 self._take(register.name)
-            variable, kind = (
-                self.storage[register.name],
-                TYPES.get(self.kernel.registers[register.name], ""),
-            )
-            return self.make("llvm.load", (variable,), storage_type(kind))
+            return self._held(register.name)
         special = SPECIAL.fullmatch(register.name)
         if special is None:
             raise InputError(
@@ -282,6 +292,42 @@ class FunctionWriter:
         width = "i64" if name.endswith("64") or name in ("globaltimer", "gridid") else "i32"
         named = _SREGS.get(name, name)
         return self.make(f"nvvm.read.ptx.sreg.{named}", (), width)
+
+    def _held(self, name: str) -> Value:
+        """What a register holds."""
+        bank = self.banks.get(name)
+        if bank is None:
+            return self.make("llvm.load", (self.storage[name],), self._kind(name))
+        position = f"position = array<i64: {bank.names.index(name)}>"
+        return self.make("llvm.extractvalue", (self.sums(bank),), bank.kind, position)
+
+    def _keep(self, name: str, value: Value) -> None:
+        """A register holds a value from here on."""
+        bank = self.banks.get(name)
+        if bank is None:
+            self.op("llvm.store", (self.cast(value, self._kind(name)), self.storage[name]))
+            return
+        position = f"position = array<i64: {bank.names.index(name)}>"
+        put = (self.sums(bank), self.cast(value, bank.kind))
+        self.keep_sums(bank, self.make("llvm.insertvalue", put, bank.type, position))
+
+    def _kind(self, name: str) -> str:
+        return storage_type(TYPES[self.kernel.registers[name]])
+
+    def bank_of(self, registers: Iterable[Operand]) -> Bank:
+        """The bank that some registers are together. Raises UnreadError."""
+        names = tuple(one.name for one in registers_of(registers))
+        bank = self.banks.get(names[0])
+        if bank is None or bank.names != names:
+            raise UnreadError
+        return bank
+
+    def sums(self, bank: Bank) -> Value:
+        """What all registers of a bank hold."""
+        return self.make("llvm.load", (self.storage[bank.names[0]],), bank.type)
+
+    def keep_sums(self, bank: Bank, value: Value) -> None:
+        self.op("llvm.store", (value, self.storage[bank.names[0]]))
 
     def _number(self, number: Number, kind: str) -> Value:
         text = number.text
@@ -381,9 +427,7 @@ class FunctionWriter:
     def _take(self, name: str) -> None:
         """A register has what is loaded, from here on."""
         loaded, number = self.loading[name]
-        value = self.element(loaded, "i32", number)
-        kind = storage_type(TYPES[self.kernel.registers[name]])
-        self.op("llvm.store", (self.cast(value, kind), self.storage[name]))
+        self._keep(name, self.element(loaded, "i32", number))
 
     def assign(self, operand: Operand, value: Value) -> None:
         """Give a register a value, where the guard holds."""
@@ -399,12 +443,10 @@ class FunctionWriter:
             # Who writes it does not wait for the load: that is found as a use of what is in flight.
             self._take(operand.name)
             del self.loading[operand.name]
-        variable = self.storage[operand.name]
-        kind = storage_type(TYPES[self.kernel.registers[operand.name]])
-        given = self.cast(value, kind)
         if self.guard is not None:
-            given = self.select(self.guard, given, self.make("llvm.load", (variable,), kind))
-        self.op("llvm.store", (given, variable))
+            before = self._held(operand.name)
+            value = self.select(self.guard, self.cast(value, before.type), before)
+        self._keep(operand.name, value)
 
     def assign_all(self, operands: Iterable[Operand], values: Iterable[Value]) -> None:
         for operand, value in zip(operands, values, strict=True):

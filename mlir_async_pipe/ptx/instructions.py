@@ -1009,48 +1009,57 @@ _OF_SUMS = {"f32": "f32", "f16": "i32", "s32": "i32"}
 _OF_FACTORS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 
 
+def kind_of_sums(i: Instruction) -> str | None:
+    """The type of the registers that a product of a warpgroup adds to, None for other instructions."""
+    if i.parts[:2] != ("wgmma", "mma_async") or not isinstance(i.operands[0], Vector):
+        return None
+    return next((_OF_SUMS[part] for part in i.parts if part in _OF_SUMS), None)
+
+
 @_row(EFFECTS, "wgmma.mma_async")
 def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     """wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {sums}, a, b, p, 1, 1, 0, 0;"""
     sums, a, b, scale_d, *scales = i.operands
     shape = next(part for part in i.parts if part.startswith("m64n"))
     of_sums, of_a, of_b = i.parts[i.parts.index(shape) + 1 :][:3]
-    if not isinstance(a, Register) or of_sums not in _OF_SUMS or of_a not in _OF_FACTORS:
+    if not isinstance(a, Register) or of_a not in _OF_FACTORS:
         raise UnreadError
     rows, columns, depth = (
         int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split()
     )
-    kind = _OF_SUMS[of_sums]
-    registers = elements_of(sums)
-    whole = f"!llvm.struct<({', '.join([kind] * len(registers))})>"
-    # p says whether the sums are added to.
-    kept = (
-        w.decided.get(scale_d.name) if isinstance(scale_d, Register) else bool(w.integer(scale_d))
-    )
-    condition = None if kept is not None else w.read(scale_d, "i1")
-    given = w.make("llvm.mlir.poison", (), whole)
-    for number, register in enumerate(registers if kept is not False else ()):
-        value = w.read(register, kind)
-        if condition is not None:
-            value = w.select(condition, value, w.constant(0, kind))
-        given = w.make(
-            "llvm.insertvalue", (given, value), whole, f"position = array<i64: {number}>"
-        )
-    signs = [w.integer(one) for one in scales]
+    bank = w.bank_of((sums,))
+    # Products of integers have no signs.
+    signs = [w.integer(one) for one in scales] or [1, 1]
     # Types of other than 16 bits say nothing: both operands go on along k, which is row by row for the left one.
     left, right = signs[2:4] or (0, 0)
-    scale = "one" if kept is not False else "zero"
     properties = (
         f"layoutA = #nvvm.mma_layout<{'col' if left else 'row'}>, "
         f"layoutB = #nvvm.mma_layout<{'row' if right else 'col'}>, "
         f"scaleA = #nvvm.wgmma_scale_in<{'neg' if signs[0] < 0 else 'one'}>, "
         f"scaleB = #nvvm.wgmma_scale_in<{'neg' if signs[1] < 0 else 'one'}>, "
-        f"scaleD = #nvvm.wgmma_scale_out<{scale}>, shape = #nvvm.shape<m = {rows}, n = {columns}, k = {depth}>, "
+        f"shape = #nvvm.shape<m = {rows}, n = {columns}, k = {depth}>, "
         f"typeA = #nvvm.wgmma_type<{of_a}>, typeB = #nvvm.wgmma_type<{of_b}>, typeD = #nvvm.wgmma_type<{of_sums}>"
     )
-    operands = (given, w.read(a, "i64"), w.read(b, "i64"))
-    made = w.make("nvvm.wgmma.mma_async", operands, whole, properties)
-    w.assign_all(registers, _members(w, made, [kind] * len(registers)))
+    factors = (w.read(a, "i64"), w.read(b, "i64"))
+
+    def add(kept: bool) -> None:
+        given = w.sums(bank) if kept else w.make("llvm.mlir.poison", (), bank.type)
+        scale = f"scaleD = #nvvm.wgmma_scale_out<{'one' if kept else 'zero'}>, "
+        operands = (given, *factors)
+        w.keep_sums(bank, w.make("nvvm.wgmma.mma_async", operands, bank.type, scale + properties))
+
+    if not isinstance(scale_d, Register):
+        add(bool(w.integer(scale_d)))
+    elif scale_d.name in w.decided:
+        add(w.decided[scale_d.name])
+    else:
+        adds, begins, after = (w.fresh_block() for _ in range(3))
+        w.branch_if(w.read(scale_d, "i1"), adds, begins)
+        for kept, block in ((True, adds), (False, begins)):
+            w.begin_block(block)
+            add(kept)
+            w.branch(after)
+        w.begin_block(after)
 
 
 # Tensor memory ------------------------------------------------------------------------------------

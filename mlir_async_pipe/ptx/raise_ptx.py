@@ -15,6 +15,7 @@ assembly, of which the checker says that it may do anything.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from mlir_async_pipe.ptx.divisions import write_divisions
 from mlir_async_pipe.ptx.function_writer import (
     SPACES,
     TYPES,
+    Bank,
     FunctionWriter,
     UnreadError,
     Value,
@@ -32,7 +34,7 @@ from mlir_async_pipe.ptx.function_writer import (
     registers_of,
     storage_type,
 )
-from mlir_async_pipe.ptx.instructions import row_of, write_assembly, write_wait
+from mlir_async_pipe.ptx.instructions import kind_of_sums, row_of, write_assembly, write_wait
 from mlir_async_pipe.ptx.syntax import (
     BYTES,
     Address,
@@ -127,15 +129,31 @@ def _sizes(sizes: Sequence[int]) -> str:
 
 
 def declare_registers(w: FunctionWriter) -> None:
-    """A variable for each register."""
+    """A variable for each register, and one for those that products add to together."""
     one = w.constant(1, "i32")
+    for bank in _banks(w.kernel):
+        variable = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {bank.type}")
+        w.banks |= dict.fromkeys(bank.names, bank)
+        w.storage |= dict.fromkeys(bank.names, variable)
     for name, kind in w.kernel.registers.items():
         if kind not in TYPES:
             raise InputError(
                 f"registers of type .{kind} are not read", code="parse-error", at=w.kernel.place
             )
-        of = storage_type(TYPES[kind])
-        w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
+        if name not in w.storage:
+            of = storage_type(TYPES[kind])
+            w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
+
+
+def _banks(kernel: Kernel) -> list[Bank]:
+    """The lists of registers that products add to, but for those that share some registers with another list."""
+    found = dict.fromkeys(
+        Bank(tuple(one.name for one in registers_of(item.operands[:1])), kind)
+        for item in kernel.body
+        if isinstance(item, Instruction) and (kind := kind_of_sums(item))
+    )
+    often = Counter(name for bank in found for name in bank.names)
+    return [bank for bank in found if all(often[name] == 1 for name in bank.names)]
 
 
 def _declare(w: FunctionWriter, kernel: Kernel) -> None:

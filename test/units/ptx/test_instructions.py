@@ -248,6 +248,11 @@ def test_an_instruction_without_a_row_may_do_anything(instruction: str) -> None:
     assert "has_side_effects" in op.attributes
 
 
+def test_products_of_integers_have_no_signs() -> None:
+    product = f"wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {{{SUMS}}}, %d1, %d2, 1"
+    assert "nvvm.wgmma.mma_async" in ops_of(product)
+
+
 def test_numbers_of_numbers_without_a_row_stay_without_effects() -> None:
     kernel = f"{HEAD}  dp4a.u32.u32 %r3, %r1, %r2, %r1;\n  st.global.u32 [%d1], %r3;\n  ret;\n}}\n"
     module = raise_ptx(kernel, new_context(), "k.ptx")
