@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     clone,
     create,
+    is_used,
     operations,
     parent,
     remap,
@@ -68,10 +69,13 @@ class PingPongWriter:
         self.meeting = build.constant(block.computing, i32)
         # Threads of the second group get the numbers that the input's threads have.
         numbers = {i: _as_type(own_number, i.type, build) for i in self.ping_pong.ids}
-        for op in self.ping_pong.of_ids:
-            clone(op, numbers, build.ip)
+        again = [clone(op, numbers, build.ip) for op in self.ping_pong.of_ids]
         for op in roles.moved:
             remap(op, numbers)
+        for op in reversed(again):
+            # Who copies is another one by now.
+            if not any(map(is_used, op.results)):
+                op.erase()
         begins = write_if(second, (), None, build.ip, self.loc)
         self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
 
