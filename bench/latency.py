@@ -16,10 +16,10 @@ import time
 
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    Buffer,
     DependenceEdge,
-    Node,
     Problem,
+    ScheduledNode,
+    VersionedMemory,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.search import Search
 
@@ -32,22 +32,22 @@ def loop(seed: int, size: int) -> Problem:
     copies = draw.randint(1, min(4, (size - 1) // 2))
     loads = draw.randint(copies, size - copies - 1)
     latency = draw.choice([300, 500, 800, 1000])
-    nodes = [Node((n,), 0, "cp.async", 0, latency) for n in range(copies)]
+    nodes = [ScheduledNode((n,), 0, "cp.async", 0, latency) for n in range(copies)]
     edges = []
     readers: list[list[int]] = [[] for _ in range(copies)]
     for load in range(copies, copies + loads):
-        nodes.append(Node((load,), draw.choice([4, 20, 40])))
+        nodes.append(ScheduledNode((load,), draw.choice([4, 20, 40])))
         readers[(load - copies) % copies].append(load)
         edges.append(DependenceEdge((load - copies) % copies, load, 0))
     for store in range(copies + loads, size):
-        nodes.append(Node((store,), draw.choice([4, 60, 150])))
+        nodes.append(ScheduledNode((store,), draw.choice([4, 60, 150])))
         edges += [
             DependenceEdge(n, store, 0)
             for n in range(copies, copies + loads)
             if draw.random() < 0.4
         ]
     buffers = tuple(
-        Buffer(4096, True, tuple((r, n) for r in found), frozenset(found))
+        VersionedMemory(4096, True, tuple((r, n) for r in found), frozenset(found))
         for n, found in enumerate(readers)
     )
     barriers = draw.random() < 0.7

@@ -47,7 +47,7 @@ from mlir_async_pipe.builder.participants import (
     writer,
 )
 from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
-from mlir_async_pipe.builder.slot_memory import Buffer, Slot, SlotMemory, as_given, buffer_of
+from mlir_async_pipe.builder.slot_memory import Slot, SlotBuffer, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.facts.loops.annotations import BARRIERS, annotate
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
@@ -95,7 +95,7 @@ class Pipeline:
         self.lanes = whole_number("lanes", lanes, 1, at=caller())
         self.barriers = barriers
         self._threads = threads
-        self._buffers: list[Buffer] = []
+        self._buffers: list[SlotBuffer] = []
         self._protocol = Protocol(self.depth)
         self._ring: SlotMemory | None = None
 
@@ -166,7 +166,7 @@ class Pipeline:
         """
         self._protocol.loop()
         slots = self._take("loop")
-        written = Loop((lower, upper, step), load, use, init, options)
+        written = LoopContext((lower, upper, step), load, use, init, options)
         try:
             results = written.write(as_given(slots), self.depth, self._shares_by_barrier)
             if all(slot.filled for slot in slots) and self._ring is not None:
@@ -290,7 +290,7 @@ def _under(condition: Value | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopContext:
     bounds: tuple[Value | int, ...]
     load: Callable[..., Any]
     use: Callable[..., Any]

@@ -32,8 +32,8 @@ from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.slot_memory import (
     ROLES,
     SPACE,
-    Buffer,
     Slot,
+    SlotBuffer,
     SlotMemory,
     as_given,
     buffer_of,
@@ -73,7 +73,7 @@ class RolePipeline:
                 f"{consumers} consumers and a warp that produces, of at most {Chip.threads} threads of a block",
                 code="bad-argument",
             )
-        self._buffers: list[Buffer] = []
+        self._buffers: list[SlotBuffer] = []
         self._protocol = Protocol(depth, apart=True)
         self._role: Role | None = None
         self._ring: SlotMemory | None = None
@@ -213,14 +213,14 @@ class RolePipeline:
         self._ring = SlotMemory(self._buffers, op, self.depth, alignment=ALIGNMENT)
         starts = zip(ROLES, (1, 0), strict=True)
         self._phases = {role: self._ring.cell("i1", start) for role, start in starts}
-        self._mbarriers = Mbarriers(op, self.depth, self.consumers, sizes)
+        self._mbarriers = RoleMbarriers(op, self.depth, self.consumers, sizes)
 
 
 # How long a try_wait sleeps at most before it looks again, in ticks.
 TICKS = 10_000_000
 
 
-class Mbarriers:
+class RoleMbarriers:
     """`full` and `empty`, one of each for each slot; `number` is that of the thread that runs."""
 
     def __init__(self, op: Operation, slots: int, consumers: int, sizes: tuple[int, ...]) -> None:

@@ -39,7 +39,7 @@ ROLES = ("produce", "consume")
 
 
 @dataclass(frozen=True)
-class Buffer:
+class SlotBuffer:
     """What one slot of a ring holds: a tile of `shape`, of elements called `element`."""
 
     shape: tuple[int, ...]
@@ -77,12 +77,12 @@ class Slot(ir.Value):
         self.uses_inside = len(list(self.uses))
 
 
-def buffer_of(shape: tuple[int, ...] | int, dtype: Any) -> Buffer:
+def buffer_of(shape: tuple[int, ...] | int, dtype: Any) -> SlotBuffer:
     """Raises UsageError (bad-argument) for sizes below 1 and for what is no element type."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not sizes or any(not isinstance(size, int) or size < 1 for size in sizes):
         raise misuse(f"a buffer of shape {shape}, expected sizes of 1 or more", code="bad-argument")
-    made = Buffer(sizes, str(dtype))
+    made = SlotBuffer(sizes, str(dtype))
     in_context()
     try:
         ir.Type.parse(made.type())
@@ -98,7 +98,7 @@ class SlotMemory:
 
     def __init__(
         self,
-        buffers: list[Buffer],
+        buffers: list[SlotBuffer],
         op: Operation,
         slots: int,
         group: tuple[Value, int] | None = None,

@@ -97,7 +97,7 @@ def _threads(given: Threads | None) -> Participants:
     return Participants(total(sizes), thread_number(sizes, writer()))
 
 
-def _width(tile: Tile, count: int) -> int:
+def _width(tile: CopiedTile, count: int) -> int:
     """Elements of one copy: the most of 16, 8 and 4 bytes of which all rows are multiples, in
     memory and in length; 1 where there are none."""
     numbers = Arithmetic()
@@ -125,7 +125,7 @@ def _width(tile: Tile, count: int) -> int:
 class _Copy:
     """One tile, in copies of `width` elements of a row."""
 
-    tile: Tile
+    tile: CopiedTile
     who: Participants
     width: int
     build: IntegerWriter
@@ -264,7 +264,7 @@ class _Copy:
 
 
 @dataclass(frozen=True)
-class Tile:
+class CopiedTile:
     """A tile of `shape`, from `source` to `slot`; `mask` has an entry a dimension, `bytes` are
     those of an element, `align` the user's word on the rows of the source."""
 
@@ -282,7 +282,7 @@ class Tile:
         return "0" if str(self.element).startswith(("i", "si", "ui")) else "0.0"
 
 
-def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> Tile:
+def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> CopiedTile:
     """The tile to copy; raises UsageError where source, slot and mask do not fit each other."""
     if isinstance(slot, Slot):
         check_open(slot)
@@ -312,7 +312,7 @@ def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> Tile
         raise _mismatch(f"elements of {kinds[1].element_type}, whose size in memory is not known")
     if align is not None and (align < 1 or align & (align - 1)):
         raise misuse(f"align={align}, expected a power of two", code="bad-argument")
-    return Tile(source, slot, tuple(shapes[1]), kinds[1].element_type, size, masked, align)
+    return CopiedTile(source, slot, tuple(shapes[1]), kinds[1].element_type, size, masked, align)
 
 
 def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[Value, Any]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.partings import after_barrier, is_reached_by_all
-from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
@@ -40,7 +40,7 @@ class _Waited(NamedTuple):
 class Groups:
     """The queues of one kernel. `several`: other threads must come to know what has retired."""
 
-    values: Values
+    values: PathValues
     sites: Sites
     several: bool
 

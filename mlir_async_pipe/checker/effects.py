@@ -19,7 +19,7 @@ from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import joins_again, others
-from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
@@ -101,7 +101,7 @@ class OutsideAccesses:
 class Effects:
     """Executes ops with effects on states, and asks the judge about every access."""
 
-    values: Values
+    values: PathValues
     sites: Sites
     judge: Judge
     groups: Groups

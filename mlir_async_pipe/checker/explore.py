@@ -41,8 +41,8 @@ from mlir_async_pipe.checker.iterations import Iterations
 from mlir_async_pipe.checker.kernel_flow import SHORT_LOOP
 from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
-from mlir_async_pipe.checker.path_values import Values
-from mlir_async_pipe.checker.paths import Side, at_least, at_most, without_ends
+from mlir_async_pipe.checker.path_values import PathValues
+from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, without_ends
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
@@ -86,7 +86,7 @@ class Explorer:
     """
 
     flow: Flow
-    values: Values
+    values: PathValues
     effects: Effects
     budget: Budget
     periods: dict[int, int] = field(default_factory=dict)
@@ -313,7 +313,7 @@ class Explorer:
             elif value == side.truth or form.terms:
                 self._follow(edges[1 if value else 0], half)
 
-    def _sides(self, condition: Form, state: State, block: Block) -> list[Side]:
+    def _sides(self, condition: Form, state: State, block: Block) -> list[SplitSide]:
         """Both sides of a condition. Iteration numbers that decide are kept, but for that of a loop
         whose test this is."""
         sides = self.values.split(condition, state.facts)
@@ -417,7 +417,7 @@ class Planner:
     iteration numbers are known modulo (None: slots are symbols); what moves control in a way
     that nobody knows is kept in `lost`."""
 
-    values: Values
+    values: PathValues
     effects: Effects
     iterations: Iterations
     needed: set[int]
@@ -509,7 +509,7 @@ LARGEST_RING = 16
 class Counters:
     """The values that variables were seen to have at the headers of loops."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: PathValues) -> None:
         self._values = values
         self._seen: dict[tuple[int, int], set[Form | View]] = {}
 

@@ -55,7 +55,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Group:
+class AccessGroup:
     """Accesses of one manner to one root that differ in constants and thread ids only.
 
     `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
@@ -78,7 +78,7 @@ _PLAIN = frozenset({"tid", "iteration", "symbol"})
 
 def groups_of(
     all_touched: list[Touched], sites: list[Site], threads: Threads, *, numbered: bool
-) -> list[Group] | None:
+) -> list[AccessGroup] | None:
     """The groups of the accesses to one root; None where some cannot be compared at all.
 
     `numbered`: block * size + thread counts as one number of the thread.
@@ -165,7 +165,7 @@ def _group(
     shared: tuple[Form, ...],
     members: list[tuple[Touched, Region]],
     threads: Threads,
-) -> Group:
+) -> AccessGroup:
     bounds: list[tuple[int | None, int | None]] = []
     spans: list[int] = []
     facts, launch = members[0][0].facts, members[0][0].launch
@@ -190,10 +190,12 @@ def _group(
         bounds.append(around(ends))
         spans.append(max(span(piece) for piece in column))
     met = tuple({touched.event.threads: None for touched, _ in members})
-    return Group(manner, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met)
+    return AccessGroup(
+        manner, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met
+    )
 
 
-def alone(group: Group, threads: Threads) -> list[Group]:
+def alone(group: AccessGroup, threads: Threads) -> list[AccessGroup]:
     """A group for each access of a group."""
     return [_group(group.manner, group.shared, [member], threads) for member in group.members]
 
@@ -205,12 +207,12 @@ def split(form: Form) -> tuple[Form, Form]:
     return Form(form.constant, mine), Form(0, form.terms - mine)
 
 
-def parts_of(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
+def parts_of(group: AccessGroup) -> list[tuple[Event, tuple[Piece, ...]]]:
     """The accesses of a group with the pieces that they touch."""
     return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
 
 
-def thread_parts(group: Group) -> list[tuple[Event, tuple[Piece, ...]]]:
+def thread_parts(group: AccessGroup) -> list[tuple[Event, tuple[Piece, ...]]]:
     """The same with what constants and threads decide only: places beside the shared part."""
     return [
         (event, tuple(piece._replace(start=split(piece.start)[0]) for piece in pieces))
@@ -244,7 +246,9 @@ def beside(
     return [(event, (*pieces, *more)) for event, pieces in accesses]
 
 
-def conflicting(groups: Iterable[Group], threads: Scope) -> Iterator[tuple[Group, Group]]:
+def conflicting(
+    groups: Iterable[AccessGroup], threads: Scope
+) -> Iterator[tuple[AccessGroup, AccessGroup]]:
     """The pairs of groups that may race between threads of a block, or of the device; each group
     with itself too."""
     for a, b in combinations_with_replacement(groups, 2):

@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.choices import settle, stored, unsigned
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.operators import product
-from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale
 from mlir_async_pipe.checker.state import (
@@ -46,7 +46,7 @@ class Iterations:
     remainders of them are taken; without, those fold to numbers."""
 
     flow: Flow
-    values: Values
+    values: PathValues
     needed: set[int]
     largest_wait: int
     slots: CarriedSlots | None

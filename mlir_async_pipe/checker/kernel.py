@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.kernel_flow import build
 from mlir_async_pipe.checker.overlap import Answers, Comparer
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import is_barrier
-from mlir_async_pipe.checker.path_values import Values
+from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
 from mlir_async_pipe.checker.phases.mbarrier_state import Does
 from mlir_async_pipe.checker.selection import (
@@ -81,7 +81,7 @@ class KernelVerdict:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ModuleKernels:
     """What kernels of a module share: its functions by name, and the block sizes with which
     it launches them and the sizes of their grids."""
 
@@ -90,10 +90,10 @@ class Surroundings:
     grids: Launches
 
 
-def surroundings(module: Any, found: list[Any]) -> Surroundings:
+def surroundings(module: Any, found: list[Any]) -> ModuleKernels:
     """Read a module once, for all the kernels that were `found` in it."""
     launches = launches_below(outermost(found[0])) if found else []
-    return Surroundings(
+    return ModuleKernels(
         callable_functions(module), sizes_of(launches, "block"), sizes_of(launches, "grid")
     )
 
@@ -101,7 +101,7 @@ def surroundings(module: Any, found: list[Any]) -> Surroundings:
 def threads_of(
     kernel: Any,
     target: Target | None,
-    around: Surroundings | None = None,
+    around: ModuleKernels | None = None,
     *,
     several: bool = False,
 ) -> Threads:
@@ -144,7 +144,7 @@ def name_of(kernel: Any) -> str:
 
 def check_kernel(
     kernel: Any,
-    around: Surroundings,
+    around: ModuleKernels,
     target: Target | None,
     *,
     assume_noalias_arguments: bool = False,
@@ -162,7 +162,7 @@ def check_kernel(
         missing = tuple(unfollowed(kernel, flow, around.callees))
         threads = threads_of(kernel, target, around, several=assume_several_threads)
         grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
-        run = _Run(
+        run = _KernelRun(
             kernel,
             name,
             flow,
@@ -183,7 +183,7 @@ PATIENCE = 24
 
 
 @dataclass(frozen=True)
-class _Run:
+class _KernelRun:
     """Following all paths of one kernel: with slots as symbols first, which proves most
     kernels, else slot by slot. `missing` are the ops that no path of the graph comes to."""
 
@@ -271,7 +271,7 @@ class _Run:
     def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
         roots = self.roots
         fold = not options.get("symbolic")
-        values = Values(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
+        values = PathValues(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)

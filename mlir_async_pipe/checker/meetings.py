@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.footprints import Group, Touched, both_facts, with_decisions
+from mlir_async_pipe.checker.footprints import AccessGroup, Touched, both_facts, with_decisions
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, is_of_launch
 from mlir_async_pipe.checker.state import Event, State
@@ -151,7 +151,7 @@ class _Path:
 
 
 def neighbours(
-    grid: GridBlocks, is_fixed: Callable[[Atom], bool], a: Group, b: Group
+    grid: GridBlocks, is_fixed: Callable[[Atom], bool], a: AccessGroup, b: AccessGroup
 ) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
     """Numbers for the unknowns of two blocks next to each other; none where some have no
     value that certainly occurs. `is_fixed` tells what all blocks have alike."""
@@ -188,7 +188,7 @@ def neighbours(
                 yield ends[0], ends[1]
 
 
-def _may_be(grid: GridBlocks, group: Group, axis: int, step: int) -> bool:
+def _may_be(grid: GridBlocks, group: AccessGroup, axis: int, step: int) -> bool:
     """Whether there is a block `step` after the first one of a group."""
     known = of_axis(group.facts, axis)
     number = (known.low or 0) + step
@@ -201,7 +201,7 @@ def of_axis(facts: dict[Atom, AtomRange], axis: int) -> AtomRange:
     return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
 
 
-def _cancels(atom: Atom, a: Group, b: Group) -> bool:
+def _cancels(atom: Atom, a: AccessGroup, b: AccessGroup) -> bool:
     """Whether both ends have the same multiple of an atom, as a term of its own."""
     for x, y in zip(a.shared, b.shared, strict=True):
         if dict(x.terms).get(atom, 0) != dict(y.terms).get(atom, 0):

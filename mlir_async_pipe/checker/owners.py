@@ -29,7 +29,7 @@ from mlir_async_pipe.checker.awaited_flags import AwaitedFlag, AwaitedFlags
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.differences import Constraint, Differences, around, at_end, width_of
 from mlir_async_pipe.checker.footprints import (
-    Group,
+    AccessGroup,
     Touched,
     aliasing,
     beside,
@@ -70,7 +70,7 @@ class Owners:
     is_argument: Callable[[int], bool]
     flags: AwaitedFlags
     limits: Mapping[Atom, Form | None] = field(default_factory=dict)
-    _grouped: dict[bool, dict[int, list[Group] | None]] = field(default_factory=dict)
+    _grouped: dict[bool, dict[int, list[AccessGroup] | None]] = field(default_factory=dict)
     # The ops of which nobody knows what they do to a root.
     _unknown: dict[int, set[int]] = field(default_factory=dict)
 
@@ -196,7 +196,7 @@ class Owners:
             if not self._are_independent(*pair):
                 yield a, b, pair
 
-    def _groups(self, *, numbered: bool) -> dict[int, list[Group] | None]:
+    def _groups(self, *, numbered: bool) -> dict[int, list[AccessGroup] | None]:
         """The groups of each root; None where two accesses cannot be compared at all.
 
         `numbered`: block * size + thread counts as one number of the thread.
@@ -208,7 +208,7 @@ class Owners:
         by_root: dict[int, list[Touched]] = {}
         for touched in self._meetings.touched:
             by_root.setdefault(touched.event.region.root, []).append(touched)
-        found: dict[int, list[Group] | None] = {}
+        found: dict[int, list[AccessGroup] | None] = {}
         for root, all_touched in by_root.items():
             # Of a thread's own memory others have another one under the same name.
             shared = self.judge.roots.threads_may_meet(root, root)
@@ -221,7 +221,7 @@ class Owners:
 
     # Threads of a block -------------------------------------------------------------------
 
-    def _threads_meet(self, a: Group, b: Group) -> bool:
+    def _threads_meet(self, a: AccessGroup, b: AccessGroup) -> bool:
         differences = self._differences(a, b, blocks=False)
         if not differences.solve() or self._is_one_thread(differences):
             return False
@@ -240,7 +240,7 @@ class Owners:
         pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)
 
-    def _radix(self, a: Group, b: Group, *, blocks: bool) -> TwoEnds:
+    def _radix(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> TwoEnds:
         """The subscripts of two groups as numbers in a mixed radix."""
         return TwoEnds(
             a,
@@ -263,7 +263,7 @@ class Owners:
 
     # Blocks of the grid -------------------------------------------------------------------
 
-    def _compare_blocks(self, a: Group, b: Group) -> None:
+    def _compare_blocks(self, a: AccessGroup, b: AccessGroup) -> None:
         differences = self._differences(a, b, blocks=True)
         if not differences.solve() or self._is_one_block(a, b, differences):
             return
@@ -286,7 +286,7 @@ class Owners:
                 return
         self._found(a.members[0][0].event.site, b.members[0][0].event.site, None)
 
-    def _is_one_block(self, a: Group, b: Group, differences: Differences) -> bool:
+    def _is_one_block(self, a: AccessGroup, b: AccessGroup, differences: Differences) -> bool:
         """Whether what both touch puts them into one block."""
         equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
         for axis in self.grid.open_axes:
@@ -295,7 +295,7 @@ class Owners:
                 equal.add(axis)
         return equal.issuperset(self.grid.open_axes)
 
-    def _differences(self, a: Group, b: Group, *, blocks: bool) -> Differences:
+    def _differences(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> Differences:
         """The constraints of two accesses that touch one place."""
         fixed = self._fixed(blocks=blocks)
         radix = self._radix(a, b, blocks=blocks)
@@ -338,7 +338,7 @@ class Owners:
         found.constraints += digits
         return found
 
-    def _range(self, atom: Atom, group: Group, blocks: bool) -> tuple[int | None, int | None]:
+    def _range(self, atom: Atom, group: AccessGroup, blocks: bool) -> tuple[int | None, int | None]:
         axis = block_axis(atom)
         if axis is not None:
             known = of_axis(group.facts, axis)
@@ -394,10 +394,10 @@ class FlaggedGroups:
     threads: Threads
     grid: GridBlocks
     meetings: Meetings
-    groups: Callable[[], Mapping[int, Sequence[Group] | None]]
-    differences: Callable[[Group, Group], Differences]
+    groups: Callable[[], Mapping[int, Sequence[AccessGroup] | None]]
+    differences: Callable[[AccessGroup, AccessGroup], Differences]
 
-    def is_ordered(self, a: Group, b: Group) -> bool:
+    def is_ordered(self, a: AccessGroup, b: AccessGroup) -> bool:
         """Whether all of `a` is over before a release that another block sees before it begins `b`."""
         return any(
             all(self.flags.begins_after(flag, n) for t, _ in b.members for n in t.sites)
@@ -406,7 +406,7 @@ class FlaggedGroups:
             for flag in self.flags.found
         )
 
-    def _is_released(self, a: Group, flag: AwaitedFlag) -> bool:
+    def _is_released(self, a: AccessGroup, flag: AwaitedFlag) -> bool:
         releases = [t for t in self.meetings.touched if t.event.site == flag.release]
         for touched, _ in a.members:
             one = all(self._is_same_thread(touched.event, t.event) for t in releases)
@@ -421,7 +421,7 @@ class FlaggedGroups:
         known = [[facts[Atom("tid", axis)].exact for axis in axes] for facts in ends]
         return known[0] == known[1] and None not in known[0]
 
-    def _releases_its_own(self, a: Group, b: Group, flag: AwaitedFlag) -> bool:
+    def _releases_its_own(self, a: AccessGroup, b: AccessGroup, flag: AwaitedFlag) -> bool:
         """Whether a block that releases the flag which a block of `b` sees, and one of `a` that touches
         the places of that block, are one."""
         releases, acquires = self._all_of(flag.release), self._all_of(flag.acquire)
@@ -435,7 +435,7 @@ class FlaggedGroups:
             if (seen := self._distance(release, acquire)) is not None
         )
 
-    def _is_one_releaser(self, *ends: tuple[Group, list[int | None]]) -> bool:
+    def _is_one_releaser(self, *ends: tuple[AccessGroup, list[int | None]]) -> bool:
         """Whether two groups run in one block: each with how far it is from the one other block."""
         for axis in self.grid.open_axes:
             numbers = {of_axis(group.facts, axis).exact for group, _ in ends}
@@ -444,7 +444,7 @@ class FlaggedGroups:
                 return False
         return True
 
-    def _distance(self, a: Group, b: Group) -> list[int | None] | None:
+    def _distance(self, a: AccessGroup, b: AccessGroup) -> list[int | None] | None:
         """By how much the block ids of two blocks whose accesses meet differ along each axis, None where
         that is not one number; None if they cannot meet."""
         differences = self.differences(a, b)
@@ -457,7 +457,7 @@ class FlaggedGroups:
                 found[axis] = low
         return found
 
-    def _all_of(self, site: int) -> list[Group]:
+    def _all_of(self, site: int) -> list[AccessGroup]:
         """The groups that hold all accesses of one site; none where some cannot be compared."""
         roots = {t.event.region.root for t in self.meetings.touched if t.event.site == site}
         found = []

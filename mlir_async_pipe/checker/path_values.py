@@ -27,7 +27,7 @@ from mlir_async_pipe.checker.believed_ranges import SIZE, believed
 from mlir_async_pipe.checker.choices import OpenConditionError, exact, fitting, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
-from mlir_async_pipe.checker.paths import Side, split
+from mlir_async_pipe.checker.paths import SplitSide, split
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State, Value
@@ -47,7 +47,7 @@ Evaluation = Callable[[State], Value | None]
 
 
 @dataclass
-class Values:
+class PathValues:
     """Evaluates the value ops of one kernel, run by a `grid` of blocks.
 
     Unless `fold_iterations`, remainders of iteration numbers stay forms, also where the
@@ -264,7 +264,7 @@ class Values:
             raise OpenConditionError(condition)
         return self.get(state, operands[1 if value else 2])
 
-    def split(self, condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
+    def split(self, condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
         """Both sides of an i1 form. What an op computes and no form holds (tid remsi -8) is not
         free to take any value: neither side need exist where the condition rests on it."""
         sides = split(condition, facts)

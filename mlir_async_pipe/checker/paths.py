@@ -20,7 +20,7 @@ from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_numb
 from mlir_async_pipe.facts.values.integer_ops import as_signed
 
 
-class Side(NamedTuple):
+class SplitSide(NamedTuple):
     """Facts on one side of a split; `exact` False taints the path."""
 
     truth: int
@@ -28,7 +28,7 @@ class Side(NamedTuple):
     exact: bool
 
 
-def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
+def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     """Both sides of an i1 form (or of the first undecided part of it).
 
     Sides that contradict the facts are left out. A compound condition may stay undecided on
@@ -37,7 +37,7 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
     settled = settle(condition, facts)
     value = exact(settled, facts)
     if value is not None:
-        return [Side(value, facts, True)]
+        return [SplitSide(value, facts, True)]
     atom = min(settled.terms, key=lambda term: repr(term[0]))[0]
     if atom.kind == "call":
         name, arguments = forms.operator_of(atom)
@@ -52,26 +52,26 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
                 if exact(settle(argument, facts), facts) is None:
                     return split(argument, facts)
     exactly = atom.kind in ("symbol", "any")
-    return [Side(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
+    return [SplitSide(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
 
-def _split_negative(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
+def _split_negative(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     sides = []
     less, less_exact = at_most(form, -1, facts)
     if less is not None:
-        sides.append(Side(1, {**less, atom: AtomRange(1, 1)}, less_exact))
+        sides.append(SplitSide(1, {**less, atom: AtomRange(1, 1)}, less_exact))
     more, more_exact = at_least(form, 0, facts)
     if more is not None:
-        sides.append(Side(0, {**more, atom: AtomRange(0, 0)}, more_exact))
+        sides.append(SplitSide(0, {**more, atom: AtomRange(0, 0)}, more_exact))
     return sides
 
 
-def _split_zero(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[Side]:
+def _split_zero(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     sides = []
     low, low_exact = at_least(form, 0, facts)
     both, both_exact = at_most(form, 0, low) if low is not None else (None, False)
     if both is not None:
-        sides.append(Side(1, {**both, atom: AtomRange(1, 1)}, low_exact and both_exact))
+        sides.append(SplitSide(1, {**both, atom: AtomRange(1, 1)}, low_exact and both_exact))
     first, last = forms.bounds(form, facts)
     other: dict[Atom, AtomRange] | None = facts
     if first == 0:
@@ -80,7 +80,7 @@ def _split_zero(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[Si
         other, _ = at_most(form, -1, facts)
     if other is not None:
         sides.append(
-            Side(0, {**other, atom: AtomRange(0, 0)}, first == 0 or last == 0 or first is None)
+            SplitSide(0, {**other, atom: AtomRange(0, 0)}, first == 0 or last == 0 or first is None)
         )
     return sides
 

@@ -17,10 +17,10 @@ from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.state import Event, Group, Pending, State, Value, moved
 from mlir_async_pipe.facts.values.views import (
-    Frame,
     Piece,
     Region,
     View,
+    ViewFrame,
 )
 
 
@@ -131,7 +131,7 @@ class Substitution:
     def _group(self, old: Group) -> Group:
         return tuple(tuple(self.event(event) for event in issue) for issue in old)
 
-    def _frame(self, frame: Frame) -> Frame:
+    def _frame(self, frame: ViewFrame) -> ViewFrame:
         if not frame.base.terms:
             return frame
         return frame._replace(base=self.form(frame.base))

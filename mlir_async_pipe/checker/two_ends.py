@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.differences import Constraint, Differences, at_end, width_of
-from mlir_async_pipe.checker.footprints import Group, alone, joint_launch
+from mlir_async_pipe.checker.footprints import AccessGroup, alone, joint_launch
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
 from mlir_async_pipe.checker.operators import substitute
@@ -43,10 +43,10 @@ class TwoEnds:
     """Two groups; `is_fixed` tells the numbers that both have alike, `range_of` bounds an unknown
     of one group, `limits` are what iterations of loops in summary code are below."""
 
-    a: Group
-    b: Group
+    a: AccessGroup
+    b: AccessGroup
     is_fixed: Callable[[Atom], bool]
-    range_of: Callable[[Atom, Group], Range]
+    range_of: Callable[[Atom, AccessGroup], Range]
     limits: Mapping[Atom, Form | None]
 
     def constrain(self, dimension: int, found: Differences) -> list[Constraint] | None:
@@ -92,7 +92,7 @@ class TwoEnds:
             factors.append((name, factor))
         return Constraint(tuple(factors), low, high)
 
-    def one_by_one(self, threads: Threads) -> list[tuple[Group, Group]]:
+    def one_by_one(self, threads: Threads) -> list[tuple[AccessGroup, AccessGroup]]:
         """The pairs of single accesses, each with what its own path knows of the numbers that
         both have alike; none where that tells no more, or they are many."""
         mixed = any(self._terms(d) for d in range(len(self.a.shared)))
@@ -141,7 +141,9 @@ class TwoEnds:
         )
         return _each_difference(low, other_high), _each_difference(high, other_low)
 
-    def _limits_of(self, atom: Atom, group: Group) -> tuple[list[Polynomial], list[Polynomial]]:
+    def _limits_of(
+        self, atom: Atom, group: AccessGroup
+    ) -> tuple[list[Polynomial], list[Polynomial]]:
         lows: list[Polynomial] = []
         highs: list[Polynomial] = []
         below = self.limits.get(atom) or grid_size_of(atom)

@@ -63,16 +63,16 @@ class Target:
         return f"{self.lowering}:{self.chip.name}"
 
 
-class Bound(Protocol):
+class Targeted(Protocol):
     """What has a target, or none yet: a `Session`."""
 
     target: Target | None
 
 
-Going = TypeVar("Going", bound=Bound)
+Going = TypeVar("Going", bound=Targeted)
 
 
-def target_for(options: Any, session: Bound) -> Target | None:
+def target_for(options: Any, session: Targeted) -> Target | None:
     """Where a pass is going: to the chip of its options, else to the target of the session."""
     return Target.of_chip(options.chip) if options.chip else session.target
 
@@ -85,7 +85,7 @@ def with_target(options: Any, session: Going) -> Going:
     return session
 
 
-def chip_for(options: Any, session: Bound, lowering: Literal["nvvm", "rocdl"]) -> Chip:
+def chip_for(options: Any, session: Targeted, lowering: Literal["nvvm", "rocdl"]) -> Chip:
     """The chip of the pass `async-pipe-to-nvvm` or `async-pipe-to-rocdl`.
 
     Raises UsageError (chip-missing, unknown-target, wrong-vendor).

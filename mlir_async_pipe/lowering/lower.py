@@ -73,7 +73,7 @@ class Lowered:
     kernels: tuple[Any, ...]
     waits: tuple[Any, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    parameters: dict[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    parameters: dict[str, tuple[EntryParameter, ...]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     @called_by_users
@@ -238,7 +238,7 @@ _BITS = {"f16": ctypes.c_uint16, "bf16": ctypes.c_uint16}
 
 
 @dataclass(frozen=True)
-class Parameter:
+class EntryParameter:
     """One parameter of an entry point: what it tells of argument `argument` of the kernel.
 
     `type` is the argument's in MLIR, `bytes` the parameter's size; `dimension` counts from 0 for
@@ -252,7 +252,7 @@ class Parameter:
     dimension: int = 0
 
 
-def parameters_of(root: Operation, *, bare_pointers: bool) -> dict[str, tuple[Parameter, ...]]:
+def parameters_of(root: Operation, *, bare_pointers: bool) -> dict[str, tuple[EntryParameter, ...]]:
     """The parameters of each kernel below `root`, by its name.
 
     Raises LoweringError (launch-argument) for a memref of dynamic shape, or with an offset or
@@ -270,17 +270,17 @@ def parameters_of(root: Operation, *, bare_pointers: bool) -> dict[str, tuple[Pa
     return found
 
 
-def _of_argument(number: int, kind: Any, kernel: Operation, bare: bool) -> list[Parameter]:
+def _of_argument(number: int, kind: Any, kernel: Operation, bare: bool) -> list[EntryParameter]:
     text = str(kind)
     if text in _NUMBERS or text in _BITS:
         size = ctypes.sizeof(_NUMBERS.get(text) or _BITS[text])
-        return [Parameter("number", number, text, size)]
+        return [EntryParameter("number", number, text, size)]
     if text.startswith("!llvm.ptr"):
-        return [Parameter("pointer", number, text, 8)]
+        return [EntryParameter("pointer", number, text, 8)]
     try:
         memref = ir.MemRefType(kind)
     except ValueError:
-        return [Parameter("other", number, text, 0)]
+        return [EntryParameter("other", number, text, 0)]
     if bare:
         if not memref.has_static_shape or str(memref.layout) != str(
             ir.AffineMapAttr.get(ir.AffineMap.get_identity(memref.rank))
@@ -292,18 +292,18 @@ def _of_argument(number: int, kind: Any, kernel: Operation, bare: bool) -> list[
                 at=kernel,
                 advice="a static shape without a layout, or descriptors",
             )
-        return [Parameter("pointer", number, text, 8)]
+        return [EntryParameter("pointer", number, text, 8)]
     dimensions = range(memref.rank)
     return [
-        Parameter("pointer", number, text, 8),
-        Parameter("pointer", number, text, 8),
-        Parameter("offset", number, text, 8),
-        *(Parameter("size", number, text, 8, dimension) for dimension in dimensions),
-        *(Parameter("stride", number, text, 8, dimension) for dimension in dimensions),
+        EntryParameter("pointer", number, text, 8),
+        EntryParameter("pointer", number, text, 8),
+        EntryParameter("offset", number, text, 8),
+        *(EntryParameter("size", number, text, 8, dimension) for dimension in dimensions),
+        *(EntryParameter("stride", number, text, 8, dimension) for dimension in dimensions),
     ]
 
 
-def launch_values(parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[Any, ...]:
+def launch_values(parameters: Sequence[EntryParameter], values: Sequence[Any]) -> tuple[Any, ...]:
     """The ctypes values of all parameters, for arguments `values` in the kernel's order.
 
     A value is an array on the device (whatever has `__cuda_array_interface__`: CuPy, Torch, Numba,
@@ -326,7 +326,7 @@ class _Array:
     strides: tuple[int, ...]
 
 
-def _array(value: Any, parameter: Parameter) -> _Array:
+def _array(value: Any, parameter: EntryParameter) -> _Array:
     """Where an array lies; strides in elements."""
     if isinstance(value, int) and parameter.type.startswith("!llvm.ptr"):
         return _Array(value, (), ())
@@ -354,7 +354,7 @@ def _array(value: Any, parameter: Parameter) -> _Array:
 _SHAPE = re.compile(r"memref<((?:(?:\d+|\?)x)*)[a-z]*(\d*)")
 
 
-def _check_shape(shape: tuple[int, ...], size: int, parameter: Parameter) -> None:
+def _check_shape(shape: tuple[int, ...], size: int, parameter: EntryParameter) -> None:
     """Raise UsageError (launch-argument) for an array that is not what the kernel's type says."""
     found = _SHAPE.match(parameter.type)
     if found is None:
@@ -372,7 +372,7 @@ def _check_shape(shape: tuple[int, ...], size: int, parameter: Parameter) -> Non
         )
 
 
-def _value(parameter: Parameter, value: Any, arrays: dict[int, _Array]) -> Any:
+def _value(parameter: EntryParameter, value: Any, arrays: dict[int, _Array]) -> Any:
     if parameter.kind == "number":
         return _number(parameter, value)
     if parameter.kind == "other":
@@ -391,7 +391,7 @@ def _value(parameter: Parameter, value: Any, arrays: dict[int, _Array]) -> Any:
     return ctypes.c_int64(of[parameter.dimension])
 
 
-def _number(parameter: Parameter, value: Any) -> Any:
+def _number(parameter: EntryParameter, value: Any) -> Any:
     if parameter.type in _BITS:
         import numpy as np
 

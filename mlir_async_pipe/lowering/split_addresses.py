@@ -64,7 +64,7 @@ _LARGEST_INDEX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Copies:
+class AddressedCopies:
     """How a vendor's asynchronous copies take their global address.
 
     `register` is the class of inline asm in which an offset is hidden; with `scalar` it holds
@@ -77,14 +77,14 @@ class Copies:
     immediate: bool
 
 
-NVIDIA = Copies("l", scalar=False, immediate=True)
+NVIDIA = AddressedCopies("l", scalar=False, immediate=True)
 
 Terms = tuple[tuple[Value, int], ...]
 """Symbols and their coefficients."""
 
 
 @dataclass(frozen=True)
-class Access:
+class SplitAccess:
     """Operand `number` of `op`, taken apart: `parts` are the terms that vary in none, in the
     first, … of the loops around the op."""
 
@@ -104,7 +104,7 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
     split_all(module.operation)
 
 
-def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
+def split_all(root: Operation, copies: AddressedCopies = NVIDIA) -> None:
     """The same below `root`, a step of the lowering."""
     for op in walk_named(root, "llvm.func".__eq__, inside=False):
         if has_body(op):
@@ -112,7 +112,7 @@ def split_all(root: Operation, copies: Copies = NVIDIA) -> None:
             split_addresses(op, copies)
 
 
-def split_addresses(function: Operation, copies: Copies) -> None:
+def split_addresses(function: Operation, copies: AddressedCopies) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     varying, parts = Varying(function.regions[0]), AddressParts()
     order = OrderOfValues(function)
@@ -169,7 +169,7 @@ def _accesses(
     varying: Varying,
     parts: AddressParts,
     order: OrderOfValues,
-) -> list[Access]:
+) -> list[SplitAccess]:
     """The pointers that ops of a block take and that are worth splitting."""
     found = []
     for op in operations(block)[:-1]:
@@ -181,12 +181,12 @@ def _accesses(
             split = terms_by_depth(address, block, varying, order)
             constant = address.offset.constant
             if address.steps > 1 or sum(map(bool, split)) + bool(constant) > 1:
-                found.append(Access(op, number, address.base, address.kind, split, constant))
+                found.append(SplitAccess(op, number, address.base, address.kind, split, constant))
     return found
 
 
 def terms_by_depth(
-    address: Address, block: Block, varying: Varying, order: OrderOfValues
+    address: SplitAddress, block: Block, varying: Varying, order: OrderOfValues
 ) -> tuple[Terms, ...]:
     """The terms of an address by the number of loops around the block that they vary in, each in
     the `order` of the function's values."""
@@ -198,7 +198,7 @@ def terms_by_depth(
     return tuple(tuple(terms) for terms in split)
 
 
-def _shared_parts(found: list[Access], copies: Copies) -> set[tuple[Block, Terms]]:
+def _shared_parts(found: list[SplitAccess], copies: AddressedCopies) -> set[tuple[Block, Terms]]:
     """What varies in the innermost loop and is added to several pointers of copies, by block."""
     uniformity = Uniformity()
     pointers: dict[tuple[Block, Terms], set[Any]] = defaultdict(set)
@@ -219,12 +219,12 @@ def _shared_parts(found: list[Access], copies: Copies) -> set[tuple[Block, Terms
 class _Writer:
     """Writes the pointers of one block, each part once, before its first use."""
 
-    def __init__(self, shared: set[tuple[Block, Terms]], copies: Copies) -> None:
+    def __init__(self, shared: set[tuple[Block, Terms]], copies: AddressedCopies) -> None:
         self._shared = shared
         self._copies = copies
         self._known: dict[Any, Value] = {}
 
-    def pointer(self, access: Access) -> Value:
+    def pointer(self, access: SplitAccess) -> Value:
         """The pointer of an access: base, then one part after the other, then the constant."""
         build = LlvmBuilder(before(access.op), access.op.location)
         key: Any = (access.base, str(access.kind))
@@ -247,7 +247,7 @@ class _Writer:
             made = self._once(key, lambda p=made, b=bytes_: build.at(p, b))
         return made if early or not access.constant else _advanced(build, made, access.constant)
 
-    def _base(self, build: LlvmBuilder, access: Access) -> Value:
+    def _base(self, build: LlvmBuilder, access: SplitAccess) -> Value:
         if access.base.type == access.kind:
             return access.base
         return build.cast("llvm.addrspacecast", access.base, access.kind)
@@ -473,7 +473,7 @@ _WRAPPING = ("add", "sub", "mul", "shl")
 
 
 @dataclass(frozen=True)
-class Address:
+class SplitAddress:
     """`base`, as a pointer of type `kind`, and `offset` bytes after it. Whoever made the address
     has added `steps` times."""
 
@@ -490,7 +490,7 @@ class AddressParts:
         self._exact = Arithmetic()
         self._wrapped: dict[Value, Linear] = {}
 
-    def address(self, pointer: Value) -> Address:
+    def address(self, pointer: Value) -> SplitAddress:
         """A pointer of any space, followed through pointer arithmetic."""
         kind, steps = pointer.type, 0
         offset: Linear = ZERO
@@ -501,7 +501,7 @@ class AddressParts:
                     break
                 offset, steps = add(offset, step), steps + 1
             pointer = op.operands[0]
-        return Address(pointer, kind, _modulo(offset), steps)
+        return SplitAddress(pointer, kind, _modulo(offset), steps)
 
     def _index(self, index: Value) -> Linear:
         # A narrower index is extended by its sign: it counts as the signed number that it is.

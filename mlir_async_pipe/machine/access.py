@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Span:
+class ByteSpan:
     """Byte addresses of elements, shape (lanes or 1, …), and the lanes that take part.
 
     `inside`: the elements that a buffer checked in hardware has; the others read as 0. None: all."""
@@ -44,7 +44,7 @@ def locate(
     indices: tuple[Array, ...],
     extent: tuple[int, ...] = (),
     lanes: Array | None = None,
-) -> Span:
+) -> ByteSpan:
     """The elements from `indices` on, `extent` many in the trailing dimensions.
 
     Lanes out of bounds are reported and left out; of memory with limits nothing is out of bounds.
@@ -74,7 +74,7 @@ def locate(
     return found if memory.limits is None else limited(found, memory.limits)
 
 
-def limited(where: Span, limits: tuple[Array, Array]) -> Span:
+def limited(where: ByteSpan, limits: tuple[Array, Array]) -> ByteSpan:
     """The same elements, with those outside of the limits sent to the null page."""
     low, end = (limit.reshape(-1, *(1,) * (where.addresses.ndim - 1)) for limit in limits)
     inside = (where.addresses >= low) & (where.addresses + where.item_bytes <= end)
@@ -85,15 +85,15 @@ def limited(where: Span, limits: tuple[Array, Array]) -> Span:
     return replace(where, addresses=np.where(inside, where.addresses, 0), inside=inside)
 
 
-def span(unit: Unit, addresses: Array, item_bytes: int, active: Array | None) -> Span:
+def span(unit: Unit, addresses: Array, item_bytes: int, active: Array | None) -> ByteSpan:
     """A span of given addresses, with inactive lanes sent to the null page."""
     if active is None:
-        return Span(addresses, None, item_bytes)
+        return ByteSpan(addresses, None, item_bytes)
     chosen = active.reshape(-1, *(1,) * (addresses.ndim - 1))
-    return Span(np.where(chosen, addresses, 0), active, item_bytes)
+    return ByteSpan(np.where(chosen, addresses, 0), active, item_bytes)
 
 
-def read(unit: Unit, site: Site, where: Span, kind: Kind) -> Array:
+def read(unit: Unit, site: Site, where: ByteSpan, kind: Kind) -> Array:
     """Read elements of `kind`; the result has the shape of the addresses."""
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
@@ -102,7 +102,7 @@ def read(unit: Unit, site: Site, where: Span, kind: Kind) -> Array:
     return unit.launch.memory.load(where.addresses, kind)
 
 
-def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> None:
+def write(unit: Unit, site: Site, where: ByteSpan, values: Array, kind: Kind) -> None:
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
         element_wise(unit, site, where, where.inside, whole, values)
@@ -113,7 +113,7 @@ def write(unit: Unit, site: Site, where: Span, values: Array, kind: Kind) -> Non
 
 
 def element_wise(
-    unit: Unit, site: Site, where: Span, inside: Array, kind: Kind, value: Array | None
+    unit: Unit, site: Site, where: ByteSpan, inside: Array, kind: Kind, value: Array | None
 ) -> Array:
     """Access vector elements one position at a time, each in the lanes that it is inside of.
 
@@ -137,18 +137,18 @@ def element_wise(
     return result.reshape(shape)
 
 
-def update(unit: Unit, site: Site, where: Span) -> None:
+def update(unit: Unit, site: Site, where: ByteSpan) -> None:
     """Announce an atomic update of the elements; the caller does it lane by lane."""
     _enter(unit, site, where, "atomic")
 
 
-def granules(unit: Unit, where: Span) -> tuple[Array, Array, Array]:
+def granules(unit: Unit, where: ByteSpan) -> tuple[Array, Array, Array]:
     """(lane numbers, threads, granules) that a span touches, a row for each lane."""
     lanes, threads, addresses = where.rows(unit)
     return lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes)
 
 
-def _enter(unit: Unit, site: Site, where: Span, how: str, values: Array | None = None) -> bool:
+def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | None = None) -> bool:
     """Check one access; True if a scope only records it and nothing must be changed. `values` are those that
     lanes may have been handed by others: where those of a warp are one, it is stored once."""
     launch = unit.launch
@@ -181,15 +181,15 @@ def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Arr
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _two_lanes(unit: Unit, where: Span) -> Span:
+def _two_lanes(unit: Unit, where: ByteSpan) -> ByteSpan:
     """Two of the lanes that access one address: enough to see every race with others."""
     active = np.arange(unit.width) if where.lanes is None else np.flatnonzero(where.lanes)
     lanes = np.zeros(unit.width, np.bool_)
     lanes[active[:2]] = True
-    return Span(where.addresses, lanes, where.item_bytes)
+    return ByteSpan(where.addresses, lanes, where.item_bytes)
 
 
-def _store(unit: Unit, where: Span, values: Array, kind: Kind) -> None:
+def _store(unit: Unit, where: ByteSpan, values: Array, kind: Kind) -> None:
     if where.lanes is None:
         # Lanes with values of their own may store to one address.
         rows = max(len(where.addresses), len(values))

@@ -197,7 +197,7 @@ def _integer(attribute: Any) -> int:
 
 
 @dataclass(eq=False)
-class Instruction:
+class DecodedInstruction:
     """One op ready to run: value keys, and its semantics."""
 
     site: Site
@@ -207,20 +207,20 @@ class Instruction:
 
 
 @dataclass(eq=False)
-class Block:
+class DecodedBlock:
     """A block; `leave` holds the operands that its terminator hands out, `jump` its branch."""
 
     arguments: tuple[int, ...]
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[DecodedInstruction] = field(default_factory=list)
     leave: tuple[int, ...] = ()
-    jump: Instruction | None = None
+    jump: DecodedInstruction | None = None
 
 
 @dataclass(eq=False)
 class DecodedRegion:
     """The blocks of a region in textual order, which is also the order of reconvergence."""
 
-    blocks: list[Block]
+    blocks: list[DecodedBlock]
     # Whether a strong access stands in it: its loops let other threads run after each iteration.
     polls: bool = False
 
@@ -374,16 +374,16 @@ class Decoder:
         self._functions.clear()
         self.module = None
 
-    def _block(self, block: Any) -> Block:
+    def _block(self, block: Any) -> DecodedBlock:
         arguments = tuple(self.key(value) for value in block.arguments)
-        decoded = Block(arguments)
+        decoded = DecodedBlock(arguments)
         for op in operations(block):
             if op.name in LEAVE:
                 decoded.leave = tuple(self.key(value) for value in op.operands)
                 if any(map(is_loaded, op.operands)):
                     reads = _watched(self.site(op), lambda unit, *values: None)
                     decoded.instructions.append(
-                        Instruction(self.site(op), decoded.leave, (), reads)
+                        DecodedInstruction(self.site(op), decoded.leave, (), reads)
                     )
             elif op.name in BRANCHES:
                 decoded.jump = self._instruction(op, BRANCHES)
@@ -391,7 +391,7 @@ class Decoder:
                 decoded.instructions.append(self._instruction(op, SEMANTICS))
         return decoded
 
-    def _instruction(self, op: Any, table: dict[str, Any]) -> Instruction:
+    def _instruction(self, op: Any, table: dict[str, Any]) -> DecodedInstruction:
         site = self.site(op)
         builder = table.get(CALL if intrinsic_name(op) else op.name)
         if builder is None:
@@ -399,7 +399,7 @@ class Decoder:
         execute = builder(site)
         if any(map(is_loaded, op.operands)):
             execute = _watched(site, execute)
-        return Instruction(
+        return DecodedInstruction(
             site,
             tuple(self.key(value) for value in op.operands),
             tuple(self.key(value) for value in op.results),
@@ -420,7 +420,7 @@ _VECTOR = re.compile(r"(?:vec|vector)<(\d+) ?x ?(.*)>$", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Layout:
+class CellLayout:
     """`size` and `alignment` in bytes; structs and arrays list the types of their members, a
     struct their offsets too; `element` is the type of an array's or vector's elements."""
 
@@ -438,30 +438,32 @@ class Layout:
 
 
 @lru_cache(maxsize=512)
-def layout_of(text: str) -> Layout:
+def layout_of(text: str) -> CellLayout:
     """The layout of a type; raises MachineError (unsupported-type)."""
     name = text.strip().removeprefix("!llvm.")
     if name.startswith("ptr"):
         space = pointer_space(text)
         size = 16 if space in (7, 8) else 8
-        return Layout(size, size)
+        return CellLayout(size, size)
     if match := _ARRAY.match(name):
         element = layout_of(match[2])
         count = int(match[1])
-        return Layout(count * element.stride, element.alignment, (match[2],) * count, (), match[2])
+        return CellLayout(
+            count * element.stride, element.alignment, (match[2],) * count, (), match[2]
+        )
     if match := _VECTOR.match(name):
         element = layout_of(match[2])
         size = int(match[1]) * element.size
-        return Layout(size, min(16, 1 << max(0, (size - 1).bit_length())), (), (), match[2])
+        return CellLayout(size, min(16, 1 << max(0, (size - 1).bit_length())), (), (), match[2])
     if name.startswith("struct<"):
         return _struct(name)
     if name in _SCALAR_BITS:
-        return Layout(_SCALAR_BITS[name] // 8, _SCALAR_BITS[name] // 8)
+        return CellLayout(_SCALAR_BITS[name] // 8, _SCALAR_BITS[name] // 8)
     if re.fullmatch(r"i\d+", name):
         size = max(1, -(-int(name[1:]) // 8))
-        return Layout(size, 1 << (size - 1).bit_length())
+        return CellLayout(size, 1 << (size - 1).bit_length())
     if name.startswith("f8"):
-        return Layout(1, 1)
+        return CellLayout(1, 1)
     raise MachineError(f"the machine knows no layout of '{text}'", code="unsupported-type")
 
 
@@ -471,7 +473,7 @@ def pointer_space(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _struct(name: str) -> Layout:
+def _struct(name: str) -> CellLayout:
     packed = "packed (" in name
     body = name[name.index("(") + 1 : name.rindex(")")]
     members = tuple(_split(body))
@@ -484,7 +486,9 @@ def _struct(name: str) -> Layout:
         # The size that an array would give it: 16 bytes for 3 x f32 (LLVM, DataLayout.cpp, StructLayout).
         end += layout.stride
         alignment = max(alignment, step)
-    return Layout(-(-end // alignment) * alignment, alignment, members, tuple(offsets), "", True)
+    return CellLayout(
+        -(-end // alignment) * alignment, alignment, members, tuple(offsets), "", True
+    )
 
 
 def _split(body: str) -> list[str]:

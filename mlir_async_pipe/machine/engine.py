@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Block, DecodedRegion, Function
+from mlir_async_pipe.machine.decode import DecodedBlock, DecodedRegion, Function
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.lane_values import NONE, merge
 from mlir_async_pipe.session.diagnostics import MachineError
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 @dataclass(eq=False)
-class Frame:
+class Activation:
     """One activation of a function: its values, and its marks of function-scope queues."""
 
     values: dict[int, Any] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Unit:
     threads: Array
     queues: Queues
     mask: Array | None = None
-    frame: Frame = field(default_factory=Frame)
+    frame: Activation = field(default_factory=Activation)
     deferred: Any = None
     rank: int = 0
     registers: Any = None
@@ -102,7 +102,7 @@ class Unit:
             )
         if function.by_value:
             arguments = self.launch.copies_by_value(self, function, arguments)
-        outer, self.frame = self.frame, Frame()
+        outer, self.frame = self.frame, Activation()
         self.depth += 1
         try:
             return self.run_region(function.body, arguments)
@@ -129,7 +129,7 @@ class Unit:
         finally:
             self.mask = outer
 
-    def _run(self, block: Block) -> None:
+    def _run(self, block: DecodedBlock) -> None:
         # The terminator is one too, or an empty loop would never come to its limit.
         self.launch.take_steps(len(block.instructions) + 1)
         values = self.frame.values
@@ -183,7 +183,7 @@ class Unit:
         for key, value in zip(keys, passed, strict=True):
             values[key] = merge(self.mask, value, values.get(key)) if keep else value
 
-    def _run_keeping(self, block: Block) -> None:
+    def _run_keeping(self, block: DecodedBlock) -> None:
         values = self.frame.values
         keys = [key for instruction in block.instructions for key in instruction.results]
         before = {key: values[key] for key in keys if key in values}

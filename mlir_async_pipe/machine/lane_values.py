@@ -71,7 +71,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class LaneTensor:
     """A TMA descriptor: the tensor in memory, the box that one copy moves, and how many chunks of
     16 bytes its swizzle permutes."""
 

@@ -26,7 +26,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Options:
+class LaunchOptions:
     """How to run: see `machine.run`."""
 
     block: tuple[int, int, int] = (1, 1, 1)
@@ -50,7 +50,7 @@ class Launch:
     """
 
     decoder: Decoder
-    options: Options
+    options: LaunchOptions
     memory: Memory
     detector: Detector
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
@@ -387,7 +387,7 @@ class ClusterBarrier:
 
 
 @dataclass(eq=False)
-class Touched:
+class TouchedRegister:
     """What an op did last to a register: `how` is the shape of a product, or None. No fence came since in
     the lanes `unfenced`. The register is forgotten when its array no longer `lives`."""
 
@@ -402,7 +402,7 @@ class ProductRegisters:
 
     def __init__(self, width: int) -> None:
         self.fenced = np.zeros(width, np.bool_)
-        self.known: dict[int, Touched] = {}
+        self.known: dict[int, TouchedRegister] = {}
 
     def touch(self, unit: Any, site: Site, value: Any, how: Hashable = None) -> None:
         """An op writes registers, or reads them."""
@@ -412,7 +412,7 @@ class ProductRegisters:
             before = self.known.get(id(array))
             if before is not None:
                 before.lives.detach()
-            self.known[id(array)] = Touched(lives, site.number, unit.active().copy(), how)
+            self.known[id(array)] = TouchedRegister(lives, site.number, unit.active().copy(), how)
 
     def fence(self, lanes: Array) -> None:
         """What lanes did to registers comes before products."""

@@ -26,7 +26,7 @@ from mlir_async_pipe.machine.detector import Detector, Race
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
-from mlir_async_pipe.machine.launch import Launch, Options
+from mlir_async_pipe.machine.launch import Launch, LaunchOptions
 from mlir_async_pipe.machine.memory import (
     GLOBAL,
     PRIVATE,
@@ -143,7 +143,7 @@ def run(
     target_function = decoder.function(name)
     memory = Memory()
     lanes = warp or (target.chip.lanes if target is not None else 32)
-    options = Options(
+    options = LaunchOptions(
         block=_three(threads, "threads"),
         grid=_three(grid, "grid"),
         cluster=_three(cluster, "cluster"),
@@ -172,7 +172,7 @@ def run(
     )
 
 
-def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) -> Detector:
+def _detector(memory: Memory, decoder: Decoder, granule: int, options: LaunchOptions) -> Detector:
     """The race detector; only programs with mbarriers or flags, and clusters, need one that keeps
     clocks: of each thread where few threads have flags, else of each warp."""
     threads, blocks = int(np.prod(options.block)), int(np.prod(options.cluster))
@@ -196,7 +196,7 @@ def _detector(memory: Memory, decoder: Decoder, granule: int, options: Options) 
     return ClockedDetector(memory, decoder.sites, granule, clock, flags)
 
 
-def _check_cluster(options: Options) -> None:
+def _check_cluster(options: LaunchOptions) -> None:
     """Clusters must cover the grid, with blocks of whole warps."""
     cluster, threads = options.cluster, int(np.prod(options.block))
     if any(blocks % size for blocks, size in zip(options.grid, cluster, strict=True)):
@@ -321,7 +321,7 @@ def granule_of(module: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Passed:
+class PassedArguments:
     """Arguments as values of the machine, and how to read arrays back."""
 
     values: tuple[Any, ...]
@@ -332,7 +332,7 @@ class Passed:
         return tuple(None if entry is None else _read_back(memory, *entry) for entry in self.arrays)
 
 
-def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any]) -> Passed:
+def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any]) -> PassedArguments:
     """Put arguments into memory; raises UsageError (bad-argument)."""
     expected = len(function.argument_types)
     if len(arguments) != expected:
@@ -374,7 +374,7 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
             scalar = kind_of(kind, at)
             values.append(scalar.settle(np.asarray(given).reshape((1, *scalar.shape))))
             arrays.append(None)
-    return Passed(tuple(values), tuple(arrays))
+    return PassedArguments(tuple(values), tuple(arrays))
 
 
 def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> MemRef:

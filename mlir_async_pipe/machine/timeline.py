@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
-from mlir_async_pipe.machine.trace import Entry, Trace
+from mlir_async_pipe.machine.trace import Trace, TraceEntry
 from mlir_async_pipe.session.diagnostics import UsageError
 
 __all__ = [
@@ -137,10 +137,10 @@ class _Layout:
             end,
         )
 
-    def _op(self, entry: Entry) -> None:
+    def _op(self, entry: TraceEntry) -> None:
         self._compute(entry.op, self.model.held(entry.op, entry.kind, entry.cost))
 
-    def _barrier(self, entry: Entry) -> None:
+    def _barrier(self, entry: TraceEntry) -> None:
         self._compute(entry.op, self.model.barrier)
 
     def _compute(self, name: str, cycles: float) -> None:
@@ -157,7 +157,7 @@ class _Layout:
         else:
             self.bars.append(Bar("thread", name, "compute", start, self.now))
 
-    def _issue(self, entry: Entry) -> None:
+    def _issue(self, entry: TraceEntry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
         queue.clock.issue(
             self.now,
@@ -168,7 +168,7 @@ class _Layout:
             queue.group_start = self.now
         self._compute(entry.op, self.model.ops.get(entry.op, 0))
 
-    def _commit(self, entry: Entry) -> None:
+    def _commit(self, entry: TraceEntry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
         if queue.group_start is not None:
             name = f"group {entry.group}"
@@ -176,7 +176,7 @@ class _Layout:
             self.bars.append(Bar(entry.queue, name, "group", queue.group_start, arrival))
         queue.group_start = None
 
-    def _wait(self, entry: Entry) -> None:
+    def _wait(self, entry: TraceEntry) -> None:
         queue = self.queues.setdefault(entry.queue, _Queue())
         ready = queue.clock.arrivals[entry.covers - 1] if entry.covers > 0 else 0
         if ready > self.now:
@@ -186,21 +186,21 @@ class _Layout:
             self.now = ready
         self.waits.append((f"wait {entry.left}", self.now))
 
-    def _loop(self, entry: Entry) -> None:
+    def _loop(self, entry: TraceEntry) -> None:
         if self._is_kernel(entry):
             self.begin = self.now
 
-    def _iteration(self, entry: Entry) -> None:
+    def _iteration(self, entry: TraceEntry) -> None:
         if self._is_kernel(entry):
             self.starts.append(self.now)
             self.stalled.append(0)
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: TraceEntry) -> None:
         if self._is_kernel(entry) and self.begin is not None:
             self.marks.append((self.begin, self.now))
             self.begin = None
 
-    def _is_kernel(self, entry: Entry) -> bool:
+    def _is_kernel(self, entry: TraceEntry) -> bool:
         place = (entry.place.file, entry.place.line, entry.place.column)
         return entry.op != "" and place == self.kernel
 

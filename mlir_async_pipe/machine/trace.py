@@ -19,7 +19,7 @@ Event = Literal["op", "issue", "commit", "wait", "barrier", "loop", "iteration",
 
 
 @dataclass(frozen=True)
-class Entry:
+class TraceEntry:
     """One event of thread 0.
 
     `queue` and `bytes` for issues; `group` is the number of the group that a commit makes;
@@ -44,10 +44,10 @@ class Entry:
 class Trace:
     """All entries of thread 0, in program order; `limit` bounds their number."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TraceEntry] = field(default_factory=list)
     limit: int = 200_000
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TraceEntry) -> None:
         """Append an entry, silently dropping what is over the limit."""
         if len(self.entries) < self.limit:
             self.entries.append(entry)
@@ -56,16 +56,16 @@ class Trace:
         """An op ran that is no event of its own; structured ops and async ops are left out."""
         if site.row is not None and (site.row.queue is not None or site.row.barrier is not None):
             return
-        self.add(Entry("op", site.name, site.place, cost=site.cost, kind=site.kind))
+        self.add(TraceEntry("op", site.name, site.place, cost=site.cost, kind=site.kind))
 
     def enter_loop(self, site: Any) -> None:
-        self.add(Entry("loop", site.name, site.place))
+        self.add(TraceEntry("loop", site.name, site.place))
 
     def iterate(self, site: Any) -> None:
-        self.add(Entry("iteration", site.name, site.place))
+        self.add(TraceEntry("iteration", site.name, site.place))
 
     def leave_loop(self, site: Any) -> None:
-        self.add(Entry("end", site.name, site.place))
+        self.add(TraceEntry("end", site.name, site.place))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
-from mlir_async_pipe.ptx.raise_ptx import Body, declare_registers
+from mlir_async_pipe.ptx.raise_ptx import PtxBody, declare_registers
 from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
@@ -163,7 +163,7 @@ def _function(op: Operation, name: str) -> str:
     declare_registers(w)
     for register, n in starts:
         w.assign(Register(register), arguments[n])
-    Body(w, inside=True).write()
+    PtxBody(w, inside=True).write()
     _return(w, [f"${n}" for n in range(len(outputs))], results, op)
     kind = type_text(op.results[0].type) if results else "void"
     return w.function(name, kind, "linkage = #llvm.linkage<internal>", ASSEMBLY)

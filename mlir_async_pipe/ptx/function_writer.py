@@ -21,10 +21,10 @@ from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.ptx.syntax import (
     Address,
     Instruction,
-    Kernel,
     Number,
     Operand,
     Pair,
+    PtxEntry,
     Register,
     Symbol,
     Vector,
@@ -96,7 +96,7 @@ class FunctionWriter:
     """The function of one kernel as it is written: `arguments` are its parameters, by name, `names` the space
     of each variable that others may name too, `storage` the pointers to registers and local variables."""
 
-    kernel: Kernel
+    kernel: PtxEntry
     arguments: dict[str, Value]
     names: dict[str, str]
     lines: list[str] = field(default_factory=list)

@@ -39,12 +39,12 @@ from mlir_async_pipe.ptx.syntax import (
     BYTES,
     Address,
     Instruction,
-    Kernel,
     Label,
     Number,
     Operand,
+    PtxEntry,
+    PtxFile,
     Register,
-    Source,
     Symbol,
     Variable,
     read,
@@ -85,7 +85,7 @@ def _global(variable: Variable) -> str:
     )
 
 
-def _kernel(kernel: Kernel, source: Source) -> str:
+def _kernel(kernel: PtxEntry, source: PtxFile) -> str:
     near = [one for one in kernel.variables if one.space != "local"]
     names = {one.name: one.space for one in (*source.variables, *near)}
     pointers = _pointers(kernel)
@@ -108,7 +108,7 @@ def _kernel(kernel: Kernel, source: Source) -> str:
         marks.append(f"{{{mark}}}")
     w = FunctionWriter(kernel, arguments, names, decided=_decided(kernel))
     _declare(w, kernel)
-    Body(w).write()
+    PtxBody(w).write()
     w.place = kernel.place
     attributes = ["nvvm.kernel"]
     for name, sizes in (
@@ -145,7 +145,7 @@ def declare_registers(w: FunctionWriter) -> None:
             w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
 
 
-def _banks(kernel: Kernel) -> list[Bank]:
+def _banks(kernel: PtxEntry) -> list[Bank]:
     """The lists of registers that products add to, but for those that share some registers with another list."""
     found = dict.fromkeys(
         Bank(tuple(one.name for one in registers_of(item.operands[:1])), kind)
@@ -156,7 +156,7 @@ def _banks(kernel: Kernel) -> list[Bank]:
     return [bank for bank in found if all(often[name] == 1 for name in bank.names)]
 
 
-def _declare(w: FunctionWriter, kernel: Kernel) -> None:
+def _declare(w: FunctionWriter, kernel: PtxEntry) -> None:
     """A variable for each register, and what the kernel keeps in local memory."""
     declare_registers(w)
     one = w.constant(1, "i32")
@@ -167,7 +167,7 @@ def _declare(w: FunctionWriter, kernel: Kernel) -> None:
             w.storage[variable.name] = w.make("llvm.alloca", (one,), "!llvm.ptr", properties)
 
 
-def _pointers(kernel: Kernel) -> dict[str, str]:
+def _pointers(kernel: PtxEntry) -> dict[str, str]:
     """The parameters that hold addresses, with the space into which they lead: those that are declared or
     converted as such, and else the only one that an address is a sum of."""
     found = {one.name: one.pointer for one in kernel.parameters if one.pointer}
@@ -215,7 +215,7 @@ def _pointers(kernel: Kernel) -> dict[str, str]:
     return {name: space for name, space in found.items() if name in wide}
 
 
-def _decided(kernel: Kernel) -> dict[str, bool]:
+def _decided(kernel: PtxEntry) -> dict[str, bool]:
     """setp.ne.b32 p, 1, 0: predicates that are written once, and how."""
     written: dict[str, list[Instruction]] = {}
     for item in kernel.body:
@@ -247,7 +247,7 @@ def _space_of_address(i: Instruction, address: Operand) -> str:
     return "global" if "global" in i.parts else "generic"
 
 
-class Body:
+class PtxBody:
     """Writes the statements of a kernel as blocks; or, `inside` another function, those of a piece of assembly: there
     an instruction without a row is refused (UnreadError) instead of kept, and one that ends the thread, too."""
 

@@ -120,7 +120,7 @@ class Parameter:
 
 
 @dataclass
-class Kernel:
+class PtxEntry:
     """An entry, with what it declares."""
 
     name: str
@@ -136,11 +136,11 @@ class Kernel:
 
 
 @dataclass
-class Source:
+class PtxFile:
     """A PTX file: its variables and its kernels."""
 
     variables: list[Variable]
-    kernels: list[Kernel]
+    kernels: list[PtxEntry]
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ def _tokens(text: str) -> Iterator[_Token]:
             start = match.start() + match[0].rindex("\n") + 1
 
 
-def read(text: str, file: str = "-") -> Source:
+def read(text: str, file: str = "-") -> PtxFile:
     """The kernels of a PTX file. Raises InputError (parse-error) at what is no PTX."""
     return _Reader(text, file).module()
 
 
-def read_assembly(text: str, registers: dict[str, str], place: Place) -> Kernel:
+def read_assembly(text: str, registers: dict[str, str], place: Place) -> PtxEntry:
     """The instructions of inline assembly, as a kernel without parameters; all are where the assembly is."""
-    kernel = Kernel("", (), place, registers=dict(registers))
+    kernel = PtxEntry("", (), place, registers=dict(registers))
     _Reader(text, place.file, place).statements(kernel, end="")
     return kernel
 
@@ -247,8 +247,8 @@ class _Reader:
             if text == "}" and not depth:
                 return
 
-    def module(self) -> Source:
-        source = Source([], [])
+    def module(self) -> PtxFile:
+        source = PtxFile([], [])
         if self.next not in (".version", ""):
             raise InputError(
                 f"PTX begins with '.version', not with '{self.next}'",
@@ -309,14 +309,14 @@ class _Reader:
         self.skip_to(";")
         return Variable(name, space, size, alignment or BYTES.get(kind, 1))
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> PtxEntry:
         place, name = self.place(), self.take()
         parameters: list[Parameter] = []
         if self.taken("("):
             while not self.taken(")"):
                 parameters.append(self.parameter())
                 self.taken(",")
-        kernel = Kernel(name, tuple(parameters), place)
+        kernel = PtxEntry(name, tuple(parameters), place)
         while not self.taken("{"):
             directive = self.take()
             if directive == ".reqntid":
@@ -352,7 +352,7 @@ class _Reader:
             self.take("]")
         return Parameter(name, kind, size, alignment, pointer)
 
-    def statements(self, kernel: Kernel, end: str) -> None:
+    def statements(self, kernel: PtxEntry, end: str) -> None:
         """The statements up to the brace that closes the body."""
         self.registers = kernel.registers
         while self.next != end:
@@ -413,7 +413,7 @@ class _Reader:
                 for _ in range(3):
                     self.number()
 
-    def declare(self, kernel: Kernel, directive: str) -> None:
+    def declare(self, kernel: PtxEntry, directive: str) -> None:
         if directive != ".reg":
             kernel.variables.append(self.variable(directive[1:]))
             return
@@ -430,7 +430,7 @@ class _Reader:
                 break
         self.take(";")
 
-    def label(self, kernel: Kernel) -> None:
+    def label(self, kernel: PtxEntry) -> None:
         name = self.known(self.take())
         self.take(":")
         if self.taken(".branchtargets"):

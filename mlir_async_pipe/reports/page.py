@@ -262,14 +262,14 @@ def _hazard(record: Any, paper: Paper) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PageSummary:
     """The line, and its state: "good" (proven), "bad" (refused, or it may race), "open"."""
 
     text: str
     state: str
 
 
-def summary(report: Report) -> Summary:
+def summary(report: Report) -> PageSummary:
     """1 loop pipelined in 3 stages · 48 KiB for versions · largest count 1 · proven: …"""
     loops, waits = report.of("loops"), report.of("waits")
     parts = []
@@ -291,7 +291,7 @@ def summary(report: Report) -> Summary:
     if waits:
         parts.append(f"largest count {max(wait.count for wait in waits)}")
     proof, state = _proof(report)
-    return Summary(" · ".join([*parts, proof]), state)
+    return PageSummary(" · ".join([*parts, proof]), state)
 
 
 def _proof(report: Report) -> tuple[str, str]:

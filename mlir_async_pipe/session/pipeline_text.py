@@ -29,18 +29,18 @@ class PassCall:
 
 
 @dataclass(frozen=True)
-class Nest:
+class NestedPipeline:
     """`anchor(…)`: run the elements on each op called `anchor` directly inside."""
 
     anchor: str
-    elements: tuple[PassCall | Nest, ...]
+    elements: tuple[PassCall | NestedPipeline, ...]
     column: int
 
     def __str__(self) -> str:
         return f"{self.anchor}({','.join(map(str, self.elements))})"
 
 
-def leaves(element: PassCall | Nest) -> Iterator[PassCall]:
+def leaves(element: PassCall | NestedPipeline) -> Iterator[PassCall]:
     """All passes of an element, in order."""
     if isinstance(element, PassCall):
         yield element
@@ -49,28 +49,28 @@ def leaves(element: PassCall | Nest) -> Iterator[PassCall]:
             yield from leaves(inner)
 
 
-def parse(text: str) -> Nest:
+def parse(text: str) -> NestedPipeline:
     """The outermost nest of `text`; raises UsageError (bad-pipeline)."""
-    reader = _Reader(text)
+    reader = _PipelineReader(text)
     found = reader.element()
     reader.skip_spaces()
     if not reader.at_end():
         raise reader.error(f"unexpected '{text[reader.position]}' after the pipeline")
-    if not isinstance(found, Nest):
+    if not isinstance(found, NestedPipeline):
         raise reader.error(
             "expected the passes inside an anchor op, e.g. 'builtin.module(…)'", column=1
         )
     return found
 
 
-class _Reader:
+class _PipelineReader:
     """A cursor in the text; `position` counts characters from 0."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
 
-    def element(self) -> PassCall | Nest:
+    def element(self) -> PassCall | NestedPipeline:
         self.skip_spaces()
         start = self.position
         name = self.name()
@@ -79,7 +79,7 @@ class _Reader:
             return PassCall(name, options, start + 1)
         if options:
             raise self.error(f"'{name}' is an anchor and has no options", column=start + 1)
-        return Nest(name, self.nested(), start + 1)
+        return NestedPipeline(name, self.nested(), start + 1)
 
     def name(self) -> str:
         start = self.position
@@ -110,7 +110,7 @@ class _Reader:
                     return self.text[start + 1 : self.position].rstrip()[:-1]
         raise self.error("'{' is never closed", column=start + 1)
 
-    def nested(self) -> tuple[PassCall | Nest, ...]:
+    def nested(self) -> tuple[PassCall | NestedPipeline, ...]:
         opened = self.position + 1
         self.position += 1
         self.skip_spaces()

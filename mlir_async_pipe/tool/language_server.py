@@ -48,7 +48,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Analysis:
+class FileAnalysis:
     """What one run of the tool said and recorded, of the text with these lines."""
 
     lines: Sequence[str]
@@ -113,7 +113,7 @@ class Analysis:
         return [entry for entry in self.records.get(kind, []) if _line(entry) == line]
 
 
-async def analyse(text: str, flags: Sequence[str]) -> Analysis:
+async def analyse(text: str, flags: Sequence[str]) -> FileAnalysis:
     """Run the tool on a text. When this is cancelled, so is the tool."""
     handle, report = tempfile.mkstemp(suffix=".json")
     os.close(handle)
@@ -144,7 +144,7 @@ async def analyse(text: str, flags: Sequence[str]) -> Analysis:
             if place["file"] != _TEXT:
                 place.update(line=0, column=0)
     shown = [entry for entry in diagnostics if entry["code"] not in _NOT_SHOWN]
-    return Analysis(text.splitlines() or [""], shown, json.loads(written) if written else {})
+    return FileAnalysis(text.splitlines() or [""], shown, json.loads(written) if written else {})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,7 +164,7 @@ def server(flags: Sequence[str]) -> Any:
     from pygls.lsp.server import LanguageServer
 
     served = LanguageServer("async-pipe-lsp", "1")
-    known: dict[str, Analysis] = {}
+    known: dict[str, FileAnalysis] = {}
     running: dict[str, asyncio.Task[None]] = {}
 
     async def look(uri: str) -> None:
@@ -217,7 +217,7 @@ def server(flags: Sequence[str]) -> Any:
         if uri in running:
             running.pop(uri).cancel()
 
-    def current(uri: str, line: int) -> Analysis | None:
+    def current(uri: str, line: int) -> FileAnalysis | None:
         """What is known of the text as it is now, if that has the line."""
         found = known.get(uri)
         lines = served.workspace.get_text_document(uri).source.splitlines()

@@ -20,7 +20,7 @@ from typing import Any
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
-from mlir_async_pipe.session.pipeline_text import PIPELINE, Nest, PassCall, leaves, parse
+from mlir_async_pipe.session.pipeline_text import PIPELINE, NestedPipeline, PassCall, leaves, parse
 from mlir_async_pipe.tool.flags import PassFlag
 from mlir_async_pipe.tool.known_names import captured_stderr, did_you_mean
 
@@ -55,20 +55,22 @@ class OurStep:
 Step = MlirStep | OurStep
 
 
-def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> Nest:
+def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> NestedPipeline:
     """The pipeline of pass flags; a pass for another op than the root is nested into it.
 
     Raises UsageError (unknown-pass, bad-pass-options).
     """
-    elements: list[PassCall | Nest] = []
+    elements: list[PassCall | NestedPipeline] = []
     for flag in flags:
         call = PassCall(flag.name, flag.options, 0)
         restricted = None if passes.is_ours(flag.name) else _restriction(call, root, context)
-        elements.append(call if restricted is None else Nest(restricted, (call,), 0))
-    return Nest(root, tuple(elements), 0)
+        elements.append(call if restricted is None else NestedPipeline(restricted, (call,), 0))
+    return NestedPipeline(root, tuple(elements), 0)
 
 
-def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool) -> list[Step]:
+def make(
+    pipeline: NestedPipeline, context: Any, defaults: dict[str, Any], *, single: bool
+) -> list[Step]:
     """The steps of `pipeline`; with `single` each pass is a step of its own.
 
     `defaults` are values (chip, smem_limit, cluster) for options of our passes that the text leaves out.
@@ -76,7 +78,7 @@ def make(pipeline: Nest, context: Any, defaults: dict[str, Any], *, single: bool
     """
     steps: list[Step] = []
     for part in _cut(pipeline):
-        if isinstance(part, Nest):
+        if isinstance(part, NestedPipeline):
             _check_mlir(part, context)
             steps.extend(_single_steps(part, context) if single else [_step_of(part)])
         else:
@@ -97,9 +99,9 @@ def text_of(steps: list[Step], root: str) -> str:
     return f"{root}({','.join(parts)})"
 
 
-def _cut(nest: Nest) -> Iterator[Nest | tuple[PassCall, tuple[str, ...]]]:
+def _cut(nest: NestedPipeline) -> Iterator[NestedPipeline | tuple[PassCall, tuple[str, ...]]]:
     """Largest nests without our passes, and our passes with their anchors, in order."""
-    gathered: list[PassCall | Nest] = []
+    gathered: list[PassCall | NestedPipeline] = []
     for element in nest.elements:
         if not any(passes.is_ours(leaf.name) for leaf in leaves(element)):
             gathered.append(element)
@@ -111,7 +113,7 @@ def _cut(nest: Nest) -> Iterator[Nest | tuple[PassCall, tuple[str, ...]]]:
             yield element, (nest.anchor,)
             continue
         for part in _cut(element):
-            if isinstance(part, Nest):
+            if isinstance(part, NestedPipeline):
                 yield dataclasses.replace(nest, elements=(part,))
             else:
                 call, anchors = part
@@ -157,11 +159,11 @@ def _place(call: PassCall) -> Place:
     return Place(PIPELINE, 1, call.column) if call.column else Place()
 
 
-def _step_of(nest: Nest) -> MlirStep:
+def _step_of(nest: NestedPipeline) -> MlirStep:
     return MlirStep(str(nest), ",".join(map(str, nest.elements)))
 
 
-def _single_steps(nest: Nest, context: Any) -> list[Step]:
+def _single_steps(nest: NestedPipeline, context: Any) -> list[Step]:
     """One step a pass, named pipelines opened up; MLIR prints them with all their options."""
     return [
         MlirStep(_nested(str(call), anchors), call.name, anchors)
@@ -169,7 +171,7 @@ def _single_steps(nest: Nest, context: Any) -> list[Step]:
     ]
 
 
-def _opened_by_mlir(nest: Nest, context: Any) -> Nest:
+def _opened_by_mlir(nest: NestedPipeline, context: Any) -> NestedPipeline:
     with captured_stderr():
         try:
             opened = parse(str(passmanager.PassManager.parse(str(nest), context)))
@@ -180,7 +182,7 @@ def _opened_by_mlir(nest: Nest, context: Any) -> Nest:
 
 
 def _leaves_with_anchors(
-    nest: Nest, above: tuple[str, ...]
+    nest: NestedPipeline, above: tuple[str, ...]
 ) -> Iterator[tuple[PassCall, tuple[str, ...]]]:
     anchors = (*above, nest.anchor)
     for element in nest.elements:
@@ -196,7 +198,7 @@ def _nested(text: str, anchors: tuple[str, ...]) -> str:
     return text
 
 
-def _check_mlir(nest: Nest, context: Any) -> None:
+def _check_mlir(nest: NestedPipeline, context: Any) -> None:
     """Let MLIR parse the text; if it refuses, find the pass that it refuses."""
     if _refusal(str(nest), context) is None:
         return

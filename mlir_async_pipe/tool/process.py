@@ -145,7 +145,7 @@ def _parse(source: Source, context: Any, work: Work) -> Any:
     return root
 
 
-def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.Nest:
+def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.NestedPipeline:
     """What the source, the pipeline text or the flags ask for, in this order."""
     repeated = reproducer.required(source) if options.run_reproducer else None
     text = repeated.pipeline if repeated is not None else options.pass_pipeline
@@ -181,7 +181,7 @@ def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
 
 
 def _run_passes(
-    root: Any, pipeline: pipeline_text.Nest, work: Work, session: Session
+    root: Any, pipeline: pipeline_text.NestedPipeline, work: Work, session: Session
 ) -> Callable[[], None]:
     """Run the pipeline, all but a check at its end that code may be made beside: returns that."""
     options, context = work.options, root.operation.context

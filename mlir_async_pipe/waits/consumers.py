@@ -30,12 +30,12 @@ from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import callee_name
-from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.count import TokenWaits
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.witness_paths import Path, WaitRecord, Witnesses, WitnessStep, step
 
 
-def consumer_records(analysis: Analysis, session: Session) -> list[tuple[Item, WaitRecord]]:
+def consumer_records(analysis: TokenWaits, session: Session) -> list[tuple[Item, WaitRecord]]:
     """The count of every consumer_wait of a module. Keeps an error for each that takes a group before
     there is one, a warning where it does so on some paths only."""
     waits = [item for item in analysis.graph.waits if takes_next(item)]
@@ -63,7 +63,7 @@ class _Handed:
     """One abstract queue of a module: its `waits`, and what is committed and taken before them.
     `heads`: producer head minus consumer head, the least over all paths."""
 
-    analysis: Analysis
+    analysis: TokenWaits
     queue: Queue
     waits: list[Item]
     heads: Balance = field(init=False)
@@ -165,7 +165,7 @@ def _record(
     return WaitRecord(Place.of(item.op), queue, max(0, exact or 0), exact, given, reason, witness)
 
 
-def check_depths(analysis: Analysis, session: Session) -> None:
+def check_depths(analysis: TokenWaits, session: Session) -> None:
     """Keep an error for each acquire that may ask for more slots than its queue has."""
     for queue in dict.fromkeys(queue_of(item.op) for item in analysis.graph.slots):
         mine = [item for item in analysis.graph.slots if queue_of(item.op) == queue]

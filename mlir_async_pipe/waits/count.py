@@ -41,7 +41,7 @@ from mlir_async_pipe.waits.minplus import (
     State,
     resolved,
 )
-from mlir_async_pipe.waits.summaries import BlockPassage, Loop, Summaries, resolved_places
+from mlir_async_pipe.waits.summaries import BlockPassage, LoopSlots, Summaries, resolved_places
 from mlir_async_pipe.waits.token_values import TokenValues
 from mlir_async_pipe.waits.witness_paths import Path, Witnesses, WitnessStep
 
@@ -60,7 +60,7 @@ class Counted:
     limited: bool = False
 
 
-class Analysis:
+class TokenWaits:
     """The flow graph of a module with its token waits."""
 
     def __init__(self, module_op: Any, target: Target | None = None) -> None:
@@ -299,7 +299,7 @@ class Solution:
         loop = self.summaries.loop(item, assumption)
         return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
 
-    def _up_to(self, item: Item, loop: Loop, here: Costs, most: int | None) -> State:
+    def _up_to(self, item: Item, loop: LoopSlots, here: Costs, most: int | None) -> State:
         """The cheapest costs at the start of an iteration."""
         start = loop.state(here)
         state = loop.up_to(start, most)

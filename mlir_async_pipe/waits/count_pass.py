@@ -25,7 +25,7 @@ from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
-from mlir_async_pipe.waits.count import Analysis, Counted
+from mlir_async_pipe.waits.count import Counted, TokenWaits
 from mlir_async_pipe.waits.dynamic import (
     make_counts_constant,
     switch_on_counters,
@@ -40,7 +40,7 @@ from mlir_async_pipe.waits.write_counts import (
     write_record,
 )
 
-__all__ = ["Analysis", "CountWaitsOptions", "count_waits"]
+__all__ = ["CountWaitsOptions", "TokenWaits", "count_waits"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
     if options.mode == "dynamic" or session.explain:
         # Both go by the reasons of the counts, which witnesses give.
         session = dataclasses.replace(session, witnesses=True)
-    analysis = Analysis(module_op.operation, target)
+    analysis = TokenWaits(module_op.operation, target)
     counted = analysis.count(session.witnesses or options.check)
     with_operands = waits_with_count_operands(analysis.with_numbers)
     taken = consumer_records(analysis, session)
@@ -97,7 +97,7 @@ def count_waits(module_op: Any, options: CountWaitsOptions, session: Session) ->
     analysis.graph.take_apart()
 
 
-def _covering_others(analysis: Analysis) -> set[Item]:
+def _covering_others(analysis: TokenWaits) -> set[Item]:
     """The waits of functions that commit a group to their queue which no wait names by its token."""
     graph = analysis.graph
     unnamed = {(graph.root_of(item), item.queue) for item in graph.commits if not item.results}

@@ -57,7 +57,7 @@ from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS, count_operand, tok
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.consumers import balance
 from mlir_async_pipe.waits.correlation import sources_of
-from mlir_async_pipe.waits.count import Analysis
+from mlir_async_pipe.waits.count import TokenWaits
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.token_values import Def
@@ -73,7 +73,7 @@ OLDEST_ABOVE = 24
 Written = list[tuple[Item, WaitRecord]]
 
 
-def switch_on_counters(analysis: Analysis, written: Written, session: Session) -> None:
+def switch_on_counters(analysis: TokenWaits, written: Written, session: Session) -> None:
     """Turn the waits among `written` that some paths keep low into switches."""
     # Reasons are looked for in the graph, whose handles the switches put to death.
     low = [record for _, record in written if record.reason in CONDITIONAL]
@@ -103,7 +103,7 @@ def switch_on_counters(analysis: Analysis, written: Written, session: Session) -
 class _Callees:
     """The least number of groups that each call commits to a queue."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: TokenWaits) -> None:
         self.analysis = analysis
         self._called = {call.op: call.callee for call in analysis.graph.calls}
         self._fewest: dict[tuple[Item, Queue], int] = {}
@@ -144,14 +144,14 @@ class _Plan:
     what the ops of each block are to the counters, in order.
     """
 
-    analysis: Analysis
+    analysis: TokenWaits
     callees: _Callees
     root: Item
     waits: Written
     queues: list[Queue] = field(default_factory=list)
     tracked: dict[Value, int] = field(default_factory=dict)
     switched: list[WaitRecord] = field(default_factory=list)
-    events: dict[Block, list[Event]] = field(default_factory=dict)
+    events: dict[Block, list[CounterEvent]] = field(default_factory=dict)
     _cases: dict[Operation, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -253,18 +253,20 @@ class _Plan:
             lambda op: self._counts(op, self.queues),
         )
 
-    def _event(self, op: Operation) -> Event:
+    def _event(self, op: Operation) -> CounterEvent:
         if op in self._cases:
             queue = self.analysis.graph.queue(op)
             assert queue is not None
-            return Event("wait", self.queues.index(queue), cases=tuple(self._cases[op]))
+            return CounterEvent("wait", self.queues.index(queue), cases=tuple(self._cases[op]))
         if op.name in CALL_OPS:
-            return Event("call", groups=tuple(self.callees.groups(op, q) for q in self.queues))
+            return CounterEvent(
+                "call", groups=tuple(self.callees.groups(op, q) for q in self.queues)
+            )
         row = row_of(op)
         if row.commits is not None:
             own = [n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue)]
-            return Event("commit", own[0]) if own else Event("other queue")
-        return Event("copy" if row.token else "value")
+            return CounterEvent("commit", own[0]) if own else CounterEvent("other queue")
+        return CounterEvent("copy" if row.token else "value")
 
 
 # Counts groups at run time, and lets the number of its group travel beside each token.
@@ -279,7 +281,7 @@ NEVER = 1 << 30
 
 
 @dataclass(frozen=True)
-class Event:
+class CounterEvent:
     """What an op is to the counters: `queue` is the number of the counter of a commit or wait,
     `groups` are what a call adds to each, `cases` the counts of a wait above its static one."""
 
@@ -295,7 +297,7 @@ class GroupNumbers(Carrier):
     def __init__(
         self,
         skeleton: Skeleton,
-        events: dict[Block, list[Event]],
+        events: dict[Block, list[CounterEvent]],
         tracked: dict[Value, int],
         foreign: list[int],
     ) -> None:
@@ -337,7 +339,9 @@ class GroupNumbers(Carrier):
                 self.bind(result, self._number_of(op, event, queue, variables))
         return variables
 
-    def _number_of(self, op: Operation, event: Event, queue: int, variables: Variables) -> Value:
+    def _number_of(
+        self, op: Operation, event: CounterEvent, queue: int, variables: Variables
+    ) -> Value:
         counter = variables[queue]
         if event.kind == "commit":
             return counter if event.queue == queue else self._entry.constant(NEVER)
@@ -352,7 +356,7 @@ class GroupNumbers(Carrier):
             return self.companion(op.operands[0], variables)
         return self._plus(counter, -self.foreign[queue], op)
 
-    def _switch(self, op: Operation, event: Event, variables: Variables) -> None:
+    def _switch(self, op: Operation, event: CounterEvent, variables: Variables) -> None:
         write = self._at(before(op), op)
         latest, *others = [self.companion(token, variables) for token in op.operands]
         for number in others:

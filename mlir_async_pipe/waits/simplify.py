@@ -50,7 +50,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
-from mlir_async_pipe.waits.count import Analysis, waits_on_tokens
+from mlir_async_pipe.waits.count import TokenWaits, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.ssa.carry import Skeleton
 from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
@@ -88,7 +88,7 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
     Raises CountError for a wait on something that is no token.
     """
     target = target_for(options, session)
-    analysis = Analysis(module_op.operation, target)
+    analysis = TokenWaits(module_op.operation, target)
     redundant = redundant_waits(analysis)
     merged = covered_by_next(analysis, redundant)
     for what, items in (("redundant-wait", redundant), ("merged-wait", merged)):
@@ -98,7 +98,7 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
         return
     for mark in uncounted_marks(module_op, target):
         _drop(mark, "uncounted-mark", session)
-    idle = idle_commits(Analysis(module_op.operation, target))
+    idle = idle_commits(TokenWaits(module_op.operation, target))
     going = droppable(module_op, target, idle) if idle else []
     for commit in going:
         _drop(commit, "redundant-commit", session)
@@ -121,7 +121,7 @@ _SENTENCES = {
 }
 
 
-def redundant_waits(analysis: Analysis) -> list[Item]:
+def redundant_waits(analysis: TokenWaits) -> list[Item]:
     """The waits before which never more groups are in flight than they allow."""
     found: list[Item] = []
     kinds = dict.fromkeys((item.queue, _abstract(item)) for item in analysis.graph.waits)
@@ -140,7 +140,7 @@ def redundant_waits(analysis: Analysis) -> list[Item]:
     return found
 
 
-def _all_items(analysis: Analysis) -> list[Item]:
+def _all_items(analysis: TokenWaits) -> list[Item]:
     graph = analysis.graph
     return [*graph.commits, *graph.waits, *graph.calls]
 
@@ -172,7 +172,7 @@ def _transfer(queue: Queue, abstract: int | None, committing: set[Item], item: I
     return Transfer() if limit is None or not _waits_fully(item) else Transfer(cap=limit)
 
 
-def _committing(analysis: Analysis, queue: Queue) -> set[Item]:
+def _committing(analysis: TokenWaits, queue: Queue) -> set[Item]:
     """The functions that may commit to a queue, themselves or through calls."""
     graph = analysis.graph
     commits = [item for item in graph.commits if _uses(item, queue)]
@@ -209,7 +209,7 @@ def _at_start(queue: Queue, root: Item) -> Transfer:
     return known(0 if queue.scope == "function" or starts_thread(root.op) else INFINITE)
 
 
-def covered_by_next(analysis: Analysis, gone: list[Item]) -> list[Item]:
+def covered_by_next(analysis: TokenWaits, gone: list[Item]) -> list[Item]:
     """The waits that are directly followed by one on the same queue that is as strict."""
     dropped = set(gone)
     found: list[Item] = []
@@ -308,7 +308,7 @@ def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
 PADDING = "async_pipe.empty"
 
 
-def idle_commits(analysis: Analysis) -> list[Item]:
+def idle_commits(analysis: TokenWaits) -> list[Item]:
     """The commits whose ops the next commit of their queue can take over."""
     graph = analysis.graph
     # Functions in which groups are counted by number; a function that is called is in doubt.
@@ -413,7 +413,7 @@ class _Trial:
         self.module_op = module_op
         self.target = target
         self.tries = 0
-        self.before = self._counts(Analysis(module_op.operation, target))
+        self.before = self._counts(TokenWaits(module_op.operation, target))
 
     def most_of(self, candidates: list[int], chosen: Positions) -> Positions:
         """Add as many candidates as go well with what is chosen."""
@@ -428,7 +428,7 @@ class _Trial:
         half = len(candidates) // 2
         return self.most_of(candidates[half:], self.most_of(candidates[:half], chosen))
 
-    def _counts(self, analysis: Analysis) -> dict[int, int]:
+    def _counts(self, analysis: TokenWaits) -> dict[int, int]:
         """What each wait can let stay in flight, by position; without those never reached."""
         found = {}
         for counted in analysis.count():
@@ -438,7 +438,7 @@ class _Trial:
         return found
 
     def _is_harmless(self, dropped: Positions) -> bool:
-        analysis = Analysis(self.module_op.operation, self.target)
+        analysis = TokenWaits(self.module_op.operation, self.target)
         gone = [item for item in analysis.graph.commits if item.position in dropped]
         queues = {item: item.queue for item in gone}
         for item in gone:
@@ -458,7 +458,7 @@ class _Trial:
 
     def _stays_as_loose(
         self,
-        analysis: Analysis,
+        analysis: TokenWaits,
         queue: Queue,
         waits: list[Item],
         dropped: Positions,

@@ -127,7 +127,7 @@ class BlockPassage:
 
 
 @dataclass(eq=False, slots=True)
-class Loop:
+class LoopSlots:
     """The slots of a loop: `arguments` by carried number with their `start` values, and the
     values `kept` from outside. `columns` is one iteration (see `minplus`), and `last` one after which
     none follows: a path says so."""
@@ -196,7 +196,7 @@ class Summaries:
         # complete: one group less may stay in flight.
         self.foreign = -1 if events.queue.scope == "function" else 0
         self.passages: dict[tuple[Frame, Key], Passage] = {}
-        self._loops: dict[tuple[Item, tuple[Key, ...]], Loop] = {}
+        self._loops: dict[tuple[Item, tuple[Key, ...]], LoopSlots] = {}
         self._blocks: dict[tuple[Node, Key], BlockPassage] = {}
 
     # -- what costs say ------------------------------------------------------------------
@@ -414,7 +414,7 @@ class Summaries:
         self,
         item: Item,
         block: BlockPassage,
-        loop: Loop,
+        loop: LoopSlots,
         states: dict[int, State],
         most: int | None = None,
     ) -> dict[int, State]:
@@ -434,7 +434,7 @@ class Summaries:
             for source, state in passed.items()
         }
 
-    def _exactly(self, item: Item, loop: Loop, state: State, trips: int) -> State:
+    def _exactly(self, item: Item, loop: LoopSlots, state: State, trips: int) -> State:
         """The state after exactly so many iterations; a path shows the last ones."""
         if not self.witnesses:
             return iterate(loop.columns, state, trips)
@@ -447,7 +447,7 @@ class Summaries:
             state = once(loop.columns, state)
         return once(loop.last, state)
 
-    def _skip(self, item: Item, loop: Loop, state: State, iterations: int) -> State:
+    def _skip(self, item: Item, loop: LoopSlots, state: State, iterations: int) -> State:
         """The state after so many iterations, which are one step of its paths."""
         plain = {
             target: {source: int(cost) for source, cost in column.items()}
@@ -499,7 +499,7 @@ class Summaries:
             choices = [choice for choice in choices if literal.under(choice) in (None, holds)]
         return self._through_block(item.frames[0], choices)
 
-    def loop(self, item: Item, assumption: Assumption) -> Loop:
+    def loop(self, item: Item, assumption: Assumption) -> LoopSlots:
         """The carried values of a loop, and how they move in one iteration."""
         key = self.scopes.key
         truths = tuple([key(frame, assumption) for frame in item.frames])
@@ -508,7 +508,7 @@ class Summaries:
             found = self._loops[item, truths] = self._make_loop(item, assumption)
         return found
 
-    def _make_loop(self, item: Item, assumption: Assumption) -> Loop:
+    def _make_loop(self, item: Item, assumption: Assumption) -> LoopSlots:
         first = item.frames[0]
         offset = first.first_carried
         arguments = {place - offset: value for place, value in first.nodes[0].arguments.items()}
@@ -533,7 +533,7 @@ class Summaries:
             again = self.said(0, "next iteration of '{}'", item.op)
             columns = {value: shifted(row, again) for value, row in last.items()} if again else last
             last[FRESH] = columns[FRESH] = FRESH_ROW
-        return Loop(columns, last, arguments, start, kept)
+        return LoopSlots(columns, last, arguments, start, kept)
 
     def _both_regions(
         self, item: Item, assumption: Assumption, kept: set[int]

@@ -8,28 +8,28 @@ from collections.abc import Iterator
 from hypothesis import strategies as st
 
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    Buffer,
     DependenceEdge,
-    Node,
     Problem,
     Schedule,
+    ScheduledNode,
+    VersionedMemory,
 )
 
 
-def copy(number: int, latency: float, *, occupancy: float = 0, group: int = -1) -> Node:
+def copy(number: int, latency: float, *, occupancy: float = 0, group: int = -1) -> ScheduledNode:
     """An asynchronous copy on one common queue."""
-    return Node((number,), 0, "cp.async", occupancy, latency, group)
+    return ScheduledNode((number,), 0, "cp.async", occupancy, latency, group)
 
 
-def work(number: int, held: float) -> Node:
+def work(number: int, held: float) -> ScheduledNode:
     """A synchronous statement."""
-    return Node((number,), held)
+    return ScheduledNode((number,), held)
 
 
 def problem(
-    nodes: list[Node],
+    nodes: list[ScheduledNode],
     edges: list[DependenceEdge],
-    buffers: list[Buffer] | None = None,
+    buffers: list[VersionedMemory] | None = None,
     *,
     barrier: float = 0,
     modes: tuple[bool, ...] = (False,),
@@ -41,9 +41,9 @@ def problem(
     )
 
 
-def copied(copy_node: int, readers: list[int], size: int = 64) -> Buffer:
+def copied(copy_node: int, readers: list[int], size: int = 64) -> VersionedMemory:
     """A workgroup buffer that one node writes and others read."""
-    return Buffer(size, True, tuple((r, copy_node) for r in readers), frozenset(readers))
+    return VersionedMemory(size, True, tuple((r, copy_node) for r in readers), frozenset(readers))
 
 
 @st.composite

@@ -24,7 +24,7 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
-from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
+from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
     Blocked,
@@ -117,7 +117,7 @@ class BlockMemory:
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
     some_met: bool = False
-    blocks: Blocks = field(default_factory=Blocks)
+    blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
     tensor: TensorMemory = field(default_factory=TensorMemory)
     log: RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)

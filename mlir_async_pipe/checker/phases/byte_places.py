@@ -32,7 +32,7 @@ from mlir_async_pipe.checker.phases.amounts import (
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.facts.values import sums
-from mlir_async_pipe.facts.values.views import Operand, Step, beginning, reached
+from mlir_async_pipe.facts.values.views import Operand, ViewStep, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -336,10 +336,12 @@ def _begun(op: Any, source: BytePlace, operands: Sequence[Value]) -> BytePlace:
 Interval = tuple[int, int]
 
 
-def _after(start: sums.Interval, steps: Sequence[Step], operands: Sequence[Value]) -> sums.Interval:
+def _after(
+    start: sums.Interval, steps: Sequence[ViewStep], operands: Sequence[Value]
+) -> sums.Interval:
     """The byte that is so many steps after a start, from the least to the largest it may be."""
 
-    def of(step: Step) -> Interval | None:
+    def of(step: ViewStep) -> Interval | None:
         amount = step.amount if isinstance(step.amount, int) else operands[step.amount.position]
         return _along(_interval(amount, step.last), step)
 
@@ -365,7 +367,7 @@ def _plus(one: Interval, other: Interval) -> Interval:
     return one[0] + other[0], one[1] + other[1]
 
 
-def _along(amount: Interval | None, step: Step) -> Interval | None:
+def _along(amount: Interval | None, step: ViewStep) -> Interval | None:
     if amount == (0, 0):
         return amount
     if amount is None or step.stride is None:
@@ -426,7 +428,7 @@ def region_of_access(
     if len(indices) != len(strides) or len(extent) > len(strides):
         return ByteRange(place.root)
     steps = [
-        Step(Operand(number), stride, size, None if length < 0 else int(length) - 1)
+        ViewStep(Operand(number), stride, size, None if length < 0 else int(length) - 1)
         for number, (stride, length) in enumerate(zip(strides, memref.shape, strict=True))
     ]
     low, high = _after((place.low, place.high), steps, indices)

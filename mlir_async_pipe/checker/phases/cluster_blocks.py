@@ -27,7 +27,7 @@ _ROOTS = 1 << 24
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ClusterBlocks:
     """A cluster of `size` blocks in x, y, z, each of `threads` threads; of no threads where the
     blocks of a kernel have nothing to do with each other, so that one is all."""
 
@@ -95,7 +95,7 @@ def block_of(root: int) -> int:
 
 
 def landings(
-    blocks: Blocks, mask: int | None, key: tuple[int, int], region: ByteRange, op: int
+    blocks: ClusterBlocks, mask: int | None, key: tuple[int, int], region: ByteRange, op: int
 ) -> Iterator[tuple[tuple[int, int], ByteRange]]:
     """Where a copy lands, with the mbarrier that it completes on: at the same offsets in each block
     of its mask, or where they say."""
@@ -127,13 +127,13 @@ def reaches_blocks(run: Run) -> bool:
     return len(groups_of(op).get("multicast", ())) > 0
 
 
-def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> Blocks:
+def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> ClusterBlocks:
     """The blocks that a kernel is followed with. Raises NotFollowedError."""
     steps = (step for one in flow.blocks for step in one.steps)
     if not any(isinstance(step, Run) and reaches_blocks(step) for step in steps):
-        return Blocks()
+        return ClusterBlocks()
     cluster, threads = size(), block[0] * block[1] * block[2]
-    found = Blocks(cluster or (1, 1, 1), threads)
+    found = ClusterBlocks(cluster or (1, 1, 1), threads)
     if cluster is None or found.count > LARGEST_CLUSTER or threads % _WARP:
         raise NotFollowedError("cluster-size")
     return found

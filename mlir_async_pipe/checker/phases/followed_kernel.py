@@ -323,7 +323,7 @@ def _argument(value: Any) -> str:
 Numbers = Mapping[Atom, int]
 
 
-class Conditions(NamedTuple):
+class NumberConditions(NamedTuple):
     """What chosen numbers must fit, and what unknowns without conditions are multiples of."""
 
     ranges: Mapping[Direction, Range]
@@ -370,7 +370,7 @@ def _choices(
     wanted |= {atom for direction in ranges for atom, _ in direction}
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
-    conditions, choices = Conditions(ranges, known.residues, kernel.divisors()), count(1)
+    conditions, choices = NumberConditions(ranges, known.residues, kernel.divisors()), count(1)
     for distance in range(FARTHEST + 1):
         for numbers in _chosen(order, conditions, {}, distance, choices):
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
@@ -411,7 +411,7 @@ def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
 
 def _chosen(
     order: list[Atom],
-    conditions: Conditions,
+    conditions: NumberConditions,
     numbers: dict[Atom, int],
     distance: int,
     choices: Iterator[int],
@@ -453,7 +453,7 @@ def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Ra
     return low, high
 
 
-def _candidates(atom: Atom, ends: Range, conditions: Conditions) -> Iterable[int]:
+def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterable[int]:
     """Numbers in a range with a residue, from the smallest one; of one without conditions one, two,
     three times what it is divided by."""
     low, high = ends

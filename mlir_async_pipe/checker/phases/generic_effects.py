@@ -190,7 +190,7 @@ def not_followed(spot: Spot) -> None:
 # Of memory whose size the launch decides nothing is said, nor of bytes that an access may or may not touch.
 
 
-class Piece(NamedTuple):
+class MemoryPiece(NamedTuple):
     """A buffer or a group of mbarriers: its bytes (None: not known), and the number of the op that
     makes it (None: it is an argument)."""
 
@@ -204,13 +204,13 @@ class Bounds:
 
     sites: Sites
     number: Callable[[Run], int]
-    _pieces: dict[int, Piece] = field(default_factory=dict)
+    _pieces: dict[int, MemoryPiece] = field(default_factory=dict)
     _columns: dict[int, int] = field(default_factory=dict)
 
     def add_group(self, group: int, create: Run) -> None:
         """A group of mbarriers that an op makes."""
         size = MBARRIER_BYTES * number_of_mbarriers(create.op.results[0].type)
-        self._pieces[group] = Piece(size, self.number(create))
+        self._pieces[group] = MemoryPiece(size, self.number(create))
 
     def add_columns(self, allocation: Run) -> None:
         """Columns of tensor memory that an op takes."""
@@ -256,23 +256,23 @@ class Bounds:
             raise _beyond(op, self._piece(root), detail)
         return region
 
-    def _piece(self, root: int) -> Piece:
+    def _piece(self, root: int) -> MemoryPiece:
         at = named_root(root)
         if at not in self._pieces:
             known = 0 <= at < len(self.sites.roots.roots)
             self._pieces[at] = (
-                self._found(self.sites.roots.roots[at]) if known else Piece(None, None)
+                self._found(self.sites.roots.roots[at]) if known else MemoryPiece(None, None)
             )
         return self._pieces[at]
 
-    def _found(self, root: Root) -> Piece:
+    def _found(self, root: Root) -> MemoryPiece:
         if not root.owned or root.kind == "dynamic":
-            return Piece(None, None)
+            return MemoryPiece(None, None)
         made = defining_op(root.value)
         if made is None:
-            return Piece(_bytes_of(root.value), None)
+            return MemoryPiece(_bytes_of(root.value), None)
         step = Run(made, made.name, row_of(made), 0, (), (), makes_values=True)
-        return Piece(_bytes_of(root.value), self.number(step))
+        return MemoryPiece(_bytes_of(root.value), self.number(step))
 
 
 def _bytes_of(memory: Any) -> int | None:
@@ -285,5 +285,5 @@ def _bytes_of(memory: Any) -> int | None:
         return None
 
 
-def _beyond(op: int, piece: Piece, detail: str) -> PhaseFault:
+def _beyond(op: int, piece: MemoryPiece, detail: str) -> PhaseFault:
     return PhaseFault("out-of-bounds", op, op if piece.made is None else piece.made, detail)

@@ -143,7 +143,7 @@ class End(NamedTuple):
 ANNOUNCED = -1
 
 
-class Passed(NamedTuple):
+class PassedWait(NamedTuple):
     """A wait of a class that passed for the phase before the running one, perhaps `again`; when that was. Or where
     bytes were `ANNOUNCED`."""
 
@@ -179,7 +179,7 @@ class Mbarrier(NamedTuple):
     released: ClockPair = ClockPair()
     commits: bool = False
     ends: tuple[End, ...] = ()
-    waits: tuple[Passed, ...] = ()
+    waits: tuple[PassedWait, ...] = ()
     shown: tuple[int, int] | None = None
     first: int = 0
     last: tuple[int, int] | None = None
@@ -286,7 +286,7 @@ def _check_passed(barrier: Mbarrier, note: str) -> None:
             )
 
 
-def _is_after(barrier: Mbarrier, wait: Passed) -> bool:
+def _is_after(barrier: Mbarrier, wait: PassedWait) -> bool:
     """Whether some arrival of the running phase comes after a wait, or knows of it."""
     column, tick = wait.at
     gathered = barrier.gathered.before
@@ -304,7 +304,7 @@ def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: in
     running = barrier.running
     expected = None if running.expected is None else running.expected + size * mask.bit_count()
     # Who comes after the last time that a class did so comes after those before.
-    mine = [Passed(at[0], at, op, ANNOUNCED) for at in clocks.event(mask)]
+    mine = [PassedWait(at[0], at, op, ANNOUNCED) for at in clocks.event(mask)]
     again = {(one.number, op, ANNOUNCED) for one in mine}
     others = (w for w in barrier.waits if (w.number, w.op, w.parity) not in again)
     return barrier._replace(
@@ -455,7 +455,7 @@ def wait_for_next(
 def passed(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> Mbarrier:
     """Threads know that the phase before the running one is over."""
     before = {one.number for one in barrier.waits if one.op == op}
-    mine = [Passed(at[0], at, op, parity, at[0] in before) for at in clocks.event(mask)]
+    mine = [PassedWait(at[0], at, op, parity, at[0] in before) for at in clocks.event(mask)]
     numbers = {one.number for one in mine}
     others = (one for one in barrier.waits if one.number not in numbers)
     clocks.acquire(mask, barrier.released, barrier.column, barrier.over)

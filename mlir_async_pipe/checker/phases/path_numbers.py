@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     root_place,
     value_of,
 )
-from mlir_async_pipe.checker.phases.cluster_blocks import Blocks
+from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
@@ -66,7 +66,7 @@ class PathNumbers:
     size: tuple[int, int, int]
     chosen: Mapping[Atom, int] = field(default_factory=dict)
     unknowns: dict[int, Atom] = field(default_factory=dict)
-    blocks: Blocks = field(default_factory=Blocks)
+    blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
     _given: dict[tuple[int, int], Value] = field(default_factory=dict)
     groups: dict[Any, int] = field(default_factory=dict)
 
@@ -256,7 +256,7 @@ class PathNumbers:
         return of_array(chosen)
 
 
-def _id_in_cluster(found: LaunchId, blocks: Blocks, rank: int) -> Amount:
+def _id_in_cluster(found: LaunchId, blocks: ClusterBlocks, rank: int) -> Amount:
     """An id that the blocks of a cluster do not share, or its size; None for all others."""
     along, at = blocks.size[found.axis], blocks.index(rank)[found.axis]
     match found.kind:

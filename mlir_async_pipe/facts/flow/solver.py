@@ -113,7 +113,7 @@ class Solver(Generic[T]):
         domain: Semiring[T],
         start: Callable[[Item], T],
     ) -> None:
-        layout = Layout(items)
+        layout = ItemLayout(items)
         self.conditions = conditions
         self.domain = domain
         self.of = layout.of
@@ -272,7 +272,7 @@ class Solver(Generic[T]):
             self._coming[frame] = self._hand(inside, _arguments, frame)
 
 
-class Layout:
+class ItemLayout:
     """`of` maps each block to those of the items that stand in it, or contain one, in order;
     `roots` are the functions that hold them."""
 

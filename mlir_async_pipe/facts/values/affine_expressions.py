@@ -64,7 +64,7 @@ _BINARY: tuple[tuple[Callable[[], Any], Operator], ...] = (
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """One result of a split: x div `stride`, and that mod `modulus` where there is one.
 
     `bound`: the result is below this number, None if the op does not say.
@@ -75,14 +75,14 @@ class Part:
     bound: int | None
 
 
-def parts_of(op: Any) -> tuple[Part, ...] | None:
+def parts_of(op: Any) -> tuple[SplitPart, ...] | None:
     """What each result of a split is, None where a size is no constant."""
     outer, inner = _sizes(op, len(op.results))
     if any(size is None for size in inner):
         return None
     strides = _strides(inner)
-    first = Part(strides[0], None, outer)
-    return (first, *(Part(s, size, size) for s, size in zip(strides[1:], inner, strict=True)))
+    first = SplitPart(strides[0], None, outer)
+    return (first, *(SplitPart(s, size, size) for s, size in zip(strides[1:], inner, strict=True)))
 
 
 def weights_of(op: Any) -> tuple[int, ...] | None:

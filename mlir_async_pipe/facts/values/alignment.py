@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.divisors import LARGEST_BYTES, divisor, power_of_two
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.views import Step, beginning, reached
+from mlir_async_pipe.facts.values.views import ViewStep, beginning, reached
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -101,7 +101,7 @@ def _view_alignment(op: Operation, numbers: Arithmetic) -> int:
     if begin.of_aligned and offset_bytes(source) != 0:
         return 1
 
-    def of(step: Step) -> int:
+    def of(step: ViewStep) -> int:
         # Any multiple of an element, where the stride is not known.
         size = step.size * (1 if step.stride is None else step.stride)
         amount = step.amount

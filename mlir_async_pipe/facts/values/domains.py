@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, printed, type_text
 from mlir_async_pipe.facts.values import affine_expressions
-from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, Part
+from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, SplitPart
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
 from mlir_async_pipe.vocabulary.operator_table import (
     DIFFERENCE,
@@ -184,7 +184,7 @@ class Domain(ABC, Generic[T, K]):
         )
         return reduce(lambda a, b: self._binary(op, SUM, a, b, known), scaled)
 
-    def part(self, op: Typed, part: Part, v: list[T], known: K, /) -> T | None:
+    def part(self, op: Typed, part: SplitPart, v: list[T], known: K, /) -> T | None:
         """One result of affine.delinearize_index."""
         found = self._binary(op, FLOOR_DIVISION, v[0], self.constant(part.stride), known)
         if part.modulus is None:

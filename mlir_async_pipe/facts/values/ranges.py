@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.facts.values.affine_expressions import Part
+from mlir_async_pipe.facts.values.affine_expressions import SplitPart
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
@@ -145,7 +145,7 @@ class Ranges(Domain[Interval, None]):
         """The number; cut bits are the same read either way."""
         return _read(op, v[0]) if op.bits > op.given else v[0]
 
-    def part(self, op: Typed, part: Part, v: list[Interval], known: None) -> Interval:
+    def part(self, op: Typed, part: SplitPart, v: list[Interval], known: None) -> Interval:
         """Below the size that the op gives."""
         found = super().part(op, part, v, known) or ANYTHING
         if part.bound is None:

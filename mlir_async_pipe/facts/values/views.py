@@ -47,7 +47,7 @@ class Operand(NamedTuple):
 Number: TypeAlias = "int | Operand"
 
 
-class Step(NamedTuple):
+class ViewStep(NamedTuple):
     """`amount` times `stride` elements of `size` bytes; a stride of None is not known.
 
     `last`: the largest amount that stays in bounds, None if that is not known.
@@ -63,7 +63,7 @@ class Beginning(NamedTuple):
     """Where what an op names begins: after the first element of operand 0, or after its aligned
     pointer."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ViewStep, ...] = ()
     of_aligned: bool = False
 
 
@@ -78,8 +78,8 @@ def beginning(op: Operation) -> Beginning:
 
 def reached(
     start: T | None,
-    steps: Iterable[Step],
-    of: Callable[[Step], T | None],
+    steps: Iterable[ViewStep],
+    of: Callable[[ViewStep], T | None],
     plus: Callable[[T, T], T],
 ) -> T | None:
     """The sum of a start and of steps in some domain, None where a part is not known."""
@@ -127,23 +127,26 @@ def _of_window(op: Operation) -> Beginning:
     ):
         last = None if whole < 0 else int(whole) - (taken if isinstance(taken, int) else 1)
         if offset != 0:
-            steps.append(Step(offset, stride, size, last))
+            steps.append(ViewStep(offset, stride, size, last))
     return Beginning(tuple(steps))
 
 
 def _of_bytes(op: Operation) -> Beginning:
-    return Beginning((Step(Operand(1), 1, 1),))
+    return Beginning((ViewStep(Operand(1), 1, 1),))
 
 
 def _of_layout(op: Operation) -> Beginning:
     (offset,) = window_of(op).offsets
-    return Beginning((Step(offset, 1, element_bytes(op.results[0].type)),), of_aligned=True)
+    return Beginning((ViewStep(offset, 1, element_bytes(op.results[0].type)),), of_aligned=True)
 
 
 def _of_pointer(op: Operation) -> Beginning:
     constant, dynamic = steps_of(op)
     return Beginning(
-        (Step(constant, 1, 1), *(Step(Operand(operand), 1, size) for operand, size in dynamic))
+        (
+            ViewStep(constant, 1, 1),
+            *(ViewStep(Operand(operand), 1, size) for operand, size in dynamic),
+        )
     )
 
 
@@ -155,7 +158,7 @@ _BEGINNINGS: dict[Shown, Callable[[Operation], Beginning]] = {
 }
 
 
-class Frame(NamedTuple, Generic[S]):
+class ViewFrame(NamedTuple, Generic[S]):
     """A coordinate system on a root: `base` in bytes, `shape` and `strides` in elements.
 
     None stands for what is not static. `bits` is the size of one element.
@@ -184,7 +187,7 @@ class View(NamedTuple, Generic[S]):
     """
 
     root: Any
-    frame: Frame[S]
+    frame: ViewFrame[S]
     start: tuple[Form[S], ...] | None
     axes: tuple[Axis, ...]
     sizes: tuple[int | None, ...]
@@ -213,13 +216,13 @@ class Region(NamedTuple, Generic[S]):
     """
 
     root: Any
-    frame: Frame[S]
+    frame: ViewFrame[S]
     pieces: tuple[Piece[S] | None, ...]
     certain: bool
     lanes: int | None
 
 
-BYTES: Frame[Any] = Frame(ZERO, (None,), (1,), 8)
+BYTES: ViewFrame[Any] = ViewFrame(ZERO, (None,), (1,), 8)
 
 
 def whole_root(root: Any) -> Region[Any]:
@@ -240,7 +243,7 @@ def root_view(root: Any, kind: Any) -> View[Any]:
     return _whole(root, frame_of(ZERO, memref), _aligned_before(memref))
 
 
-def _whole(root: Any, frame: Frame[S], aligned: Form[S] | None) -> View[S]:
+def _whole(root: Any, frame: ViewFrame[S], aligned: Form[S] | None) -> View[S]:
     rank = len(frame.shape)
     axes = tuple(Axis(d, 1) for d in range(rank))
     return View(root, frame, (ZERO,) * rank, axes, frame.shape, aligned=aligned)
@@ -262,14 +265,16 @@ def somewhere(root: Any, kind: Any) -> View[Any]:
     return root_view(root, kind)._replace(start=None, aligned=None)
 
 
-def frame_of(base: Form[S], memref: Any) -> Frame[S]:
+def frame_of(base: Form[S], memref: Any) -> ViewFrame[S]:
     """The frame of a memref type whose first element is at byte `base`."""
     shape = _sizes(memref)
     try:
-        return Frame(base, shape, tuple(strides_and_offset(memref)[0]), 8 * element_bytes(memref))
+        return ViewFrame(
+            base, shape, tuple(strides_and_offset(memref)[0]), 8 * element_bytes(memref)
+        )
     except UnknownLayoutError:
         # How far apart elements lie is not known, which dynamic strides say too.
-        return Frame(base, shape, (None,) * len(shape), 8)
+        return ViewFrame(base, shape, (None,) * len(shape), 8)
 
 
 def _sizes(memref: Any) -> tuple[int | None, ...]:
@@ -294,7 +299,7 @@ def _begun(op: Operation, source: View[S], read: Read[S]) -> Form[S] | None:
     except UnknownLayoutError:
         return None
 
-    def of(step: Step) -> Form[S] | None:
+    def of(step: ViewStep) -> Form[S] | None:
         amount = _form(step.amount, read)
         if amount == ZERO:
             return ZERO

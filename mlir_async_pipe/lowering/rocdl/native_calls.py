@@ -38,10 +38,10 @@ from mlir_async_pipe.facts.flow.region_flow import Varying
 from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.split_addresses import (
-    Address,
+    AddressedCopies,
     AddressParts,
-    Copies,
     OrderOfValues,
+    SplitAddress,
     Terms,
     split_all,
     terms_by_depth,
@@ -168,18 +168,18 @@ WRITERS: dict[str, Writer] = {
 # What stands still of an address is hidden from LLVM, which would make all of them out of one
 # register: two additions and a move for each, where one addition that writes M0 is enough.
 
-AMD = Copies("s", scalar=True, immediate=False)
+AMD = AddressedCopies("s", scalar=True, immediate=False)
 # The constant that is added to both addresses.
 _CONSTANT = "offset"
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _NativeCopy:
     """A wave's copy, what it writes in LDS, and where that is."""
 
     op: Operation
     written: Access
-    address: Address
+    address: SplitAddress
 
     @property
     def constant(self) -> int:
@@ -216,23 +216,23 @@ def share_lds_addresses(function: Operation, largest: int) -> None:
                 copy.op.operands[copy.written.memory_operand] = moved
 
 
-def _by_address(function: Operation) -> list[list[_Copy]]:
+def _by_address(function: Operation) -> list[list[_NativeCopy]]:
     """The copies of a block whose addresses in LDS differ by constants."""
     parts = AddressParts()
-    found: dict[Any, list[_Copy]] = defaultdict(list)
+    found: dict[Any, list[_NativeCopy]] = defaultdict(list)
     for op in walk(function):
         for written in accesses(op):
             # What has used its constant stays as it is.
             if written.over_lanes and integer_attribute(op, _CONSTANT) == 0:
                 address = parts.address(written.memory)
                 key = (op.block, address.base, str(address.kind), address.offset.terms)
-                found[key].append(_Copy(op, written, address))
+                found[key].append(_NativeCopy(op, written, address))
     return list(found.values())
 
 
-def _windows(copies: list[_Copy], largest: int) -> list[list[_Copy]]:
+def _windows(copies: list[_NativeCopy], largest: int) -> list[list[_NativeCopy]]:
     """The copies that can share an address, each group with the lowest one first."""
-    found: list[list[_Copy]] = []
+    found: list[list[_NativeCopy]] = []
     for copy in sorted(copies, key=lambda copy: copy.constant):
         if not found or copy.constant - found[-1][0].constant > largest:
             found.append([])
@@ -240,7 +240,7 @@ def _windows(copies: list[_Copy], largest: int) -> list[list[_Copy]]:
     return found
 
 
-def _entry(copy: _Copy, still: Terms, varying: Varying) -> Operation | None:
+def _entry(copy: _NativeCopy, still: Terms, varying: Varying) -> Operation | None:
     """The branch into the innermost loop around a copy, if there is one only and all that stands
     still of the address is known there."""
     loop = varying.nest(copy.op.block)[-1]
@@ -255,7 +255,7 @@ def _entry(copy: _Copy, still: Terms, varying: Varying) -> Operation | None:
     return ends[0] if len(ends) == 1 else None
 
 
-def _advance(copy: _Copy, constant: int) -> None:
+def _advance(copy: _NativeCopy, constant: int) -> None:
     """Let the instruction add a constant, and both addresses begin that much earlier."""
     if not constant:
         return
@@ -265,7 +265,7 @@ def _advance(copy: _Copy, constant: int) -> None:
     set_integer(copy.op, _CONSTANT, constant, 32)
 
 
-def _standing(copy: _Copy, still: Terms, entry: Operation) -> Value:
+def _standing(copy: _NativeCopy, still: Terms, entry: Operation) -> Value:
     """What stands still of a copy's address in LDS, in a scalar register."""
     build = LlvmBuilder(before(entry), copy.op.location)
     base, kind = copy.address.base, copy.address.kind

@@ -23,7 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.lowering.rocdl.wave_layout import Block
+from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.launch_ids import axis_attribute, thread_dimension
@@ -52,7 +52,7 @@ def check_follows(copy: Operation, values: list[Value], uniformity: Uniformity) 
 class Wave:
     """The wave of the running thread: its first thread and the thread's lane in it."""
 
-    def __init__(self, function: Operation, block: Block, uniformity: Uniformity) -> None:
+    def __init__(self, function: Operation, block: WaveBlock, uniformity: Uniformity) -> None:
         self.block = block
         self._uniformity = uniformity
         entry = function.regions[0].blocks[0]

@@ -24,7 +24,7 @@ from mlir_async_pipe.chips.table import Chip, CopyForm
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.other_lanes import check_follows
 from mlir_async_pipe.lowering.rocdl.wave_layout import (
-    Block,
+    WaveBlock,
     WaveLayout,
     prove,
 )
@@ -92,7 +92,7 @@ def read_copy(op: Operation) -> ThreadCopy:
 
 
 def plan_copy(
-    copy: ThreadCopy, chip: Chip, block: Block | None, uniformity: Uniformity
+    copy: ThreadCopy, chip: Chip, block: WaveBlock | None, uniformity: Uniformity
 ) -> CopyPlan:
     """Decide how `chip` issues a copy.
 
@@ -169,7 +169,7 @@ def _piece_elements(copy: ThreadCopy, chip: Chip) -> int:
     )
 
 
-def _check_can_move(plan: CopyPlan, block: Block, uniformity: Uniformity) -> None:
+def _check_can_move(plan: CopyPlan, block: WaveBlock, uniformity: Uniformity) -> None:
     copy = plan.copy
     kept = [] if copy.kept is None else [copy.kept]
     check_follows(copy.op, [*copy.source_indices, *kept], uniformity)

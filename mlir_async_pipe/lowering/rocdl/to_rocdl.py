@@ -58,7 +58,7 @@ from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
     plan_copy,
     read_copy,
 )
-from mlir_async_pipe.lowering.rocdl.wave_layout import Block
+from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
@@ -184,13 +184,13 @@ def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
         )
 
 
-def _block(function: Operation, launches: Launches, chip: Chip) -> Block | None:
+def _block(function: Operation, launches: Launches, chip: Chip) -> WaveBlock | None:
     size = block_size(function, launches)
-    return None if size is None else Block(size, chip.lanes)
+    return None if size is None else WaveBlock(size, chip.lanes)
 
 
 def _rewrite_copies(
-    plans: list[CopyPlan], blocks: dict[Operation, Block | None], uniformity: Uniformity
+    plans: list[CopyPlan], blocks: dict[Operation, WaveBlock | None], uniformity: Uniformity
 ) -> None:
     waves = {
         function: Wave(function, block, uniformity)
@@ -266,7 +266,7 @@ class WaveCopies:
             None,
         )
         size = block_size(enclosing_function(pair.store), self._launches)
-        block = None if size is None else Block(size, self._chip.lanes)
+        block = None if size is None else WaveBlock(size, self._chip.lanes)
         try:
             plan_copy(copy, self._chip, block, self._uniformity)
         except LoweringError as refused:
@@ -373,7 +373,7 @@ Form = Literal["marks", "counter"]
 
 
 @dataclass(frozen=True)
-class Wait:
+class MarkWait:
     """One wait and the number it gets: groups (marks) or copies (counter) left in flight."""
 
     op: Operation
@@ -417,7 +417,7 @@ def plan_waits(
     pieces: Mapping[Operation, int],
     form: Form,
     diagnostics: Diagnostics,
-) -> list[Wait]:
+) -> list[MarkWait]:
     """The number of every wait; `pieces` says how many copies a copy op becomes.
 
     Raises CountError (negative-count).
@@ -456,7 +456,7 @@ def plan_waits(
                 code="counter-limit",
                 at=op,
             )
-        planned.append(Wait(op, min(wanted, largest)))
+        planned.append(MarkWait(op, min(wanted, largest)))
     return planned
 
 
@@ -471,7 +471,7 @@ def _copies(group: Operation, pieces: Mapping[Operation, int]) -> int:
     return total
 
 
-def rewrite(waits: list[Wait], groups: list[Operation], form: Form) -> None:
+def rewrite(waits: list[MarkWait], groups: list[Operation], form: Form) -> None:
     """Put marks and waits in place of groups and waits; tokens become zeros."""
     for wait in waits:
         name = "rocdl.wait.asyncmark" if form == "marks" else "rocdl.s.wait.asynccnt"

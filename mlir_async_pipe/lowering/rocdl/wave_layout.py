@@ -55,7 +55,7 @@ class WaveLayout:
 
 
 @dataclass(frozen=True)
-class Block:
+class WaveBlock:
     """The threads of a block: their number in x, y, z, and lanes in a wave."""
 
     size: Size
@@ -88,7 +88,7 @@ def prove(
     memory: Value,
     indices: list[Value],
     elements: int,
-    block: Block,
+    block: WaveBlock,
     uniformity: Uniformity,
 ) -> WaveLayout:
     """The layout of the destination `memory[indices]` of a copy of `elements` a lane.
@@ -123,7 +123,7 @@ def _refused(copy: Operation, places: np.ndarray, elements: int, wave: int) -> L
 
 
 def _places(
-    copy: Operation, memory: Value, indices: list[Value], block: Block, uniformity: Uniformity
+    copy: Operation, memory: Value, indices: list[Value], block: WaveBlock, uniformity: Uniformity
 ) -> np.ndarray:
     """The element offset of the destination less what all threads share: [points, threads]."""
     strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
@@ -168,7 +168,9 @@ def _static_loops(copy: Operation) -> list[tuple[Value, range]]:
     return found
 
 
-def _enumerate(symbol: Value, loops: list[tuple[Value, range]], block: Block) -> np.ndarray | None:
+def _enumerate(
+    symbol: Value, loops: list[tuple[Value, range]], block: WaveBlock
+) -> np.ndarray | None:
     """The symbol in every thread, at every point of the loops: [points, threads]."""
     alone = evaluate(symbol, {}, block.ids)
     if alone is not None:

@@ -31,10 +31,10 @@ from mlir_async_pipe.lowering.nvvm.nvidia_ops import create_copies, create_group
 from mlir_async_pipe.lowering.scopes.masked_loads import NONZERO_FILL
 from mlir_async_pipe.lowering.scopes.scope_copies import (
     SCOPE,
-    Copies,
     CopyPair,
     NotCopies,
     Refuse,
+    ScopeCopies,
     classify,
 )
 from mlir_async_pipe.session import passes
@@ -179,7 +179,7 @@ def _lower_the_rest(plan: AbstractOpsPlan) -> None:
         commit.erase()
     # Inner scopes stand after outer ones in pre-order: from the inside out.
     for scope, kind in reversed(plan.scopes):
-        if isinstance(kind, Copies):
+        if isinstance(kind, ScopeCopies):
             for pair in kind.pairs:
                 create_copies(pair)
         inline_scope(scope)
@@ -282,7 +282,7 @@ COMMIT = "async_pipe.commit_queue"
 WAITS = ("async_pipe.wait_queue", "async_pipe.consumer_wait")
 MARKERS = ("async_pipe.producer_acquire", "async_pipe.consumer_release")
 
-Kinds = dict[Operation, Copies | NotCopies]
+Kinds = dict[Operation, ScopeCopies | NotCopies]
 
 
 @dataclass
@@ -290,7 +290,7 @@ class AbstractOpsPlan:
     """What becomes of every abstract op of one function."""
 
     function: Operation
-    scopes: list[tuple[Operation, Copies | NotCopies]] = field(default_factory=list)
+    scopes: list[tuple[Operation, ScopeCopies | NotCopies]] = field(default_factory=list)
     kept_commits: list[Operation] = field(default_factory=list)
     gone_commits: list[Operation] = field(default_factory=list)
     kept_waits: list[Operation] = field(default_factory=list)
@@ -301,7 +301,7 @@ class AbstractOpsPlan:
     @property
     def asynchronous_queues(self) -> set[int | None]:
         """The abstract queues with at least one asynchronous scope; None: not constant."""
-        return {queue_number(s) for s, found in self.scopes if isinstance(found, Copies)}
+        return {queue_number(s) for s, found in self.scopes if isinstance(found, ScopeCopies)}
 
 
 def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[AbstractOpsPlan]:
@@ -385,7 +385,7 @@ def _leaking_queues(kinds: Kinds) -> set[int | None]:
         committed = queue is not None and any(
             op.name == COMMIT and queue_number(op) == queue for op in behind
         )
-        if isinstance(kind, Copies) and not committed:
+        if isinstance(kind, ScopeCopies) and not committed:
             found.add(queue)
     return found
 
@@ -404,7 +404,7 @@ def _covers_only_sync(commit: Operation, kinds: Kinds, leaking: set[int | None])
             kind = kinds.get(inner)
             if kind is None or not may_share(inner, commit):
                 continue
-            if isinstance(kind, Copies):
+            if isinstance(kind, ScopeCopies):
                 return False
             covers_sync = True
     return covers_sync

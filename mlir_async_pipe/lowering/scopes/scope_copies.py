@@ -79,7 +79,7 @@ class CopyPair:
 
 
 @dataclass(frozen=True)
-class Copies:
+class ScopeCopies:
     """The scope only copies; `pairs` are to be formed, other async copies stand already."""
 
     pairs: tuple[CopyPair, ...]
@@ -101,7 +101,7 @@ Refuse = Callable[[CopyPair], str | None]
 """Why a chip cannot issue a pair for reasons of its own, None if it can."""
 
 
-def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Copies | NotCopies:
+def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> ScopeCopies | NotCopies:
     """Whether all that `scope` does can be issued as asynchronous copies on `chip`."""
     if not chip.copy_bytes:
         return NotCopies(f"{chip.name} has no asynchronous copy to workgroup memory", scope)
@@ -118,7 +118,7 @@ def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Copi
     meeting = find_overlap(scope, written, arithmetic)
     if meeting is not None:
         return NotCopies("copies of one group may write the same element", meeting)
-    return Copies(tuple(pairs))
+    return ScopeCopies(tuple(pairs))
 
 
 def _inside(scope: Operation) -> Iterator[Operation]:

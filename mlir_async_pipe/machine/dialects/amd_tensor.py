@@ -34,7 +34,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Tile:
+class TensorTile:
     """A base, the sizes and strides of the tensor from there on, and the tile's sizes."""
 
     base: Base
@@ -67,11 +67,11 @@ def make_descriptor(site: Site) -> Execute:
     shared = site.integers("shared_static_sizes")
     starts = np.cumsum(segments)
 
-    def execute(unit: Unit, base: Base, *dynamic: Array) -> Tile:
+    def execute(unit: Unit, base: Base, *dynamic: Array) -> TensorTile:
         operands: tuple[Any, ...] = (base, *dynamic)
         parts = [operands[starts[number] : starts[number + 1]] for number in range(3)]
         tile = tuple(int(size.max()) for size in fill(shared, parts[2]))
-        return Tile(base, tuple(fill(sizes, parts[0])), tuple(fill(strides, parts[1])), tile)
+        return TensorTile(base, tuple(fill(sizes, parts[0])), tuple(fill(strides, parts[1])), tile)
 
     return execute
 
@@ -80,7 +80,7 @@ def make_descriptor(site: Site) -> Execute:
 def load(site: Site) -> Execute:
     """Copy the tile, once a wave."""
 
-    def execute(unit: Unit, tile: Tile) -> None:
+    def execute(unit: Unit, tile: TensorTile) -> None:
         report_synchronous(unit, site)
         lanes = _first_lanes(unit)
         kind = tile.base.element

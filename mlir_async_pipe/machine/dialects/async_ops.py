@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
@@ -24,7 +24,7 @@ from mlir_async_pipe.machine.lane_values import (
     uniform,
 )
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT
@@ -36,12 +36,12 @@ BYTE = 1
 BYTE_KIND = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
 
 
-def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> Span:
+def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> ByteSpan:
     """`count` bytes from byte address `first` on, for each active lane."""
     return access.span(unit, first[..., None] + np.arange(count), BYTE, active)
 
 
-def pointed_bytes(unit: Unit, pointer: Array, count: int) -> Span:
+def pointed_bytes(unit: Unit, pointer: Array, count: int) -> ByteSpan:
     """`count` bytes from any pointer on, for each lane that is on."""
     return byte_span(unit, access.within_memory(unit, pointer, count), count, unit.mask)
 
@@ -68,8 +68,8 @@ def issue_copy(
     unit: Unit,
     site: Site,
     queue: Queue,
-    source: Span,
-    destination: Span,
+    source: ByteSpan,
+    destination: ByteSpan,
     valid: Array | None = None,
 ) -> None:
     """Copy the bytes of `source` to `destination` between now and the wait that covers it.
@@ -141,11 +141,13 @@ def start(
     trace = unit.launch.trace_of(unit)
     if trace is not None and lanes[0]:
         size = sum(where.shape[1] for _, where in writes) * unit.launch.detector.granule
-        trace.add(Entry("issue", site.name, site.place, queue.name, size, cost=site.cost))
+        trace.add(TraceEntry("issue", site.name, site.place, queue.name, size, cost=site.cost))
     return operation
 
 
-def copy_now(unit: Unit, site: Site, source: Span, destination: Span, valid: Array | None) -> None:
+def copy_now(
+    unit: Unit, site: Site, source: ByteSpan, destination: ByteSpan, valid: Array | None
+) -> None:
     """The synchronous form: read, then write."""
     data = access.read(unit, site, source, BYTE_KIND)
     if valid is not None:
@@ -153,7 +155,7 @@ def copy_now(unit: Unit, site: Site, source: Span, destination: Span, valid: Arr
     access.write(unit, site, destination, data, BYTE_KIND)
 
 
-def _both(unit: Unit, source: Span, destination: Span) -> Array:
+def _both(unit: Unit, source: ByteSpan, destination: ByteSpan) -> Array:
     lanes = unit.active()
     for span in (source, destination):
         if span.lanes is not None:
@@ -207,7 +209,7 @@ def commit(unit: Unit, site: Site, queue: Queue, own: Queue | None = None) -> To
     trace = unit.launch.trace_of(unit)
     if trace is not None:
         group = int(number[0])
-        trace.add(Entry("commit", site.name, site.place, queue.name, group=group))
+        trace.add(TraceEntry("commit", site.name, site.place, queue.name, group=group))
     return Token(queue.name, number)
 
 
@@ -227,7 +229,7 @@ def _trace_wait(unit: Unit, site: Site, queue: Queue, left: int) -> None:
     if trace is not None:
         fifo = unit.queues.fifo(queue)
         covers = int(max(fifo.covered[0], fifo.read[0])) + 1
-        trace.add(Entry("wait", site.name, site.place, queue.name, left=left, covers=covers))
+        trace.add(TraceEntry("wait", site.name, site.place, queue.name, left=left, covers=covers))
 
 
 def younger_groups(unit: Unit, queue: Queue, tokens: tuple[Token, ...]) -> Array | None:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import DecodedRegion, Site
 from mlir_async_pipe.machine.dialects.async_ops import log_wait, own_queue, start, wait_groups
-from mlir_async_pipe.machine.engine import Frame, Unit
+from mlir_async_pipe.machine.engine import Activation, Unit
 from mlir_async_pipe.machine.kinds import POISON_BYTE
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -33,7 +33,7 @@ class Deferred:
         self.reads: list[tuple[Array, Array, Array]] = []
         self.writes: list[tuple[Array, Array, Array]] = []
 
-    def access(self, unit: Unit, where: Span, how: str) -> bool:
+    def access(self, unit: Unit, where: ByteSpan, how: str) -> bool:
         """Note an access; True if it must not change memory."""
         if not self.recording:
             return False
@@ -78,7 +78,7 @@ def _run(
 ) -> None:
     """Run the region in a frame of its own that holds the values captured at issue."""
     outer = (unit.frame, unit.mask, unit.deferred)
-    unit.frame, unit.mask, unit.deferred = Frame(dict(values)), mask, deferred
+    unit.frame, unit.mask, unit.deferred = Activation(dict(values)), mask, deferred
     try:
         unit.run_region(region)
     finally:

@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.kinds import BOOL, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
 from mlir_async_pipe.vocabulary.launch_ids import Kind as LaunchKind
 
@@ -106,7 +106,7 @@ def barrier(site: Site) -> Execute:
             unit.queues.tick()
         trace = unit.launch.trace_of(unit)
         if trace is not None:
-            trace.add(Entry("barrier", site.name, site.place))
+            trace.add(TraceEntry("barrier", site.name, site.place))
         unit.launch.barrier(unit, site, spaces)
 
     return execute

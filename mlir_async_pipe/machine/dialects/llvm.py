@@ -159,7 +159,7 @@ def element_pointer(site: Site) -> Execute:
     return execute
 
 
-def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.Span:
+def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.ByteSpan:
     """The elements of `kind` from a pointer on; lanes that are off go to the null page."""
     count = int(np.prod(kind.shape, dtype=np.int64))
     steps = (np.arange(count) * kind.item_bytes).reshape((1, *kind.shape))
@@ -222,7 +222,7 @@ def _sizes(unit: Unit, always: int | None, size: tuple[Array, ...]) -> list[tupl
     return [(int(n), active & (counts == n)) for n in np.unique(counts[active]) if n]
 
 
-def _bytes(unit: Unit, pointer: Array, count: int, lanes: Array) -> access.Span:
+def _bytes(unit: Unit, pointer: Array, count: int, lanes: Array) -> access.ByteSpan:
     addresses = pointer.reshape(-1, 1) + np.arange(count)
     return access.span(unit, access.within_memory(unit, addresses), 1, lanes)
 

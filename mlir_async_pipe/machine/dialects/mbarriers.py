@@ -29,7 +29,7 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
 Array = np.ndarray
 
 
-class Operands:
+class MbarrierOperands:
     """The operands of an mbarrier op by name, for all lanes."""
 
     def __init__(self, site: Site) -> None:
@@ -66,14 +66,14 @@ def create(site: Site) -> Execute:
 @semantics("nvgpu.mbarrier.get")
 def get(site: Site) -> Execute:
     """The address of one of a group."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
     return lambda unit, *given: operands.addresses(unit, given)
 
 
 @semantics("nvgpu.mbarrier.init", "nvvm.mbarrier.init")
 def init(site: Site) -> Execute:
     """Each lane sets up its mbarrier, once; two lanes that set up one race."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
@@ -112,7 +112,7 @@ def init(site: Site) -> Execute:
 )
 def arrive(site: Site) -> Execute:
     """Each lane arrives, or announces bytes, or both; the result is the phase that it arrived in."""
-    operands, comes = Operands(site), use_of(site.op) != "announce"
+    operands, comes = MbarrierOperands(site), use_of(site.op) != "announce"
     gives, releases = len(site.op.results) > 0, comes and not is_relaxed(site.op)
 
     def execute(unit: Unit, *given: Array) -> Any:
@@ -141,7 +141,7 @@ def arrive(site: Site) -> Execute:
 @semantics("nvgpu.mbarrier.try_wait.parity", "nvvm.mbarrier.try_wait.parity")
 def wait(site: Site) -> Execute:
     """Each lane stops until the running phase of its mbarrier has the other parity."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
@@ -173,7 +173,7 @@ def wait(site: Site) -> Execute:
 def test(site: Site) -> Execute:
     """Whether a phase is over: that of a parity (32 bits), or that of an arrival. Refused where the
     lanes of a unit ask for different mbarriers."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
     groups = groups_of(site.op)
     of_parity = str(site.operand_type(groups["phase"][0])) == "i32"
 

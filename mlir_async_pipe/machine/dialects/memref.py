@@ -11,7 +11,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.values.affine_expressions import parts_of, weights_of
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.affine_maps import parse_map
 from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Site
@@ -235,7 +235,7 @@ ATOMIC_KINDS: dict[str, Any] = {
 
 
 def atomic_update(
-    unit: Unit, site: Site, where: Span, kind: Kind, change: Callable[[int, Array], Array]
+    unit: Unit, site: Site, where: ByteSpan, kind: Kind, change: Callable[[int, Array], Array]
 ) -> Array:
     """Apply `change(lane, old)` to one element for each lane in turn; returns old values."""
     access.update(unit, site, where)

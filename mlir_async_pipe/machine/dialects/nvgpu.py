@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
-from mlir_async_pipe.machine.access import Span
+from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
 from mlir_async_pipe.machine.dialects.gpu import (
@@ -54,7 +54,7 @@ def slice_of(numbers: range) -> slice:
     return slice(numbers.start, numbers.stop)
 
 
-def as_bytes(unit: Unit, where: Span) -> Span:
+def as_bytes(unit: Unit, where: ByteSpan) -> ByteSpan:
     """The bytes of a span of contiguous elements."""
     flat = where.addresses.reshape(len(where.addresses), -1)
     return byte_span(unit, flat[:, 0], flat.shape[1] * where.item_bytes, where.lanes)
@@ -62,7 +62,7 @@ def as_bytes(unit: Unit, where: Span) -> Span:
 
 def _source(
     unit: Unit, site: Site, source: MemRef, indices: Any, count: int, limit: Array | None
-) -> Span:
+) -> ByteSpan:
     """Where a copy reads. With srcElements only that many elements need to be in bounds, none
     if it is 0, which is how copies are switched off."""
     if limit is None:

@@ -21,7 +21,7 @@ from mlir_async_pipe.machine.dialects.gpu import (
     matrix_parts,
     matrix_rows,
 )
-from mlir_async_pipe.machine.dialects.mbarriers import Operands, warps_of
+from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
@@ -80,7 +80,7 @@ def sized_copy(site: Site, size: int) -> Execute:
 @semantics("nvvm.cp.async.bulk.shared.cluster.global")
 def bulk_load(site: Site) -> Execute:
     """Bytes into workgroup memory, once for each active lane; they complete on an mbarrier."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
     blocks = groups_of(site.op)["multicast"]
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:

@@ -22,8 +22,8 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
-from mlir_async_pipe.machine.dialects.mbarriers import Operands, check_ready, warps_of
-from mlir_async_pipe.machine.dialects.warpgroup import KINDS, Arithmetic, operand_addresses
+from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready, warps_of
+from mlir_async_pipe.machine.dialects.warpgroup import KINDS, ProductArithmetic, operand_addresses
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, kind_of
@@ -314,9 +314,9 @@ def product(site: Site) -> Execute:
                 raise site.unsupported(f"operands of {shape.types}")
             sign = -1 if shape.negated[0] != shape.negated[1] else 1
             types = kinds[shape.types[0]], kinds[shape.types[1]]
-            _Product(unit, site, lane, shape, Arithmetic(types, np.dtype(np.float32), sign)).issue(
-                d, a, b, bool(adds), in_tensor
-            )
+            _Product(
+                unit, site, lane, shape, ProductArithmetic(types, np.dtype(np.float32), sign)
+            ).issue(d, a, b, bool(adds), in_tensor)
 
     return execute
 
@@ -325,7 +325,7 @@ class _Product:
     """One product that one lane issues."""
 
     def __init__(
-        self, unit: Unit, site: Site, lane: int, shape: ProductShape, arithmetic: Arithmetic
+        self, unit: Unit, site: Site, lane: int, shape: ProductShape, arithmetic: ProductArithmetic
     ) -> None:
         self.unit, self.site, self.shape, self.arithmetic = unit, site, shape, arithmetic
         self.tensor: TensorMemory = unit.launch.tensor_memory
@@ -449,7 +449,7 @@ class _Product:
 def commit(site: Site) -> Execute:
     """One arrival for each lane, when all that the lane's thread has issued is over."""
     one_block(site)
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
     if len(site.op.operands) > 1:
         raise site.unsupported("arrivals in the blocks of a cluster")
 

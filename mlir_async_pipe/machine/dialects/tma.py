@@ -17,13 +17,13 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
-from mlir_async_pipe.machine.dialects.mbarriers import Operands, check_ready
+from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
-from mlir_async_pipe.machine.lane_values import MemRef, Tensor, TensorMap, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import Entry
+from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, is_im2col
 
@@ -41,8 +41,8 @@ def create_descriptor(site: Site) -> Execute:
     """The tensor in global memory, and the box that one copy moves."""
     chunks = _swizzle(str(site.result_type()))
 
-    def execute(unit: Unit, memory: MemRef, *box: Array) -> Tensor:
-        return Tensor(memory, tuple(int(size[0]) for size in box), chunks)
+    def execute(unit: Unit, memory: MemRef, *box: Array) -> LaneTensor:
+        return LaneTensor(memory, tuple(int(size[0]) for size in box), chunks)
 
     return execute
 
@@ -57,7 +57,7 @@ def passed_tensor(site: Site) -> Execute:
     kind = kind_of(ir.Type.parse(tensor[2], site.op.context), site.op)
     chunks = _swizzle(str(site.result_type()))
 
-    def execute(unit: Unit, pointer: Array) -> Tensor:
+    def execute(unit: Unit, pointer: Array) -> LaneTensor:
         given = unit.launch.tensors.get(int(pointer[0]))
         array = given.array if isinstance(given, TensorMap) else given
         if array is None or array.itemsize != kind.item_bytes or array.ndim != len(box):
@@ -72,16 +72,16 @@ def passed_tensor(site: Site) -> Execute:
 
 def _described(
     pointer: Array, array: Array, kind: Kind, box: tuple[int, ...], chunks: int
-) -> Tensor:
+) -> LaneTensor:
     """The tensor map of an array that lies where a pointer says."""
     strides = tuple(uniform(step // array.itemsize) for step in array.strides)
     sizes = tuple(uniform(size) for size in array.shape)
-    return Tensor(MemRef(pointer, uniform(0), sizes, strides, kind), box, chunks)
+    return LaneTensor(MemRef(pointer, uniform(0), sizes, strides, kind), box, chunks)
 
 
-def _tensor(unit: Unit, site: Site, given: Tensor | Array) -> Tensor:
+def _tensor(unit: Unit, site: Site, given: LaneTensor | Array) -> LaneTensor:
     """What a tensor map describes: a pointer to one must have been passed as `TensorMap`."""
-    if isinstance(given, Tensor):
+    if isinstance(given, LaneTensor):
         return given
     passed = unit.launch.tensors.get(int(given[0]))
     if not isinstance(passed, TensorMap):
@@ -102,7 +102,7 @@ def prefetch(site: Site) -> Execute:
 @semantics(*TENSOR_LOADS)
 def load(site: Site) -> Execute:
     """A box of the tensor into workgroup memory, once for each lane that issues it."""
-    operands = Operands(site)
+    operands = MbarrierOperands(site)
     groups = groups_of(site.op)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
     if len(groups.get("im2col", ())) or is_im2col(site.op):
@@ -156,7 +156,9 @@ def complete_on(
         memory.data[place[:, None] + np.arange(kind.item_bytes)] = POISON_BYTE
     trace = unit.launch.trace_of(unit)
     if trace is not None and lane == 0:
-        trace.add(Entry("issue", site.name, site.place, "mbarrier", operation.size, cost=site.cost))
+        trace.add(
+            TraceEntry("issue", site.name, site.place, "mbarrier", operation.size, cost=site.cost)
+        )
 
 
 def _operation(
@@ -251,7 +253,9 @@ def _swizzle(text: str) -> int:
     return _SWIZZLE_CHUNKS[match[1] if match else "none"]
 
 
-def _box(unit: Unit, tensor: Tensor, coordinates: list[Array], lane: int) -> tuple[Array, Array]:
+def _box(
+    unit: Unit, tensor: LaneTensor, coordinates: list[Array], lane: int
+) -> tuple[Array, Array]:
     """Byte addresses of the box's elements in row-major order, and which lie in the tensor."""
 
     def here(value: Array) -> int:
@@ -268,7 +272,7 @@ def _box(unit: Unit, tensor: Tensor, coordinates: list[Array], lane: int) -> tup
     return here(memory.base) + linear * memory.element_bytes, inside
 
 
-def _places(unit: Unit, shared: MemRef | Array, count: int, lane: int, tensor: Tensor) -> Array:
+def _places(unit: Unit, shared: MemRef | Array, count: int, lane: int, tensor: LaneTensor) -> Array:
     """Where the elements of a box lie in workgroup memory."""
     address = shared.address if isinstance(shared, MemRef) else shared
     first = int(lanes_of(address, unit.width)[lane])

@@ -138,7 +138,7 @@ def _masked(mask: Array, dimensions: tuple[int | None, ...]) -> Array:
 def _element_wise(
     unit: Unit, site: Site, addresses: Array, inside: Array, kind: Kind, value: Array | None
 ) -> Array:
-    where = access.Span(addresses, None, kind.item_bytes)
+    where = access.ByteSpan(addresses, None, kind.item_bytes)
     return access.element_wise(unit, site, where, inside, kind, value)
 
 

@@ -130,7 +130,7 @@ def warpgroup_mma(site: Site) -> Execute:
         ]
         result = np.full((unit.width, start.shape[1]), np.nan, np.float32)
         if len(groups):
-            arithmetic = Arithmetic((left.element, right.element), np.dtype(np.float32))
+            arithmetic = ProductArithmetic((left.element, right.element), np.dtype(np.float32))
             issue_product(
                 unit,
                 site,
@@ -152,7 +152,7 @@ def warpgroup_mma(site: Site) -> Execute:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ProductArithmetic:
     """How a product is added up: the kinds of A and B, the type of the sums, the sign of A B, and
     whether integers stay at the ends of their range."""
 
@@ -192,7 +192,7 @@ def issue_product(
     unit: Unit,
     site: Site,
     ends: list[tuple[Array, Array, Array]],
-    arithmetic: Arithmetic,
+    arithmetic: ProductArithmetic,
     layout: Any,
     queue: Queue,
     before: AsyncOp | None,
@@ -389,12 +389,12 @@ def fence(site: Site) -> Execute:
     return execute
 
 
-def _arithmetic(site: Site, form: ProductForm) -> Arithmetic:
+def _arithmetic(site: Site, form: ProductForm) -> ProductArithmetic:
     left, right = (
         kind_of(ir.Type.parse(KINDS[name], site.op.context), site.op) for name in form.types
     )
     sign = -1 if form.negated[0] != form.negated[1] else 1
-    return Arithmetic((left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates)
+    return ProductArithmetic((left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates)
 
 
 def _register(result: Array, first: int, packed: int, kind: Any) -> Array:

@@ -140,7 +140,9 @@ def _attach(
         function, lambda op: known.changes(op) or _waits_on(op, queue, target), known.changes
     )
     if any(map(any, retiring.values())):
-        _Attacher(skeleton, known, depth, _Widths(graph, latest, depth), copies, retiring).run([])
+        _Attacher(skeleton, known, depth, _TokenWidths(graph, latest, depth), copies, retiring).run(
+            []
+        )
 
 
 def _waits_on(op: Operation, queue: Queue, target: Target | None) -> bool:
@@ -152,7 +154,7 @@ def _count(op: Operation) -> int:
 
 
 @dataclass(frozen=True)
-class _Widths:
+class _TokenWidths:
     """How many groups are known at a point, at most `depth`: the most of all iterations of the
     loops around it. What the other iterations do not have is no group: no wait reads it."""
 
@@ -180,7 +182,7 @@ class _Attacher(Carrier):
     skeleton: Skeleton
     known: History
     depth: int
-    widths: _Widths
+    widths: _TokenWidths
     copies: Queue | None
     retiring: dict[Block, list[bool]]
     kind: Any = field(init=False)

@@ -37,7 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker.check_pass import CheckOptions
-from mlir_async_pipe.checker.kernel import KernelVerdict, Surroundings, check_kernel, surroundings
+from mlir_async_pipe.checker.kernel import KernelVerdict, ModuleKernels, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import Callees, callee_of, kernels, with_callees
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.session.diagnostics import Place
@@ -125,7 +125,7 @@ def drop(
 
 def _drop_in(
     kernel: Operation,
-    around: Surroundings,
+    around: ModuleKernels,
     target: Target | None,
     options: DropBarrierOptions,
     session: Session,
@@ -169,7 +169,7 @@ def _is_proven(outcome: KernelVerdict) -> bool:
     return not (outcome.findings or outcome.in_scope)
 
 
-def _is_compared(kernel: Operation, around: Surroundings, outcome: KernelVerdict) -> bool:
+def _is_compared(kernel: Operation, around: ModuleKernels, outcome: KernelVerdict) -> bool:
     """Whether all that threads do to each other are accesses of which one has to be first."""
     return not any(site.atomic for site in outcome.sites) and all(
         _is_known(op, around.callees) for op in with_callees(kernel, around.callees)
@@ -198,7 +198,7 @@ class _Trials:
     """Checks of one kernel without some of its barriers, of which so many are `left`."""
 
     kernel: Operation
-    around: Surroundings
+    around: ModuleKernels
     target: Target | None
     noalias: bool
     left: int

@@ -39,7 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.kernel import (
     KernelVerdict,
-    Surroundings,
+    ModuleKernels,
     check_kernel,
     surroundings,
 )
@@ -115,7 +115,7 @@ def _stands_before(first: Operation, later: Operation) -> bool:
 
 
 def _dropped(
-    drain: Operation, kernel: Operation, around: Surroundings, target: Any, known: KernelVerdict
+    drain: Operation, kernel: Operation, around: ModuleKernels, target: Any, known: KernelVerdict
 ) -> bool:
     """Erase the wait if nothing new is found without it, else leave it as it was."""
     siblings = operations(drain.block)

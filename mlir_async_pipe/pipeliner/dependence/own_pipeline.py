@@ -38,7 +38,7 @@ from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 if TYPE_CHECKING:
     # The expander asks this module why it has to refuse a loop.
-    from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, Touch
+    from mlir_async_pipe.pipeliner.dependence.surroundings import RootAccess, Surroundings
 
 # What a schedule is refused with where it does not fit the accesses.
 _MISFITS = frozenset(
@@ -107,12 +107,12 @@ def _roots(memory: Value, loop: Operation) -> list[Root]:
     return [root_of(v) for v in list(loop.operands)[3:] if type_text(v.type).startswith("memref<")]
 
 
-def _is_copy_ahead(touch: Touch) -> bool:
+def _is_copy_ahead(touch: RootAccess) -> bool:
     asynchronous = any(access.asynchronous for access in accesses(touch.op))
     return touch.writes and _in_flight(touch.op, asynchronous)
 
 
-def _loops_that_read(before: list[Touch], loop: Operation) -> set[Operation]:
+def _loops_that_read(before: list[RootAccess], loop: Operation) -> set[Operation]:
     return {
         each
         for touch in before
@@ -122,7 +122,7 @@ def _loops_that_read(before: list[Touch], loop: Operation) -> set[Operation]:
     }
 
 
-def _is_of(copy: Touch, reading: set[Operation], loop: Operation) -> bool:
+def _is_of(copy: RootAccess, reading: set[Operation], loop: Operation) -> bool:
     """Whether another loop copies and reads: what it copies is its own, and no prologue of this one, for
     which a loop of copies alone may stand."""
     around = [loop, *ancestors(loop)]

@@ -37,7 +37,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 )
 
 
-class Touch(NamedTuple):
+class RootAccess(NamedTuple):
     """One access of a function: its place in textual order, its op, and what it does."""
 
     place: int
@@ -50,20 +50,20 @@ class Touch(NamedTuple):
 class _Touches:
     """The accesses of one root in textual order, the places of all, and of those that write."""
 
-    all: list[Touch] = field(default_factory=list)
+    all: list[RootAccess] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
     space: Space = "global"
     _exposed: dict[Any, _Touches] = field(default_factory=dict)
 
-    def add(self, touch: Touch) -> None:
+    def add(self, touch: RootAccess) -> None:
         """One more, after those so far."""
         self.all.append(touch)
         self.places.append(touch.place)
         if touch.writes:
             self.writes.append(touch.place)
 
-    def outside(self, start: int, end: int) -> tuple[list[Touch], list[Touch]]:
+    def outside(self, start: int, end: int) -> tuple[list[RootAccess], list[RootAccess]]:
         """Those before the place `start`, and those from `end` on."""
         before, after = bisect_left(self.places, start), bisect_left(self.places, end)
         return self.all[:before], self.all[after:]
@@ -127,7 +127,9 @@ class Surroundings:
         self._sizes: dict[Operation, Size | None] = {}
         self._launches: Launches | None = None
 
-    def touches_outside(self, loop: Operation, identity: Any) -> tuple[list[Touch], list[Touch]]:
+    def touches_outside(
+        self, loop: Operation, identity: Any
+    ) -> tuple[list[RootAccess], list[RootAccess]]:
         """The accesses of one root in the loop's function, before and after the loop."""
         found, start, end = self._span(loop)
         return found.touches.get(identity, _Touches()).outside(start, end)
@@ -291,14 +293,16 @@ def _read(function: Operation) -> _Function:
     return found
 
 
-def _touches(op: Operation, place: int) -> list[tuple[Root, Touch]]:
+def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
     """What one op does to memory; an op of which nothing is known (a call, a return) does
     everything to what it is handed."""
     known = accesses(op)
     if known or not is_opaque(op):
-        return [(root_of(a.memory), Touch(place, op, a.kind != "write", a.writes)) for a in known]
+        return [
+            (root_of(a.memory), RootAccess(place, op, a.kind != "write", a.writes)) for a in known
+        ]
     return [
-        (root_of(operand), Touch(place, op, True, True))
+        (root_of(operand), RootAccess(place, op, True, True))
         for operand in op.operands
         if type_text(operand.type).startswith(("memref<", "!llvm.ptr"))
     ]

@@ -61,7 +61,7 @@ class Straight:
 class BlockPath:
     """What runs from one block to another, and what that one is handed at the end."""
 
-    items: tuple[Straight | If | Loop, ...]
+    items: tuple[Straight | If | BranchLoop, ...]
     end: tuple[Value, ...]
 
 
@@ -75,7 +75,7 @@ class If:
 
 
 @dataclass(frozen=True)
-class Loop:
+class BranchLoop:
     """`header` is handed `entry` at first, and goes on to `body` by its successor `on`."""
 
     header: Block
@@ -92,7 +92,7 @@ class Loop:
         return terminator(self.header)
 
 
-class BlockGraph:
+class BranchGraph:
     """The blocks of one region, the loops among them, and where paths meet again."""
 
     def __init__(self, region: Any) -> None:
@@ -130,7 +130,7 @@ def _picks(last: Operation) -> bool:
     return last.name in BRANCH_ROWS and BRANCH_ROWS[last.name].condition
 
 
-def read_loop(graph: BlockGraph, header: Block, entry: tuple[Value, ...]) -> Loop:
+def read_loop(graph: BranchGraph, header: Block, entry: tuple[Value, ...]) -> BranchLoop:
     """The loop that starts in a block. Raises PipelineError (loop-…)."""
     members = graph.loops[header]
     test, edges = terminator(header), graph.edges[header]
@@ -154,12 +154,12 @@ def read_loop(graph: BlockGraph, header: Block, entry: tuple[Value, ...]) -> Loo
     body = _read(graph, edges[inside[0]], header, {header})
     backs = tuple(edge for block in members for edge in graph.edges[block] if edge.target == header)
     leave = edges[1 - inside[0]]
-    return Loop(header, entry, inside[0], body, leave, backs, frozenset(members))
+    return BranchLoop(header, entry, inside[0], body, leave, backs, frozenset(members))
 
 
-def _read(graph: BlockGraph, start: BlockEdge, stop: Block, seen: set[Block]) -> BlockPath:
+def _read(graph: BranchGraph, start: BlockEdge, stop: Block, seen: set[Block]) -> BlockPath:
     """What runs from an edge until control comes to `stop`."""
-    items: list[Straight | If | Loop] = []
+    items: list[Straight | If | BranchLoop] = []
     block, handed = start.target, start.operands
     while block != stop:
         if block in seen:
@@ -216,14 +216,14 @@ class CountUp:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedLoop:
     """`sums` are the arguments that grow by the same in every iteration, with what they grow by."""
 
     by: CountDown | CountUp
     sums: dict[int, Value]
 
 
-def count(loop: Loop) -> Counted:
+def count(loop: BranchLoop) -> CountedLoop:
     """How often the loop runs. Raises PipelineError (loop-not-counted)."""
     steps = {number: _step(loop, number) for number in range(len(loop.header.arguments))}
     sums = {number: step for number, step in steps.items() if step is not None}
@@ -232,23 +232,23 @@ def count(loop: Loop) -> Counted:
         if number is None or number not in steps:
             continue
         if predicate == _SGT and constant_value(right) == 0 and _falls_by_one(loop, number):
-            return Counted(CountDown(number), sums)
+            return CountedLoop(CountDown(number), sums)
         grows = sums.get(number)
         by = None if grows is None else constant_value(grows)
         if predicate == _SLT and by is not None and by > 0 and is_outside(loop, right):
-            return Counted(CountUp(number, right, by), sums)
+            return CountedLoop(CountUp(number, right, by), sums)
     message = "how often it runs is not counted up to an end or down to 0"
     raise refusal(message, loop.test, code="loop-not-counted")
 
 
-def is_outside(loop: Loop, value: Value) -> bool:
+def is_outside(loop: BranchLoop, value: Value) -> bool:
     """Whether a value that the loop's blocks can use is made before it."""
     owner: Any = value.owner
     block = owner if isinstance(owner, ir.Block) else owner.operation.block
     return block not in loop.members
 
 
-def _tests(loop: Loop) -> list[tuple[Value, int, Value]]:
+def _tests(loop: BranchLoop) -> list[tuple[Value, int, Value]]:
     """The comparison that holds while the loop goes on, from both sides."""
     compare = defining_op(loop.test.operands[0])
     if compare is None or compare.name != "arith.cmpi":
@@ -268,20 +268,20 @@ def _argument(block: Block, value: Value) -> int | None:
     return int(ir.BlockArgument(value).arg_number)
 
 
-def _next(loop: Loop, number: int) -> Value | None:
+def _next(loop: BranchLoop, number: int) -> Value | None:
     """What an argument becomes in every iteration, None where paths differ."""
     found = {_where_it_goes_on(loop, edge.operands[number]) for edge in loop.backs}
     return found.pop() if len(found) == 1 else None
 
 
-def _where_it_goes_on(loop: Loop, value: Value) -> Value:
+def _where_it_goes_on(loop: BranchLoop, value: Value) -> Value:
     op = defining_op(value)
     if op is None or op.name not in SELECT_OPS or op.operands[0] != loop.test.operands[0]:
         return value
     return op.operands[1 + loop.on]
 
 
-def _step(loop: Loop, number: int) -> Value | None:
+def _step(loop: BranchLoop, number: int) -> Value | None:
     """What is added to an argument in every iteration, made before the loop."""
     argument = loop.header.arguments[number]
     after = _next(loop, number)
@@ -294,7 +294,7 @@ def _step(loop: Loop, number: int) -> Value | None:
     return None
 
 
-def _falls_by_one(loop: Loop, number: int) -> bool:
+def _falls_by_one(loop: BranchLoop, number: int) -> bool:
     argument = loop.header.arguments[number]
     after = _next(loop, number)
     op = None if after is None else defining_op(after)

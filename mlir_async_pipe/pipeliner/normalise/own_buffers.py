@@ -67,7 +67,7 @@ def own_buffers(loop: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class Window:
+class OwnWindow:
     """A memref.view of a constant place: its bytes begin at `start` and end before `end`."""
 
     view: Operation
@@ -102,7 +102,7 @@ def _chain(memory: Value) -> Iterator[Operation]:
         op = defining_op(op.operands[0])
 
 
-def _windows(source: Operation) -> list[Window]:
+def _windows(source: Operation) -> list[OwnWindow]:
     """The windows of an allocation, or of a global in all of its function; none if they are not
     all that anybody knows of these bytes."""
     name = global_name(source)
@@ -126,7 +126,7 @@ def _windows(source: Operation) -> list[Window]:
     return found
 
 
-def _window(op: Operation) -> Window | None:
+def _window(op: Operation) -> OwnWindow | None:
     if op.name != VIEW or len(op.operands) != 2:
         return None
     start = constant_value(op.operands[1])
@@ -136,10 +136,10 @@ def _window(op: Operation) -> Window | None:
         return None
     if start is None or size is None or start % ALIGNMENT:
         return None
-    return Window(op, start, start + size)
+    return OwnWindow(op, start, start + size)
 
 
-def _allocate(windows: list[Window]) -> None:
+def _allocate(windows: list[OwnWindow]) -> None:
     """One allocation for each place, before all of the function's other ops."""
     function = enclosing(windows[0].view, FUNCTION_OPS)
     assert function is not None
@@ -164,7 +164,7 @@ def _allocate(windows: list[Window]) -> None:
         result.replace_all_uses_with(made[window.start])
 
 
-def _forget(source: Operation, windows: list[Window]) -> None:
+def _forget(source: Operation, windows: list[OwnWindow]) -> None:
     """Erase the views, and what nobody names any more."""
     name = global_name(source)
     module = outermost(source)

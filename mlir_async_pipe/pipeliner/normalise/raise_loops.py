@@ -45,12 +45,12 @@ from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.bindings.structured_ops import write_for
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import (
-    BlockGraph,
     BlockPath,
+    BranchGraph,
+    BranchLoop,
     CountDown,
-    Counted,
+    CountedLoop,
     If,
-    Loop,
     Straight,
     count,
     read_loop,
@@ -92,7 +92,7 @@ def run(module: Any, options: NoOptions, session: Session) -> None:
 
 def _has_loops(function: Operation) -> bool:
     region = function.regions[0]
-    return len(list(region.blocks)) > 1 and bool(BlockGraph(region).loops)
+    return len(list(region.blocks)) > 1 and bool(BranchGraph(region).loops)
 
 
 def _run_passes(root: Operation, names: str) -> None:
@@ -106,7 +106,7 @@ def _raise_all(function: Operation, session: Session) -> bool:
     said: set[Any] = set()
     raised = False
     while True:
-        graph = BlockGraph(function.regions[0])
+        graph = BranchGraph(function.regions[0])
         header = next((block for block in graph.loops if block not in tried), None)
         if header is None:
             return raised
@@ -125,15 +125,15 @@ def _raise_all(function: Operation, session: Session) -> bool:
         raised = True
 
 
-def _loops(loop: Loop) -> list[Loop]:
+def _loops(loop: BranchLoop) -> list[BranchLoop]:
     """A loop and those inside it."""
     return [loop, *_loops_of(loop.body)]
 
 
-def _loops_of(path: BlockPath) -> list[Loop]:
-    found: list[Loop] = []
+def _loops_of(path: BlockPath) -> list[BranchLoop]:
+    found: list[BranchLoop] = []
     for item in path.items:
-        if isinstance(item, Loop):
+        if isinstance(item, BranchLoop):
             found += _loops(item)
         elif isinstance(item, If):
             found += [loop for arm in item.arms for loop in _loops_of(arm)]
@@ -150,7 +150,7 @@ def _report(error: PipelineError, session: Session) -> None:
 Values = dict[Value, Value]
 
 
-def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
+def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operation:
     """Write the loop in its first block and erase the others; `counts` by the loops' headers.
 
     Returns the `scf.for`. Nothing here fails."""
@@ -173,7 +173,7 @@ def replace_loop(loop: Loop, counts: dict[Block, Counted]) -> Operation:
 
 
 def _write_path(
-    path: BlockPath, counts: dict[Block, Counted], made: Values, ip: Any
+    path: BlockPath, counts: dict[Block, CountedLoop], made: Values, ip: Any
 ) -> list[Value]:
     """Write what runs on a path at `ip`; the values that its end is handed."""
     for item in path.items:
@@ -194,7 +194,7 @@ def _hand(block: Block, handed: tuple[Value, ...], made: Values) -> None:
     made.update(zip(block.arguments, given, strict=True))
 
 
-def _write_if(item: If, counts: dict[Block, Counted], made: Values, ip: Any) -> None:
+def _write_if(item: If, counts: dict[Block, CountedLoop], made: Values, ip: Any) -> None:
     test = terminator(item.block)
     condition = test.operands[0]
     types = [argument.type for argument in item.join.arguments]
@@ -220,7 +220,9 @@ class _Form:
     sums: frozenset[int]
 
 
-def _write_loop(loop: Loop, counts: dict[Block, Counted], made: Values, ip: Any) -> Operation:
+def _write_loop(
+    loop: BranchLoop, counts: dict[Block, CountedLoop], made: Values, ip: Any
+) -> Operation:
     """Write a loop at `ip`; afterwards `made` has what its header's values are after it."""
     header, counted, loc = loop.header, counts[loop.header], loop.test.location
     starts = [made[argument] for argument in header.arguments]
@@ -251,7 +253,9 @@ def _write_loop(loop: Loop, counts: dict[Block, Counted], made: Values, ip: Any)
     return for_op
 
 
-def _write_header(loop: Loop, ops: list[Operation], holds: bool, made: Values, ip: Any) -> None:
+def _write_header(
+    loop: BranchLoop, ops: list[Operation], holds: bool, made: Values, ip: Any
+) -> None:
     """Write ops of the header where it is known whether the condition holds."""
     condition = loop.test.operands[0]
     for op in ops:
@@ -260,7 +264,9 @@ def _write_header(loop: Loop, ops: list[Operation], holds: bool, made: Values, i
             made[condition] = constant(holds, condition.type, ip, op.location)
 
 
-def _form(loop: Loop, counted: Counted, starts: list[Value], made: Values, ip: Any) -> _Form:
+def _form(
+    loop: BranchLoop, counted: CountedLoop, starts: list[Value], made: Values, ip: Any
+) -> _Form:
     loc = loop.test.location
     if not isinstance(counted.by, CountDown):
         number = counted.by.index
@@ -275,7 +281,7 @@ def _form(loop: Loop, counted: Counted, starts: list[Value], made: Values, ip: A
 
 
 def _in_iteration(
-    counted: Counted,
+    counted: CountedLoop,
     number: int,
     starts: list[Value],
     index: Value,
@@ -294,7 +300,7 @@ def _in_iteration(
     return write.add(start, write.multiply(index, made.get(step, step)))
 
 
-def _needed_after(loop: Loop) -> tuple[set[Value], list[Operation]]:
+def _needed_after(loop: BranchLoop) -> tuple[set[Value], list[Operation]]:
     """What of the header is used after the loop: its values, and its ops that make them."""
     header = loop.header
     function = header.owner.operation

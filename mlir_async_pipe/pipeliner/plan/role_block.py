@@ -60,7 +60,7 @@ def refuse(why: str, at: Operation, loop: Operation, *, code: Code, advice: str 
 
 
 @dataclass(frozen=True)
-class Registers:
+class RoleRegisters:
     """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
 
     entry: int
@@ -68,7 +68,7 @@ class Registers:
     consumer: int
 
 
-def registers_of_roles(threads: int, added: int, blocks: int = 1) -> Registers:
+def registers_of_roles(threads: int, added: int, blocks: int = 1) -> RoleRegisters:
     """As many for each consumer as there are where so many blocks share them, or as its instructions can
     name.
 
@@ -85,7 +85,7 @@ def registers_of_roles(threads: int, added: int, blocks: int = 1) -> Registers:
     )
     needed = consumer * threads + producer * added
     entry = -(-needed // ((threads + added) * UNIT)) * UNIT
-    return Registers(entry, producer, consumer)
+    return RoleRegisters(entry, producer, consumer)
 
 
 def _multiple(registers: int) -> int:
@@ -102,7 +102,7 @@ class RoleBlock:
     threads: int
     groups: int
     copying: int
-    registers: Registers | None
+    registers: RoleRegisters | None
     barriers: tuple[Operation, ...]
     barrier: int
     sizes: tuple[tuple[Value, LaunchId], ...]

@@ -47,8 +47,8 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
-    Registers,
     RoleBlock,
+    RoleRegisters,
     refuse,
     registers_of_roles,
     role_block,
@@ -350,7 +350,7 @@ def share_registers(
     return [tuple(_registered(plan, found) for plan in ring) for ring in rings]
 
 
-def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> Registers:
+def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> RoleRegisters:
     """Those of a block, for all loops of its kernel."""
     tiles = {buffer.root.identity: buffer for plan in plans for buffer in plan.buffers}
     memory = around.workgroup_bytes_beside(plans[0].loop, set(tiles))
@@ -375,7 +375,7 @@ def _block(plan: RingPlan) -> RoleBlock:
     return plan.roles.block
 
 
-def _registered(plan: RingPlan, found: dict[Operation, Registers]) -> RingPlan:
+def _registered(plan: RingPlan, found: dict[Operation, RoleRegisters]) -> RingPlan:
     if plan.roles is None or plan.roles.block.kernel not in found:
         return plan
     block = replace(plan.roles.block, registers=found[plan.roles.block.kernel])

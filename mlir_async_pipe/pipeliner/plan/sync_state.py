@@ -32,7 +32,7 @@ History = tuple[tuple[Moment, str, Moment], ...]
 """(when, queue, youngest commit that was over then), in the order of time."""
 
 
-class Wait(NamedTuple):
+class PlannedWait(NamedTuple):
     """Wait for the group that was committed `distance` iterations before the unit's own."""
 
     group: Group
@@ -53,12 +53,12 @@ class Wait(NamedTuple):
 class Before(NamedTuple):
     """What stands before one unit: waits, then a barrier."""
 
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[PlannedWait, ...] = ()
     barrier: bool = False
 
     def joined(self, other: Before) -> Before:
         """Both: one wait a queue, for the younger group."""
-        youngest: dict[str, Wait] = {}
+        youngest: dict[str, PlannedWait] = {}
         for wait in (*self.waits, *other.waits):
             known = youngest.get(wait.group.queue)
             if known is None or wait.commit > known.commit:
@@ -66,7 +66,7 @@ class Before(NamedTuple):
         return Before(tuple(youngest.values()), self.barrier or other.barrier)
 
 
-class State(NamedTuple):
+class SyncState(NamedTuple):
     """What is known before a step.
 
     `retired` is the youngest commit of each queue that is known to be over, `barrier` the
@@ -77,9 +77,9 @@ class State(NamedTuple):
     barrier: Moment
     histories: tuple[History, ...] = ((),)
 
-    def shifted(self) -> State:
+    def shifted(self) -> SyncState:
         """The same knowledge seen one step later."""
-        return State(
+        return SyncState(
             {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
             (self.barrier[0] - 1, self.barrier[1]),
             tuple(
@@ -88,15 +88,15 @@ class State(NamedTuple):
             ),
         )
 
-    def knows(self, other: State) -> bool:
+    def knows(self, other: SyncState) -> bool:
         """Whether at least as much is over and ordered as in `other`."""
         return self.barrier >= other.barrier and all(
             self.retired[q] >= other.retired[q] for q in other.retired
         )
 
-    def weaker(self, other: State) -> State:
+    def weaker(self, other: SyncState) -> SyncState:
         """What is known if either state may hold."""
-        return State(
+        return SyncState(
             {q: min(self.retired[q], other.retired[q]) for q in self.retired},
             min(self.barrier, other.barrier),
             tuple(dict.fromkeys(self.histories + other.histories)),
@@ -153,7 +153,7 @@ class StepSync:
     empty: tuple[Group, ...] = ()
 
     @property
-    def waits(self) -> list[Wait]:
+    def waits(self) -> list[PlannedWait]:
         return [wait for before in self.before.values() for wait in before.waits]
 
     def joined(self, other: StepSync) -> StepSync:
@@ -184,10 +184,10 @@ class Synchronisation:
     prologue: tuple[StepSync, ...] = ()
     kernel: StepSync = field(default_factory=StepSync)
     epilogue: tuple[StepSync, ...] = ()
-    drains: tuple[Wait, ...] = ()
+    drains: tuple[PlannedWait, ...] = ()
     over: tuple[Group, ...] = ()
 
-    def after_prologue(self) -> Iterator[tuple[Wait, int]]:
+    def after_prologue(self) -> Iterator[tuple[PlannedWait, int]]:
         """Each wait of the kernel and of what follows it, and how many steps after the kernel's end
         it stands: part of what it looks back at is the epilogue itself."""
         yield from ((wait, 0) for wait in self.kernel.waits)
@@ -222,7 +222,7 @@ def _first(group: Group, groups: tuple[Group, ...]) -> int:
     return min(other.stage for other in groups if other.queue == group.queue)
 
 
-def _empty_behind(wait: Wait, prologue: tuple[StepSync, ...]) -> int:
+def _empty_behind(wait: PlannedWait, prologue: tuple[StepSync, ...]) -> int:
     """The empty groups that are younger than what the wait's first iteration waits for."""
     commit = max(len(prologue) - wait.lag, wait.group.stage)
     return sum(

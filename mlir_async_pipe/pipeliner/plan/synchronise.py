@@ -32,11 +32,11 @@ from mlir_async_pipe.pipeliner.plan.sync_state import (
     Filled,
     History,
     Moment,
-    State,
+    PlannedWait,
     StepPhase,
     StepSync,
     Synchronisation,
-    Wait,
+    SyncState,
     empty_groups,
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit
@@ -104,23 +104,23 @@ class _Walker:
     pairs: dict[int, list[BarrierPair]]
     group_of: dict[int, Group]
 
-    def initial(self) -> State:
+    def initial(self) -> SyncState:
         """Before the first step nothing has been issued, so everything older is over."""
         retired: dict[str, Moment] = {}
         for group in self.plan.groups:
             first = min(g.stage for g in self.plan.groups if g.queue == group.queue)
             retired[group.queue] = (first - 1, END)
         history = tuple(((-END, 0.0), queue, moment) for queue, moment in retired.items())
-        return State(retired, (-1, END), (history,))
+        return SyncState(retired, (-1, END), (history,))
 
-    def unknown(self) -> State:
+    def unknown(self) -> SyncState:
         """Nothing is known: every need asks for a wait, every pair for a barrier."""
-        return State(
+        return SyncState(
             {group.queue: (-END, 0) for group in self.plan.groups},
             (-END, 0),
         )
 
-    def steady(self, entry: State) -> tuple[StepSync, State]:
+    def steady(self, entry: SyncState) -> tuple[StepSync, SyncState]:
         """The kernel's step: valid on entry from the prologue and from itself."""
         step, end = self.walk(self.unknown(), Draining(0))
         assumed = entry.weaker(end.shifted())
@@ -131,8 +131,8 @@ class _Walker:
         return self.without_waits_for_nothing(entry, step) or (step, end)
 
     def without_waits_for_nothing(
-        self, entry: State, step: StepSync
-    ) -> tuple[StepSync, State] | None:
+        self, entry: SyncState, step: StepSync
+    ) -> tuple[StepSync, SyncState] | None:
         """Where a wait of `step` looks back, in the first iterations of the kernel, at an iteration
         before a later stage's first: a step without such waits, if there is one.
 
@@ -163,13 +163,13 @@ class _Walker:
             ends.append(state)
             state = state.shifted()
             if state.knows(later):
-                return played, reduce(State.weaker, ends)
+                return played, reduce(SyncState.weaker, ends)
             iteration += 1
         return None
 
     def walk(
-        self, state: State, phase: StepPhase, given: StepSync = _NOTHING
-    ) -> tuple[StepSync, State]:
+        self, state: SyncState, phase: StepPhase, given: StepSync = _NOTHING
+    ) -> tuple[StepSync, SyncState]:
         """Go through one step of the prologue, the kernel or the epilogue, in which `given` stands
         already: what it needs besides, and what is known after it."""
         step, at_top = StepSync(), self.plan.wait_at == "iteration"
@@ -187,7 +187,7 @@ class _Walker:
                 before = given.before[unit.position]
                 state = self._apply(before, state, now, phase)
                 kept = kept or before.barrier
-            waits: tuple[Wait, ...] = ()
+            waits: tuple[PlannedWait, ...] = ()
             if unit.position in self.needs:
                 waits, state = self._retire(state, self._needs(unit, phase), now)
             if at_top and given.before:
@@ -208,14 +208,14 @@ class _Walker:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
 
-    def _apply(self, before: Before, state: State, now: Moment, phase: StepPhase) -> State:
+    def _apply(self, before: Before, state: SyncState, now: Moment, phase: StepPhase) -> SyncState:
         """The state after given waits; those for what never was retire nothing."""
         real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
         found = tuple((now, w.group.queue, w.commit) for w in real)
         retired = dict(state.retired)
         for _, queue, commit in found:
             retired[queue] = max(retired[queue], commit)
-        return State(retired, state.barrier, tuple(h + found for h in state.histories))
+        return SyncState(retired, state.barrier, tuple(h + found for h in state.histories))
 
     def _needs(self, unit: Unit, phase: StepPhase) -> list[Need]:
         """What the unit needs of groups that exist."""
@@ -231,8 +231,8 @@ class _Walker:
         return any(kept.unit == unit and fenced <= kept.spaces for kept in self.plan.kept_barriers)
 
     def _retire(
-        self, state: State, needs: list[Need], now: Moment
-    ) -> tuple[tuple[Wait, ...], State]:
+        self, state: SyncState, needs: list[Need], now: Moment
+    ) -> tuple[tuple[PlannedWait, ...], SyncState]:
         """One wait a queue, for the youngest group that is needed and not known to be over."""
         youngest: dict[str, Need] = {}
         for need in needs:
@@ -246,22 +246,22 @@ class _Walker:
         for queue, need in youngest.items():
             retired[queue] = _commit(need)
         found = tuple((now, queue, _commit(need)) for queue, need in youngest.items())
-        waits = tuple(Wait(n.group, n.distance, n.unit.stage) for n in youngest.values())
+        waits = tuple(PlannedWait(n.group, n.distance, n.unit.stage) for n in youngest.values())
         histories = tuple(history + found for history in state.histories)
-        return waits, State(retired, state.barrier, histories)
+        return waits, SyncState(retired, state.barrier, histories)
 
-    def _unordered(self, pair: BarrierPair, state: State) -> bool:
+    def _unordered(self, pair: BarrierPair, state: SyncState) -> bool:
         """Whether no barrier stands between the first end of a pair and now."""
         return not state.barrier > self._finished(pair, state)
 
-    def _finished(self, pair: BarrierPair, state: State) -> Moment:
+    def _finished(self, pair: BarrierPair, state: SyncState) -> Moment:
         group = self.group_of.get(pair.first.position)
         if group is None:
             return (-pair.lag, pair.first.position)
         commit = (-pair.lag, group.position)
         return max(_retired_at(commit, group.queue, history) for history in state.histories)
 
-    def without_idle_barrier(self, state: State) -> State:
+    def without_idle_barrier(self, state: SyncState) -> SyncState:
         """If nothing of the prologue asks for a barrier, entering the kernel is like coming
         right after one."""
         latest = [
@@ -274,17 +274,17 @@ class _Walker:
             return state
         return state._replace(barrier=(-1, END))
 
-    def unfinished(self, state: State) -> tuple[Wait, ...]:
+    def unfinished(self, state: SyncState) -> tuple[PlannedWait, ...]:
         """After the loop: waits for the youngest group of each queue that is not known to be over.
 
         `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
         last instance of a group in stage s was committed in epilogue step s, `last_stage - s`
         steps before that; a predicated kernel commits (and zero-fills) in every step."""
-        youngest: dict[str, Wait] = {}
+        youngest: dict[str, PlannedWait] = {}
         end = self.plan.last_stage
         for group in self.plan.groups:
             age = max(0, self.plan.peeled_epilogue - group.stage)
-            last = Wait(group, 1 + age + group.stage - end, end)
+            last = PlannedWait(group, 1 + age + group.stage - end, end)
             if last.commit > state.retired[group.queue]:
                 known = youngest.get(group.queue)
                 if known is None or last.commit > known.commit:

@@ -88,7 +88,7 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 @dataclass(frozen=True)
-class Slot:
+class Placed:
     """Where one statement runs: its stage (iterations of delay), its place in the kernel,
     and whether it completes later than it is issued."""
 
@@ -103,7 +103,7 @@ class Decision:
     loads may go through registers, if its buffers cannot have the versions that copies need."""
 
     body: Body
-    slots: tuple[Slot, ...]
+    slots: tuple[Placed, ...]
     wait_at: Literal["consumer", "iteration"]
     else_registers: int | None = None
 
@@ -148,7 +148,7 @@ def write(decision: Decision) -> None:
 
 def _write_parts(decision: Decision) -> None:
     """Stage and order of the three parts of each inner loop that is pipelined itself."""
-    found: dict[Operation, list[Slot]] = {}
+    found: dict[Operation, list[Placed]] = {}
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
         if statement.part:
             found.setdefault(statement.op, []).append(slot)
@@ -305,9 +305,9 @@ def decide_by_count(
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
     slots = tuple(
         # The consumers come at least one stage after the last level.
-        Slot(min(level[s.number], stages - 2), arranged.order[s.number], s.number in copies)
+        Placed(min(level[s.number], stages - 2), arranged.order[s.number], s.number in copies)
         if s.number in level
-        else Slot(arranged.stage[s.number], arranged.order[s.number], False)
+        else Placed(arranged.stage[s.number], arranged.order[s.number], False)
         for s in body.statements
     )
     decision = Decision(body, slots, found.wait_at or "iteration")
@@ -550,7 +550,7 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
     return Decision(
         body,
         tuple(
-            Slot(
+            Placed(
                 0 if s.op in copies else stages - 1,
                 order.index(s.number),
                 asynchronous=s.op in copies,

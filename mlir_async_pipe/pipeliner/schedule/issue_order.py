@@ -272,7 +272,7 @@ POINTER = 2
 
 
 @dataclass(frozen=True)
-class Step:
+class ProductStep:
     """One step of products: statements that load its fragments, and all others up to the next
     step's loads."""
 
@@ -322,21 +322,21 @@ def fragments_ahead(
     return FragmentsAhead([s.number for s in first], [s.number for s in last], between)
 
 
-def _steps(statements: list[Statement]) -> list[Step]:
+def _steps(statements: list[Statement]) -> list[ProductStep]:
     """A load after a product begins a step; so does the end of an inner loop, which multiplies
     what its kernel loaded last."""
-    steps = [Step([], [])]
+    steps = [ProductStep([], [])]
     for statement in statements:
         loads = statement.part == "prologue" or (
             not statement.part and only_reads(statement, "workgroup")
         )
         if statement.part == "epilogue" or (loads and any(map(_multiplies, steps[-1].others))):
-            steps.append(Step([], []))
+            steps.append(ProductStep([], []))
         (steps[-1].loads if loads else steps[-1].others).append(statement)
     return steps
 
 
-def _why_not(body: Body, steps: list[Step]) -> str:
+def _why_not(body: Body, steps: list[ProductStep]) -> str:
     """What forbids it, "" if nothing does."""
     if not steps[0].loads or not any(map(_multiplies, steps[-1].others)):
         return "no products follow loads from workgroup memory"
@@ -391,7 +391,7 @@ def _roots(op: Operation, *, writes: bool) -> set[Root]:
 
 def _why_not_unasked(
     body: Body,
-    steps: list[Step],
+    steps: list[ProductStep],
     copies: set[int],
     found: LoopAnnotations,
     target: Target | None,
@@ -418,7 +418,7 @@ def _why_not_unasked(
     return ""
 
 
-def _addresses(body: Body, steps: list[Step], copies: set[int]) -> int:
+def _addresses(body: Body, steps: list[ProductStep], copies: set[int]) -> int:
     """Registers of the addresses that a loop steps or keeps: a pointer for each copy, and each
     subscript that loads of fragments have."""
     subscripts = {

@@ -34,7 +34,7 @@ from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Slot, decide_by_count, write
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed, decide_by_count, write
 from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -149,7 +149,7 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
         )
     asynchronous = _check_async_stages(loop, found)
     slots = tuple(
-        Slot(stage, place, stage in asynchronous)
+        Placed(stage, place, stage in asynchronous)
         for stage, place in zip(found.stage, order, strict=True)
     )
     return Decision(body, slots, found.wait_at or "consumer")
@@ -236,7 +236,7 @@ def _decide_by_latency(
     if found is None:
         return None
     slots = tuple(
-        Slot(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
+        Placed(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
     )
     return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
 

@@ -29,7 +29,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import annotate, reads_global_memory, requested_loops
 from mlir_async_pipe.facts.loops.copy_statements import find_loops
 from mlir_async_pipe.pipeliner.normalise.affine_loops import LOOPS, write_affine_loops
-from mlir_async_pipe.pipeliner.normalise.loop_shapes import BlockGraph
+from mlir_async_pipe.pipeliner.normalise.loop_shapes import BranchGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
 from mlir_async_pipe.session.passes import register
@@ -177,7 +177,7 @@ def _loops_of_blocks(function: Operation) -> list[tuple[Operation, list[Operatio
     region = function.regions[0]
     if len(list(region.blocks)) < 2:
         return []
-    loops = BlockGraph(region).loops
+    loops = BranchGraph(region).loops
     found = []
     for header, members in loops.items():
         body = [op for block in members for op in operations(block)]

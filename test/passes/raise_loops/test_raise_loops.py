@@ -16,7 +16,7 @@ from helpers import branch_programs
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import functions, walk
-from mlir_async_pipe.pipeliner.normalise.loop_shapes import BlockGraph
+from mlir_async_pipe.pipeliner.normalise.loop_shapes import BranchGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Report, Session
 
@@ -47,7 +47,7 @@ def test_nested_loops_and_ifs_are_all_raised_and_do_what_python_does(seed: int) 
     program = branch_programs.draw(random.Random(seed), 3)
     module, report = raised(branch_programs.text(program))
     assert not report.diagnostics
-    assert all(not BlockGraph(function.regions[0]).loops for function in functions(module))
+    assert all(not BranchGraph(function.regions[0]).loops for function in functions(module))
     for n, s in ARGUMENTS:
         assert results(module, n, s) == branch_programs.run(program, n, s)
 

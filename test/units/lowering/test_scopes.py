@@ -12,8 +12,8 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.scopes.scope_copies import (
     SCOPE,
-    Copies,
     NotCopies,
+    ScopeCopies,
     classify,
 )
 
@@ -23,7 +23,7 @@ LOAD = "%v = memref.load %A[%t, %t] : memref<64x64xf32>"
 STORE = f"memref.store %v, %tile[%t, %t] : {TILE}"
 
 
-def classified(body: str, chip: str = "sm_80") -> Copies | NotCopies:
+def classified(body: str, chip: str = "sm_80") -> ScopeCopies | NotCopies:
     text = f"""
 gpu.module @kernels {{
   gpu.func @kernel(%A : memref<64x64xf32>, %B : memref<64x64xf32>, %I : memref<64xindex>,
@@ -116,7 +116,7 @@ NOT_COPYING = {
 @pytest.mark.parametrize("name", COPYING)
 def test_copies_are_found(name: str) -> None:
     found = classified(COPYING[name])
-    assert isinstance(found, Copies), found
+    assert isinstance(found, ScopeCopies), found
 
 
 @pytest.mark.parametrize("name", NOT_COPYING)
@@ -130,7 +130,7 @@ def test_what_is_no_copy_says_why(name: str) -> None:
     ("chip", "copies"), [("sm_80", True), ("sm_90a", True), ("gfx950", True), ("gfx1100", False)]
 )
 def test_a_chip_without_async_copies_runs_every_scope_in_place(chip: str, copies: bool) -> None:
-    assert isinstance(classified(COPYING["one element"], chip), Copies) == copies
+    assert isinstance(classified(COPYING["one element"], chip), ScopeCopies) == copies
 
 
 def test_the_widest_pieces_that_fit_are_chosen() -> None:
@@ -140,5 +140,5 @@ def test_the_widest_pieces_that_fit_are_chosen() -> None:
     )
     # %A is known to be aligned like one element only.
     found = classified(body)
-    assert isinstance(found, Copies)
+    assert isinstance(found, ScopeCopies)
     assert [(pair.elements, pair.piece_bytes) for pair in found.pairs] == [(4, 4)]

@@ -10,7 +10,7 @@ import pytest
 from mlir_async_pipe import bindings
 from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.session.pipeline_text import Nest, PassCall
+from mlir_async_pipe.session.pipeline_text import NestedPipeline, PassCall
 from mlir_async_pipe.tool import pass_steps
 
 
@@ -21,7 +21,7 @@ def context():
 
 def test_options_keep_nested_braces_and_quoted_characters():
     parsed = pipeline_text.parse('builtin.module(inline{default-pipeline=a{b} opts="}),("},cse)')
-    assert parsed == Nest(
+    assert parsed == NestedPipeline(
         "builtin.module",
         (PassCall("inline", 'default-pipeline=a{b} opts="}),("', 16), PassCall("cse", "", 58)),
         1,

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.paths import ROOT
 from mlir_async_pipe.tool import language_server
-from mlir_async_pipe.tool.language_server import Analysis, Edit
+from mlir_async_pipe.tool.language_server import Edit, FileAnalysis
 
 pytest.importorskip("pygls")
 
@@ -47,18 +47,18 @@ def applied(text: str, edit: Edit) -> str:
 
 
 @pytest.fixture(scope="module")
-def of_add_one() -> Analysis:
+def of_add_one() -> FileAnalysis:
     return asyncio.run(language_server.analyse(ADD_ONE, ["--target=nvvm:sm_80"]))
 
 
-def test_a_loop_shows_its_stages_versions_and_waits(of_add_one: Analysis) -> None:
+def test_a_loop_shows_its_stages_versions_and_waits(of_add_one: FileAnalysis) -> None:
     shown = of_add_one.hover(line_of(ADD_ONE, "scf.for"))
     assert "**3 stages**, 1 group an iteration" in shown
     assert "3 versions of 2048 bytes" in shown
     assert "kernel: **1 group** of cp.async may stay in flight" in shown
 
 
-def test_a_wait_shows_its_count_with_reason_and_path(of_add_one: Analysis) -> None:
+def test_a_wait_shows_its_count_with_reason_and_path(of_add_one: FileAnalysis) -> None:
     shown = of_add_one.hover(line_of(ADD_ONE, "device_async_wait"))
     assert "kernel: **1 group** of cp.async may stay in flight: the loop structure" in shown
     assert "- the awaited group is committed (14:15)" in shown
@@ -91,7 +91,7 @@ def test_without_pygls_the_server_says_what_brings_it(monkeypatch, capsys) -> No
     ],
 )  # fmt: skip
 def test_a_loop_without_stages_may_have_some(text: str, edited: str) -> None:
-    (edit,) = Analysis(text.splitlines()).edits(0)
+    (edit,) = FileAnalysis(text.splitlines()).edits(0)
     assert applied(text, edit) == edited
 
 
@@ -105,7 +105,7 @@ def test_a_loop_without_stages_may_have_some(text: str, edited: str) -> None:
     ],
 )
 def test_no_edit_where_there_are_stages_or_no_whole_loop(text: str) -> None:
-    assert list(Analysis(text.splitlines()).edits(0)) == []
+    assert list(FileAnalysis(text.splitlines()).edits(0)) == []
 
 
 def test_a_loop_that_is_refused_may_be_marked_independent() -> None:

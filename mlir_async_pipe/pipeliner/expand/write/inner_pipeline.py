@@ -24,7 +24,7 @@ from mlir_async_pipe.pipeliner.expand.write.kernel_units import GROUPED
 
 
 @dataclass(frozen=True)
-class Span:
+class MarkedOps:
     """The ops between two markers around an inner loop: later, all that took its place.
 
     Markers, because ops cannot be remembered by hash: it changes with their operands."""
@@ -33,11 +33,11 @@ class Span:
     last: Operation
 
     @staticmethod
-    def around(loop: Operation) -> Span:
+    def around(loop: Operation) -> MarkedOps:
         """Put the markers down."""
         first = create("async_pipe.marker", ip=before(loop), loc=loop.location)
         last = create("async_pipe.marker", ip=after(loop), loc=loop.location)
-        return Span(first, last)
+        return MarkedOps(first, last)
 
     def close(self, loop: Operation | None = None) -> list[Operation]:
         """The ops in between but for the loop itself, if it is there; the markers go."""

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from mlir_async_pipe.bindings.raw_ops import Value
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.recurrences import Recurrence
-from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
-from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, StepPhase, Wait
+from mlir_async_pipe.pipeliner.expand.write.sources import Sources, ValueSource
+from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, PlannedWait, StepPhase
 
 
 class Values:
@@ -28,10 +28,10 @@ class Values:
         self.sources = sources
         self.integers = integers
         self.written: dict[tuple[Value, int, int], Value] = {}
-        self._registers: Mapping[tuple[Source, int], Value] = {}
+        self._registers: Mapping[tuple[ValueSource, int], Value] = {}
         self._carried = 0
 
-    def carry(self, registers: Mapping[tuple[Source, int], Value], last: int) -> None:
+    def carry(self, registers: Mapping[tuple[ValueSource, int], Value], last: int) -> None:
         """From now on what the steps up to `last` made is seen through registers."""
         self._registers, self._carried = registers, last
         self.written.clear()
@@ -42,7 +42,7 @@ class Values:
         if stage is not None and part.phase.active(stage):
             self.written[induction, stage, part.number] = part.value(induction, stage)
 
-    def made(self, source: Source, stage: int, step: int) -> Value:
+    def made(self, source: ValueSource, stage: int, step: int) -> Value:
         """What a step made of a source, whose maker is in `stage`."""
         if self._registers and step <= self._carried:
             return self._registers[source.line, step]
@@ -64,18 +64,18 @@ class Part:
     def value(self, value: Value, stage: int) -> Value:
         """A value of the body, or from outside of it, as a unit of `stage` sees it."""
         source = self._sources.of(value)
-        if isinstance(source, Source):
+        if isinstance(source, ValueSource):
             return self.made(source, stage)
         if source is not None:
             return self._of(source, stage)
         inside = value == self._sources.induction
         return self._induction(self.number - stage) if inside else value
 
-    def token(self, wait: Wait) -> Value:
+    def token(self, wait: PlannedWait) -> Value:
         """The token of the group that is waited for."""
         return self.made(self._sources.token(wait), wait.stage)
 
-    def made(self, source: Source, stage: int) -> Value:
+    def made(self, source: ValueSource, stage: int) -> Value:
         """What was made of a source, for a user in `stage`."""
         maker = self._sources.stage_of_maker(source.value, stage)
         lag = stage + source.distance - maker

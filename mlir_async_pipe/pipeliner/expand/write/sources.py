@@ -20,11 +20,11 @@ from mlir_async_pipe.pipeliner.expand.write.recurrences import (
     SlotRecurrence,
 )
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.sync_state import Wait
+from mlir_async_pipe.pipeliner.plan.sync_state import PlannedWait
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """Where a used value comes from: made by a unit of the body, or the induction variable,
     `distance` iterations earlier, through the iter_args `chain` (empty for a token that is
     waited for later)."""
@@ -34,10 +34,10 @@ class Source:
     distance: int
 
     @property
-    def line(self) -> Source:
+    def line(self) -> ValueSource:
         """The shift register that holds it: one for all distances, unless the iter_args on
         between have initial values of their own."""
-        return self if self.chain or self.distance == 0 else Source(self.value, (), 0)
+        return self if self.chain or self.distance == 0 else ValueSource(self.value, (), 0)
 
 
 class Sources:
@@ -60,8 +60,8 @@ class Sources:
         self.yielded = list(end.operation.operands)
         self.makers = self._makers()
         self.recurrences: dict[Any, Recurrence] = {}
-        self.registers: dict[Source, int] = {}
-        self._known: dict[Value, Source | Recurrence | None] = {}
+        self.registers: dict[ValueSource, int] = {}
+        self._known: dict[Value, ValueSource | Recurrence | None] = {}
         self._collect_recurrences()
         # Until now an iter_arg could still become a recurrence.
         self._known.clear()
@@ -87,15 +87,15 @@ class Sources:
         stages = self.makers[value]
         return user_stage if user_stage in stages else next(iter(stages))
 
-    def of(self, value: Value) -> Source | Recurrence | None:
+    def of(self, value: Value) -> ValueSource | Recurrence | None:
         """Where a used value comes from; None for the induction variable and the outside."""
         if value not in self._known:
             self._known[value] = self._find(value)
         return self._known[value]
 
-    def _find(self, value: Value) -> Source | Recurrence | None:
+    def _find(self, value: Value) -> ValueSource | Recurrence | None:
         if value in self.makers:
-            return Source(value, (), 0)
+            return ValueSource(value, (), 0)
         if value in self.recurrences:
             return self.recurrences[value]
         chain: list[int] = []
@@ -109,14 +109,14 @@ class Sources:
         if not chain:
             return None
         made = current in self.makers or current == self.induction
-        return Source(current, tuple(chain), len(chain)) if made else None
+        return ValueSource(current, tuple(chain), len(chain)) if made else None
 
-    def before_first(self, source: Source, iteration: int) -> Value:
+    def before_first(self, source: ValueSource, iteration: int) -> Value:
         """What stands for an iteration below 0: an initial value of the loop's own. A register
         may reach further back than anybody looks."""
         return self.initial[source.chain[max(source.distance + iteration, 0)]]
 
-    def lag(self, source: Source, user_stage: int) -> int:
+    def lag(self, source: ValueSource, user_stage: int) -> int:
         """How many kernel steps lie between the making of a value and its user."""
         return user_stage + source.distance - self.stage_of_maker(source.value, user_stage)
 
@@ -180,7 +180,7 @@ class Sources:
         ]
         sources = [(self.of(value), stage) for value, stage in users if value in self._numbers]
         return min(
-            (s for f, s in sources if isinstance(f, Source) and f.value == self.induction),
+            (s for f, s in sources if isinstance(f, ValueSource) and f.value == self.induction),
             default=None,
         )
 
@@ -196,12 +196,12 @@ class Sources:
 
     def _need_register(self, source: Any, stage: int, late: int) -> None:
         """`late`: how many steps after the kernel's end the earliest use stands."""
-        if isinstance(source, Source):
+        if isinstance(source, ValueSource):
             lag = self.lag(source, stage) - late
             self.registers[source.line] = max(self.registers.get(source.line, 0), lag)
         elif source is not None:
             source.need(source.lag(stage) - late)
 
-    def token(self, wait: Wait) -> Source:
+    def token(self, wait: PlannedWait) -> ValueSource:
         """The token that a wait waits for."""
-        return Source(self.kernel.tokens[wait.group.number], (), wait.distance)
+        return ValueSource(self.kernel.tokens[wait.group.number], (), wait.distance)

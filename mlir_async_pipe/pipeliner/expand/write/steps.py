@@ -28,7 +28,7 @@ from mlir_async_pipe.pipeliner.expand.write.parts import Kernel, Part, Prologue,
 from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Wait
+from mlir_async_pipe.pipeliner.plan.sync_state import PlannedWait, StepSync
 from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
@@ -119,7 +119,7 @@ class StepWriter:
         if before.barrier:
             self.write_barrier(self._fenced)
 
-    def wait(self, wait: Wait, part: Part, marks: tuple[str, ...] = ()) -> None:
+    def wait(self, wait: PlannedWait, part: Part, marks: tuple[str, ...] = ()) -> None:
         """Wait for a group, as `part` sees it; `marks` are attributes without a value."""
         group, ip = wait.group, self.integers.ip
         given = dict.fromkeys(marks, ir.UnitAttr.get(self.context))

@@ -35,11 +35,15 @@ from mlir_async_pipe.bindings.structured_ops import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.pipeliner.expand.write.guards import join_branches
-from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import Span, label_parts, place_as_one
+from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import (
+    MarkedOps,
+    label_parts,
+    place_as_one,
+)
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import build_kernel
 from mlir_async_pipe.pipeliner.expand.write.parts import Epilogue, Kernel, Part, Prologue, Values
-from mlir_async_pipe.pipeliner.expand.write.sources import Source, Sources
+from mlir_async_pipe.pipeliner.expand.write.sources import Sources, ValueSource
 from mlir_async_pipe.pipeliner.expand.write.steps import StepWriter
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
@@ -49,7 +53,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
     """Write one planned loop; returns its kernel."""
     loop = plan.loop
     parts = names.parts_of(loop)
-    span = Span.around(loop) if parts else None
+    span = MarkedOps.around(loop) if parts else None
     integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, before(loop))
     guard = _guard_short_trips(plan, integers)
     writer = LoopWriter(plan, buffers, integers)
@@ -155,7 +159,7 @@ class LoopWriter:
         tokens = self.kernel.tokens
         return {tokens[g.number]: empty[g.queue] for g in self.plan.synchronisation.over}
 
-    def _entry(self, source: Source, n: int, over: dict[Value, Value]) -> Value:
+    def _entry(self, source: ValueSource, n: int, over: dict[Value, Value]) -> Value:
         """What register r_n holds when the kernel begins. Before the first iteration a token is
         that of the step's empty group, or of one in `over`."""
         step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
@@ -183,7 +187,7 @@ class LoopWriter:
         bounds = [self.integers.lower, upper, self.integers.step]
         return write_for(bounds, entries, self.integers.ip, self.location, kept)
 
-    def _carry(self, lines: list[tuple[Source, int]], carried: list[Value], now: int) -> None:
+    def _carry(self, lines: list[tuple[ValueSource, int]], carried: list[Value], now: int) -> None:
         """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""
         registers = dict(zip(((source, now - n) for source, n in lines), carried, strict=False))
         self.values.carry(registers, now - 1)

@@ -30,7 +30,7 @@ from mlir_async_pipe.pipeliner.plan.analysis import analyse
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     TOLERANCE,
-    Bound,
+    IntervalBound,
     Problem,
     Schedule,
     all_bounds,
@@ -97,7 +97,7 @@ def limit_of(reading: Reading, found: Found, held_down_by: str | None) -> Limit:
     return Limit(f"{what}, which {why} cannot hide", ops)
 
 
-def _of_bound(reading: Reading, bound: Bound) -> Limit:
+def _of_bound(reading: Reading, bound: IntervalBound) -> Limit:
     ops = tuple(_cycles_of(reading, node) for node in bound.nodes)
     if bound.kind == "thread":
         return Limit("the thread, which is never idle", ops)

@@ -31,7 +31,7 @@ from mlir_async_pipe.facts.flow.algorithms import reached
 
 
 @dataclass(frozen=True)
-class Node:
+class ScheduledNode:
     """What is scheduled as one piece: a statement, or the statements of one asynchronous copy.
 
     `held` are the cycles for which it holds the thread, with the pure ops that go with it;
@@ -69,7 +69,7 @@ class DependenceEdge:
 
 
 @dataclass(frozen=True)
-class Buffer:
+class VersionedMemory:
     """A buffer that may get versions: the bytes of one, and the pairs (x, w) of nodes of which x
     uses an element that w writes. `readers` only read it."""
 
@@ -89,9 +89,9 @@ class Problem:
     bounds the number of stages.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ScheduledNode, ...]
     edges: tuple[DependenceEdge, ...]
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[VersionedMemory, ...]
     barrier: float
     has_barriers: bool
     wait_modes: tuple[bool, ...]
@@ -124,7 +124,7 @@ class Schedule:
         return places
 
 
-def versions_of(buffer: Buffer, stages: Sequence[int], places: Sequence[int]) -> int:
+def versions_of(buffer: VersionedMemory, stages: Sequence[int], places: Sequence[int]) -> int:
     """The sync rule of `versions`: V >= s_x - s_w + [o_x > o_w] for uses x, writes w that meet.
 
     A lower bound: an asynchronous use may need more, which the plan of the schedule tells.
@@ -173,7 +173,7 @@ class Arc:
 
 
 @dataclass(frozen=True)
-class Bound:
+class IntervalBound:
     """A lower bound of the interval in cycles, and the nodes that set it."""
 
     cycles: float
@@ -233,24 +233,24 @@ def largest_ratio(
         ratio, critical = sum(arc.weight for arc in cycle) / steps, cycle
 
 
-def thread_bound(problem: Problem) -> Bound:
+def thread_bound(problem: Problem) -> IntervalBound:
     """ResMII of the thread: what holds it in an iteration, with one barrier if it has any."""
     holders = tuple(n for n, node in enumerate(problem.nodes) if node.held > 0)
-    return Bound(problem.thread_cycles, "thread", holders)
+    return IntervalBound(problem.thread_cycles, "thread", holders)
 
 
-def queue_bounds(problem: Problem) -> list[Bound]:
+def queue_bounds(problem: Problem) -> list[IntervalBound]:
     """ResMII of each queue: the cycles that its copies take to issue."""
     queues = dict.fromkeys(node.queue for node in problem.nodes if node.asynchronous)
     found = []
     for queue in queues:
         members = tuple(n for n, node in enumerate(problem.nodes) if node.queue == queue)
         cycles = sum(problem.nodes[n].occupancy for n in members)
-        found.append(Bound(cycles, "queue", members, queue))
+        found.append(IntervalBound(cycles, "queue", members, queue))
     return found
 
 
-def recurrence_bound(problem: Problem) -> Bound | None:
+def recurrence_bound(problem: Problem) -> IntervalBound | None:
     """RecMII: the cycle of dependences with the largest ratio, None if nothing recurs."""
     arcs = [
         Arc(e.source, e.target, problem.nodes[e.source].delay, e.distance, n)
@@ -260,10 +260,10 @@ def recurrence_bound(problem: Problem) -> Bound | None:
     if cycle is None:
         return None
     nodes = tuple(arc.source for arc in cycle)
-    return Bound(ratio, "recurrence", nodes, distance=sum(arc.steps for arc in cycle))
+    return IntervalBound(ratio, "recurrence", nodes, distance=sum(arc.steps for arc in cycle))
 
 
-def all_bounds(problem: Problem) -> list[Bound]:
+def all_bounds(problem: Problem) -> list[IntervalBound]:
     recurrence = recurrence_bound(problem)
     found = [thread_bound(problem), *queue_bounds(problem)]
     found += [] if recurrence is None else [recurrence]

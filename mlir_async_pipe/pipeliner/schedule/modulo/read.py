@@ -51,10 +51,10 @@ from mlir_async_pipe.pipeliner.plan.statement_places import (
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    Buffer,
     DependenceEdge,
-    Node,
     Problem,
+    ScheduledNode,
+    VersionedMemory,
 )
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
@@ -291,13 +291,13 @@ def _node(
     group: int,
     asynchronous: frozenset[Operation],
     costs: UnitCosts,
-) -> Node:
+) -> ScheduledNode:
     ops = tuple(dict.fromkeys(body.statements[number].op for number in statements))
     if ops[0] not in asynchronous:
-        return Node(statements, held)
+        return ScheduledNode(statements, held)
     # A scope goes to the queue of its stage, which is not known yet: here it has its own.
     copies = costs.copies_of(ops, f"queue {statements[0]}")
-    return Node(
+    return ScheduledNode(
         statements,
         held + sum(copy.held for copy in copies),
         copies[0].queue,
@@ -308,7 +308,7 @@ def _node(
 
 
 def _edges(
-    body: Body, analysis: Analysis, node_of: dict[Operation, int], nodes: tuple[Node, ...]
+    body: Body, analysis: Analysis, node_of: dict[Operation, int], nodes: tuple[ScheduledNode, ...]
 ) -> tuple[DependenceEdge, ...]:
     nearest: dict[tuple[int, int], int] = {}
 
@@ -377,7 +377,7 @@ def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, 
     return found
 
 
-def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[Buffer, ...]:
+def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[VersionedMemory, ...]:
     """The buffers whose iterations may have versions."""
     found = []
     for key in dict.fromkeys(r.root.identity for r in analysis.regions if r.root is not None):
@@ -391,7 +391,7 @@ def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[Buffer,
         node = [node_of[r.top] for r in regions]
         meeting = meeting_pairs(regions, analysis.index)
         found.append(
-            Buffer(
+            VersionedMemory(
                 slot_bytes(regions),
                 root.space == "workgroup",
                 tuple(

@@ -21,11 +21,11 @@ from typing import Any, Protocol
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     TOLERANCE,
-    Buffer,
     DependenceEdge,
-    Node,
     Problem,
     Schedule,
+    ScheduledNode,
+    VersionedMemory,
     all_bounds,
     largest_ratio,
     needed_by,
@@ -153,7 +153,7 @@ class PartialOrders:
         )
 
     def _least_versions(
-        self, buffer: Buffer, places: dict[int, int], lag_of: dict[tuple[int, int], int]
+        self, buffer: VersionedMemory, places: dict[int, int], lag_of: dict[tuple[int, int], int]
     ) -> int:
         needed = 1
         readers: dict[int, set[int]] = {}
@@ -227,7 +227,7 @@ def descendants(problem: Problem, node: int) -> set[int]:
     return reached(after(node), after)
 
 
-def _alike(a: Node, b: Node) -> bool:
+def _alike(a: ScheduledNode, b: ScheduledNode) -> bool:
     """Copies of one queue that take no time to issue, of the thread or the queue, and equally long to arrive."""
     free = (a.held, a.occupancy, b.held, b.occupancy) == (0, 0, 0, 0)
     return free and (a.queue, a.latency) == (b.queue, b.latency)
@@ -241,7 +241,7 @@ LARGEST_TRIES = 2000
 LARGEST_TRIALS = 200
 
 
-class Judge(Protocol):
+class ScheduleJudge(Protocol):
     """Tells what a schedule gives; None if it is refused."""
 
     def outcome(self, schedule: Schedule) -> TrialResult | None:
@@ -272,7 +272,7 @@ class Search:
     """One search; `best` is the best outcome so far."""
 
     problem: Problem
-    judge: Judge
+    judge: ScheduleJudge
     best: TrialResult | None = None
     budget: _Budget = field(default_factory=_Budget)
 
