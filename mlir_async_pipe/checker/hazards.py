@@ -94,7 +94,6 @@ _ONE_ENDED = ("unfollowed", "budget", "async-proxy")
 
 
 def code_of(finding: Finding, sites: list[Site]) -> str:
-    """The stable code of a finding."""
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause in _ONE_ENDED:
         return "unknown-hazard"
@@ -299,7 +298,6 @@ def record_in_scope(op: Any, function: str) -> Hazard:
 
 
 def error_in_scope(op: Any) -> HazardError:
-    """The same as an error."""
     return HazardError(
         f"'{op.name}' runs inside an async scope, at any moment after the scope is issued",
         code=IN_SCOPE,

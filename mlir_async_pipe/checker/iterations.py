@@ -425,7 +425,6 @@ def _bounded_group(group: Group, facts: dict[Atom, AtomRange]) -> Group:
 
 
 def _constants(state: State) -> dict[int, int]:
-    """The values that are one number in a state."""
     return {
         n: value.constant
         for n, value in state.env.items()

@@ -110,7 +110,6 @@ class FoundFault:
 
     @property
     def ends(self) -> Ends:
-        """What it is about."""
         return self.code, self.later, self.earlier
 
     @property
@@ -135,7 +134,6 @@ class Forgiven:
     late: int = 0
 
     def and_also(self, faults: Iterable[FoundFault]) -> Forgiven:
-        """With more of them."""
         late = [f.by for f in faults if f.code in ORDER and not f.stops]
         ends = self.ends | {fault.ends for fault in faults}
         return Forgiven(ends, reduce(or_, late, self.late))

@@ -221,7 +221,6 @@ class Sites:
         return "global" in one[3] & other[3] and (one[1] or other[1])
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
-        """The numbers of the accesses of an op."""
         return self._of.get((op, frame), ())
 
     def matters(self, number: int) -> bool:

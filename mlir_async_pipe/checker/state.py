@@ -46,7 +46,6 @@ class Event(NamedTuple):
 
 
 def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Event:
-    """The event of an access to a region."""
     mentions = forms.atoms_of(region.frame.base)
     for piece in region.pieces:
         if piece is not None and piece.start.terms:

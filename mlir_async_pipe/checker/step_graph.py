@@ -167,7 +167,6 @@ class Flow:
     _accumulators: dict[Any, bool] = field(default_factory=dict)
 
     def number(self, frame: int, value: Any) -> int:
-        """The number of a value in a frame."""
         key = (frame, value)
         found = self.numbers.get(key)
         if found is None:
@@ -176,7 +175,6 @@ class Flow:
         return found
 
     def numbers_of(self, frame: int, values: Iterable[Any]) -> tuple[int, ...]:
-        """The numbers of some values in a frame."""
         return tuple([self.number(frame, value) for value in values])
 
     def is_data(self, value: Any) -> bool:

@@ -54,7 +54,6 @@ class ClockedDetector(Detector):
         self.strong_reads = np.zeros((0, 0 if flags is None else clock.warps), np.int32)
 
     def cover_memory(self) -> None:
-        """Grow with the memory."""
         super().cover_memory()
         extra = len(self.write_tick) - len(self.reads)
         if extra:

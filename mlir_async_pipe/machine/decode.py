@@ -143,7 +143,6 @@ class Site:
         return kind_of(self.operand_type(number), self.op)
 
     def region(self, number: int = 0) -> DecodedRegion:
-        """A region of the op, decoded."""
         return self.decoder.region(self.op.regions[number])
 
     def captures(self) -> tuple[int, ...]:
@@ -329,7 +328,6 @@ class Decoder:
         return function
 
     def site(self, op: Any) -> Site:
-        """A numbered site for an op."""
         found = row_of(op)
         row = found if found.described else None
         is_async = bool(found.accesses) and found.asynchronous(op)
@@ -352,7 +350,6 @@ class Decoder:
         return made
 
     def region(self, region: Any) -> DecodedRegion:
-        """A region with all its blocks decoded."""
         blocks = list(region.blocks)
         for number, block in enumerate(blocks):
             self._blocks[block] = number

@@ -86,7 +86,6 @@ class Shadow:
         return (first[..., None] + np.arange(each)).reshape(len(first), -1)
 
     def cover_memory(self) -> None:
-        """Grow with the memory."""
         needed = len(self.memory.data) // self.granule
         if needed == self._capacity:
             return

@@ -369,7 +369,6 @@ class ClusterBarrier:
         self.mbarriers.waited(self.barrier, warps)
 
     def leave(self, threads: Array) -> None:
-        """Threads have ended."""
         arrived = int((self.phases[threads] == self.barrier.phase).sum())
         self.mbarriers.leave(self.barrier, arrived, len(threads) - arrived)
 

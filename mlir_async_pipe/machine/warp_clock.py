@@ -135,7 +135,6 @@ class Flags:
         self._met: dict[int, Released] = {}
 
     def read(self, warp: int, granules: list[int], order: MemoryOrder) -> None:
-        """A strong read by a warp."""
         for granule in granules:
             released = self.released.get(granule)
             if released and order.acquire:

@@ -31,7 +31,6 @@ class LockStep:
     """One unit holds all threads of the block."""
 
     def run(self, launch: Any, body: Callable[[Unit], Any]) -> list[Any]:
-        """Run `body` for the block."""
         launch.scheduler = self
         unit = launch.unit(np.arange(launch.block_size))
         launch.trace_unit(unit)

@@ -81,7 +81,6 @@ class Paper:
     shown: set[tuple[str, int]]
 
     def anchor(self, place: Place) -> str:
-        """The anchor of a line."""
         return f"{self.prefix}l{place.line}"
 
     def link(self, place: Place, text: str = "") -> str:

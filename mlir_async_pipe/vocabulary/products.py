@@ -48,7 +48,6 @@ class MatrixDescriptor:
 
     @property
     def line(self) -> int:
-        """Bytes of a line."""
         return CHUNK_BYTES * self.chunks
 
     @property

@@ -129,7 +129,6 @@ def least(one: Scope, other: Scope) -> Scope:
 
 
 def covers(scope: Scope, threads: Scope) -> bool:
-    """Whether all of `threads` are in a scope."""
     return least(scope, threads) == threads
 
 
@@ -143,7 +142,6 @@ def keeps_order(first: MemoryOrder, second: MemoryOrder) -> bool:
 
 
 def unordered(op: Any) -> MemoryOrder:
-    """The op orders nothing."""
     return UNORDERED
 
 

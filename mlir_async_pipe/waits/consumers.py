@@ -420,7 +420,6 @@ class Paths:
         return path
 
     def _into(self, frame: Frame) -> Path:
-        """The path to the start of a frame."""
         item = frame.item
         if frame not in self.found.entered:
             return step(0, "nothing is committed yet", item.op)

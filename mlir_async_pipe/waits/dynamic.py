@@ -473,7 +473,6 @@ class PossibleAges(Semiring[Ageing]):
         self.over = self._over
 
     def start(self, root: Item) -> Ageing:
-        """What a function is given."""
         arguments = [a for frame in root.frames[:1] for a in frame.entry.arguments.values()]
         return Ageing(NEWEST, self._made(arguments, self.foreign))
 

@@ -633,7 +633,6 @@ def _stayed(slot: int, cost: int, start: State) -> bool:
 
 
 def _times(trips: int, cost: int) -> int:
-    """The cost of `trips` passes."""
     if trips == 0 or cost == 0:
         return 0
     return FOREVER if cost >= FOREVER else min(CEILING, trips * int(cost))

@@ -94,7 +94,6 @@ def _leave_reason(op: Any, record: WaitRecord) -> None:
 
 
 def wait_rule(op: Any) -> WaitRule:
-    """How the wait `op` waits, by the vocabulary."""
     row = row_of(op)
     assert row.wait is not None
     return row.wait

@@ -104,7 +104,6 @@ class EachRotation:
         return self._hash
 
     def at(self, residues: Mapping[Form, int]) -> Any:
-        """The value where the sums have some residues."""
         place = 0
         for index in self.indices:
             place = place * self.period + residues[index]

@@ -185,7 +185,6 @@ class Mbarrier(NamedTuple):
     last: tuple[int, int] | None = None
 
     def parity(self, phase: int) -> int:
-        """That of a phase."""
         return (phase + self.first) % 2
 
     def is_seen(self, clocks: WarpClocks, mask: int, event: Event) -> bool:

@@ -144,7 +144,6 @@ class Registers:
         self.fenced |= other.fenced
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
-        """Values are forwarded."""
         for target, parts in [(target, self.parts(source)) for target, source in assigns]:
             self.fill(target, parts)
 
@@ -153,7 +152,6 @@ class Registers:
         return self.held.get(value, frozenset())
 
     def fill(self, value: int, parts: Parts) -> None:
-        """A value is made."""
         if parts:
             self.held[value] = parts
         else:
@@ -201,7 +199,6 @@ class Registers:
         self._each(lambda h: h if h.age is None or h.age < left else h._replace(age=None))
 
     def complete(self, op: int) -> None:
-        """What an op fills is there."""
         self._each(lambda held: held._replace(age=None) if held.op == op else held)
         self.loading = {value: load for value, load in self.loading.items() if load != op}
 

@@ -225,7 +225,6 @@ def _settled(spot: Spot, numbers: Sequence[int]) -> tuple[Spot, tuple[Value, ...
 
 
 def _as_of(spot: Spot, numbers: Iterable[int], values: Iterable[Value]) -> Spot:
-    """A spot where some values are these."""
     chosen = dict(zip(numbers, values, strict=True))
     return replace(
         spot, get=lambda number: chosen[number] if number in chosen else spot.get(number)

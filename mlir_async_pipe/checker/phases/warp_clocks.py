@@ -84,7 +84,6 @@ class WarpClasses:
 
     @property
     def everybody(self) -> int:
-        """All of them."""
         return sum(self.groups)
 
     def is_one_warp(self, number: int) -> bool:

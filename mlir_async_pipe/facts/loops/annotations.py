@@ -522,7 +522,6 @@ def counted_loops(module: Any) -> list[Operation]:
 
 
 def reads_global_memory(loop: Operation) -> bool:
-    """Whether anything in a loop reads global memory."""
     return any(
         not access.writes and root_of(access.memory).space == "global"
         for op in walk(loop)

@@ -133,7 +133,6 @@ class Divisors(Domain[Multiple, None]):
         return self.add(op, v[1:], known)
 
     def cast(self, op: Typed, v: list[Multiple], known: None) -> Multiple:
-        """The number that is read."""
         return _of(_read(op, v[0]) if op.bits > op.given else v[0].divisor)
 
 

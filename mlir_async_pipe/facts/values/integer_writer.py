@@ -83,15 +83,12 @@ class IntegerWriter:
         return self._once(key, "arith.constant", (), kind, lambda: {"value": value})
 
     def add(self, a: Value, b: Value | int) -> Value:
-        """a + b."""
         return self._folded("arith.addi", add, a, b, neutral=0, commutes=True)
 
     def subtract(self, a: Value, b: Value | int) -> Value:
-        """a - b."""
         return self._folded("arith.subi", sub, a, b, neutral=0)
 
     def multiply(self, a: Value, b: Value | int) -> Value:
-        """a * b."""
         return self._folded("arith.muli", mul, a, b, neutral=1, commutes=True)
 
     def divide(self, a: Value, b: Value | int) -> Value:

@@ -134,7 +134,6 @@ class LinearForms(Domain[Linear, Arithmetic]):
         return Form(read.constant // divisor, frozenset((s, c // divisor) for s, c in read.terms))
 
     def cast(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
-        """The operand."""
         return _read(op, v[0], known) if op.bits > op.given else v[0]
 
 

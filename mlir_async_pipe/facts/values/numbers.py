@@ -55,7 +55,6 @@ class Numbers(Domain[Array, None]):
     """Numbers, modulo 2^bits after each op."""
 
     def constant(self, number: int) -> Array:
-        """One number for all points."""
         return np.asarray(number, dtype=np.int64)
 
     def evaluate(self, op: Typed, v: list[Array], known: None) -> Array | None:

@@ -138,7 +138,6 @@ class Ranges(Domain[Interval, None]):
         return either(v[1], v[2])
 
     def cmp(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        """A bit."""
         return 0, 1
 
     def cast(self, op: Typed, v: list[Interval], known: None) -> Interval:

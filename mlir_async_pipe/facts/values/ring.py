@@ -39,7 +39,6 @@ class Ring:
         return self.slots & (self.slots - 1) == 0
 
     def next(self, slot: Value, write: IntegerWriter) -> Value:
-        """The slot of the next tile."""
         if self.slots == 1:
             return slot
         following = write.add(slot, 1)

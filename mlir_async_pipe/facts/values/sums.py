@@ -45,7 +45,6 @@ def of_symbol(symbol: S) -> Form[S]:
 
 
 def add(a: Form[S], b: Form[S]) -> Form[S]:
-    """a + b."""
     if not b.terms:
         return Form(a.constant + b.constant, a.terms)
     if not a.terms:
@@ -61,7 +60,6 @@ def add(a: Form[S], b: Form[S]) -> Form[S]:
 
 
 def scale(a: Form[S], factor: int) -> Form[S]:
-    """factor * a."""
     if factor == 0:
         return ZERO
     if factor == 1:
@@ -70,7 +68,6 @@ def scale(a: Form[S], factor: int) -> Form[S]:
 
 
 def subtract(a: Form[S], b: Form[S]) -> Form[S]:
-    """a - b."""
     return add(a, scale(b, -1))
 
 

@@ -163,7 +163,6 @@ class _TokenWidths:
     depth: int
 
     def at(self, block: Block) -> int:
-        """At the start of a block."""
         found = (
             self.latest.starts.get(self.graph.nodes[block]) if block in self.graph.nodes else None
         )

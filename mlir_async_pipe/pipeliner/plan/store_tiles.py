@@ -116,7 +116,6 @@ def stored_tiles(top: Operation) -> Iterator[Value]:
 
 
 def is_tensor_store(op: Operation) -> bool:
-    """Whether an op is a tensor store."""
     return _queued(op) and bool(ROWS[op.name].accesses)
 
 

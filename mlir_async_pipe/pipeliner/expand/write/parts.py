@@ -72,7 +72,6 @@ class Part:
         return self._induction(self.number - stage) if inside else value
 
     def token(self, wait: PlannedWait) -> Value:
-        """The token of the group that is waited for."""
         return self.made(self._sources.token(wait), wait.stage)
 
     def made(self, source: ValueSource, stage: int) -> Value:

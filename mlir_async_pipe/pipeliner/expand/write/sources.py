@@ -203,5 +203,4 @@ class Sources:
             source.need(source.lag(stage) - late)
 
     def token(self, wait: PlannedWait) -> ValueSource:
-        """The token that a wait waits for."""
         return ValueSource(self.kernel.tokens[wait.group.number], (), wait.distance)

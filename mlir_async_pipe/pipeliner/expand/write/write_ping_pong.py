@@ -137,7 +137,6 @@ class PingPongWriter:
             remap(op, {variable: tile})
 
     def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
-        """Slot and phase after a tile of the others."""
         plan = self.loop.plan
         integers = Integers(self.loop.loop, plan.ahead, 0, plan.trip_count, ip)
         count = plan.trip_count
