@@ -32,10 +32,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
-from mlir_async_pipe.ptx.raise_ptx import PtxBody, declare_registers
+from mlir_async_pipe.ptx.raise_ptx import PtxBody, decided_predicates, declare_registers
 from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
+from mlir_async_pipe.vocabulary.products import is_assembled
 from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
 
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
@@ -60,7 +61,7 @@ def raise_assembly(root: Operation) -> int:
     raised = 0
     for op in walk_named(root, INLINE_ASSEMBLY.__eq__):
         table = enclosing(op, SYMBOL_TABLES)
-        if table is None or not has_effects(op):
+        if table is None or not has_effects(op) or is_assembled(op):
             continue
         key = (str(table.name), *_key(op))
         if key not in made:
@@ -159,6 +160,7 @@ def _function(op: Operation, name: str) -> str:
     if not all(map(_KINDS.fullmatch, (*types, *results))):
         raise UnreadError
     arguments = [Value(f"%p{n}", kind) for n, kind in enumerate(types)]
+    decided |= decided_predicates(kernel)
     w = FunctionWriter(kernel, {one.name: one for one in arguments}, {}, decided=decided)
     declare_registers(w)
     for register, n in starts:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from mlir_async_pipe.ptx.function_writer import (
     SPACES,
     TYPES,
+    Bank,
     FunctionWriter,
     UnreadError,
     Value,
@@ -38,6 +39,7 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Vector,
 )
+from mlir_async_pipe.vocabulary.products import ProductForm, assembled
 from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 
 Row: TypeAlias = "Callable[[FunctionWriter, Instruction], None]"
@@ -1022,7 +1024,7 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     sums, a, b, scale_d, *scales = i.operands
     shape = next(part for part in i.parts if part.startswith("m64n"))
     of_sums, of_a, of_b = i.parts[i.parts.index(shape) + 1 :][:3]
-    if not isinstance(a, Register) or of_a not in _OF_FACTORS:
+    if of_a not in _OF_FACTORS:
         raise UnreadError
     rows, columns, depth = (
         int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split()
@@ -1030,23 +1032,25 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     bank = w.bank_of((sums,))
     # Products of integers have no signs.
     signs = [w.integer(one) for one in scales] or [1, 1]
-    # Types of other than 16 bits say nothing: both operands go on along k, which is row by row for the left one.
-    left, right = signs[2:4] or (0, 0)
-    properties = (
-        f"layoutA = #nvvm.mma_layout<{'col' if left else 'row'}>, "
-        f"layoutB = #nvvm.mma_layout<{'row' if right else 'col'}>, "
-        f"scaleA = #nvvm.wgmma_scale_in<{'neg' if signs[0] < 0 else 'one'}>, "
-        f"scaleB = #nvvm.wgmma_scale_in<{'neg' if signs[1] < 0 else 'one'}>, "
-        f"shape = #nvvm.shape<m = {rows}, n = {columns}, k = {depth}>, "
-        f"typeA = #nvvm.wgmma_type<{of_a}>, typeB = #nvvm.wgmma_type<{of_b}>, typeD = #nvvm.wgmma_type<{of_sums}>"
-    )
-    factors = (w.read(a, "i64"), w.read(b, "i64"))
+    # Types of other than 16 bits say nothing: both operands go on along k, which is row by row for the left one. So do
+    # registers.
+    left, right = (0, *signs[2:], 0)[:2] if isinstance(a, Vector) else signs[2:4] or (0, 0)
+    if isinstance(a, Vector):
+        held = w.bank_of((a,))
+        factors = _members(w, w.sums(held), [held.kind] * len(held.names))
+    else:
+        factors = [w.read(a, "i64")]
+    factors.append(w.read(b, "i64"))
 
     def add(kept: bool) -> None:
-        given = w.sums(bank) if kept else w.make("llvm.mlir.poison", (), bank.type)
-        scale = f"scaleD = #nvvm.wgmma_scale_out<{'one' if kept else 'zero'}>, "
-        operands = (given, *factors)
-        w.keep_sums(bank, w.make("nvvm.wgmma.mma_async", operands, bank.type, scale + properties))
+        form = ProductForm(
+            *(rows, columns, depth, (of_a, of_b), of_sums, kept),
+            negated=(signs[0] < 0, signs[1] < 0),
+            by_k=(not left, not right),
+            saturates=False,
+        )
+        write = _assembled_product if len(factors) > 2 else _described_product
+        w.keep_sums(bank, write(w, bank, form, factors))
 
     if not isinstance(scale_d, Register):
         add(bool(w.integer(scale_d)))
@@ -1060,6 +1064,34 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
             add(kept)
             w.branch(after)
         w.begin_block(after)
+
+
+def _described_product(
+    w: FunctionWriter, bank: Bank, form: ProductForm, factors: list[Value]
+) -> Value:
+    """Both factors stand in memory."""
+    signs = ["neg" if negated else "one" for negated in form.negated]
+    properties = (
+        f"layoutA = #nvvm.mma_layout<{'row' if form.by_k[0] else 'col'}>, "
+        f"layoutB = #nvvm.mma_layout<{'col' if form.by_k[1] else 'row'}>, "
+        f"scaleA = #nvvm.wgmma_scale_in<{signs[0]}>, scaleB = #nvvm.wgmma_scale_in<{signs[1]}>, "
+        f"scaleD = #nvvm.wgmma_scale_out<{'one' if form.adds else 'zero'}>, "
+        f"shape = #nvvm.shape<m = {form.m}, n = {form.n}, k = {form.k}>, "
+        f"typeA = #nvvm.wgmma_type<{form.types[0]}>, typeB = #nvvm.wgmma_type<{form.types[1]}>, "
+        f"typeD = #nvvm.wgmma_type<{form.sums}>"
+    )
+    given = w.sums(bank) if form.adds else w.make("llvm.mlir.poison", (), bank.type)
+    return w.make("nvvm.wgmma.mma_async", (given, *factors), bank.type, properties)
+
+
+def _assembled_product(
+    w: FunctionWriter, bank: Bank, form: ProductForm, factors: list[Value]
+) -> Value:
+    """The left one stands in registers."""
+    text, constraints = assembled(form, len(bank.names), bank.kind)
+    sums = _members(w, w.sums(bank), [bank.kind] * len(bank.names))
+    properties = f'asm_string = "{text}", constraints = "{constraints}", has_side_effects'
+    return w.make(INLINE_ASSEMBLY, (*sums, *factors), bank.type, properties)
 
 
 # Tensor memory ------------------------------------------------------------------------------------

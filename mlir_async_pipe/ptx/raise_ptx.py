@@ -47,6 +47,7 @@ from mlir_async_pipe.ptx.syntax import (
     Register,
     Symbol,
     Variable,
+    Vector,
     read,
 )
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
@@ -106,7 +107,7 @@ def _kernel(kernel: PtxEntry, source: PtxFile) -> str:
             kind = storage_type(TYPES[parameter.kind])
         arguments[parameter.name] = Value(f"%p{number}", kind)
         marks.append(f"{{{mark}}}")
-    w = FunctionWriter(kernel, arguments, names, decided=_decided(kernel))
+    w = FunctionWriter(kernel, arguments, names, decided=decided_predicates(kernel))
     _declare(w, kernel)
     PtxBody(w).write()
     w.place = kernel.place
@@ -146,11 +147,17 @@ def declare_registers(w: FunctionWriter) -> None:
 
 
 def _banks(kernel: PtxEntry) -> list[Bank]:
-    """The lists of registers that products add to, but for those that share some registers with another list."""
+    """The lists of registers that products add to or multiply, but for those that share some registers with
+    another list."""
+    products = [
+        item for item in kernel.body if isinstance(item, Instruction) and kind_of_sums(item)
+    ]
+    lists = [(item.operands[0], kind_of_sums(item)) for item in products]
+    lists += [
+        (item.operands[1], "i32") for item in products if isinstance(item.operands[1], Vector)
+    ]
     found = dict.fromkeys(
-        Bank(tuple(one.name for one in registers_of(item.operands[:1])), kind)
-        for item in kernel.body
-        if isinstance(item, Instruction) and (kind := kind_of_sums(item))
+        Bank(tuple(one.name for one in registers_of([some])), kind) for some, kind in lists if kind
     )
     often = Counter(name for bank in found for name in bank.names)
     return [bank for bank in found if all(often[name] == 1 for name in bank.names)]
@@ -215,7 +222,7 @@ def _pointers(kernel: PtxEntry) -> dict[str, str]:
     return {name: space for name, space in found.items() if name in wide}
 
 
-def _decided(kernel: PtxEntry) -> dict[str, bool]:
+def decided_predicates(kernel: PtxEntry) -> dict[str, bool]:
     """setp.ne.b32 p, 1, 0: predicates that are written once, and how."""
     written: dict[str, list[Instruction]] = {}
     for item in kernel.body:

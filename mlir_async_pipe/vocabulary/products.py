@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op, integer_attribute, type_text
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_PUT,
@@ -146,13 +148,16 @@ def is_register_of_sums(value: Any) -> bool:
 
 def stays_in_place(value: Any) -> bool:
     """Whether a register of sums is taken only to be put among sums again, to which alone products add: it stays
-    where it is, and no thread reads or writes it.
+    where it is, and no thread reads or writes it; so does one that only products read.
 
     %half = llvm.insertvalue %x, %part[1]
     """
     taken = defining_op(value)
     if taken is None or not is_register_of_sums(value):
         return False
+    uses = list(value.uses)
+    if uses and all(map(_is_factor_of, uses)):
+        return True
     users, at = [use.owner for use in taken.operands[0].uses], position_of(taken)
     if any(op.name != MEMBER_TAKEN for op in users):
         return False
@@ -163,7 +168,10 @@ def stays_in_place(value: Any) -> bool:
 
 
 def _is_put_among_sums(use: Any) -> bool:
-    return use.owner.name == MEMBER_PUT and holds_sums(use.owner.results[0])
+    op = use.owner
+    if op.name == MEMBER_PUT:
+        return holds_sums(op.results[0])
+    return _is_register_of(use)
 
 
 def is_product(op: Any) -> bool:
@@ -205,8 +213,83 @@ class ProductForm:
     saturates: bool
 
 
+# A product whose left factors stand in registers has no op: it is inline assembly of one instruction, as
+# `assembled` writes it. Its operands are the registers of the sums, four of factors, and a descriptor.
+ASSEMBLED = "llvm.inline_asm"
+FACTORS = 4
+_INSTRUCTION = "wgmma.mma_async.sync.aligned"
+_ASSEMBLED = re.compile(
+    r"\{ \.reg \.pred p; setp\.ne\.b32 p, ([01]), 0; "
+    + re.escape(_INSTRUCTION)
+    + r"\.m64n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+) \{\S+\}, \{\S+\}, \$\d+, p((?:, -?[01])*); \}"
+)
+
+
+def assembled(form: ProductForm, count: int, kind: str) -> tuple[str, str]:
+    """The text and the constraints of a product that adds to so many registers of type f32 or i32."""
+    shape = f"m{form.m}n{form.n}k{form.k}.{form.sums}.{'.'.join(form.types)}"
+    sums, factors = (
+        ",".join(f"${number}" for number in range(first, first + length))
+        for first, length in ((0, count), (2 * count, FACTORS))
+    )
+    scales = [-1 if negative else 1 for negative in form.negated] if form.sums != "s32" else []
+    scales += [int(not form.by_k[1])] if form.k == K_BYTES // 2 else []
+    text = (
+        f"{{ .reg .pred p; setp.ne.b32 p, {int(form.adds)}, 0; {_INSTRUCTION}.{shape} {{{sums}}}, {{{factors}}}, "
+        f"${2 * count + FACTORS}, p{''.join(f', {scale}' for scale in scales)}; }}"
+    )
+    letter = "f" if kind == "f32" else "r"
+    given = [f"={letter}"] * count + [*map(str, range(count))] + ["r"] * FACTORS + ["l"]
+    return text, ",".join(given)
+
+
+def is_assembled(op: Any) -> bool:
+    """Whether an op is a product in the assembly of `assembled`."""
+    return op.name == ASSEMBLED and _form_of(op) is not None
+
+
+def is_given_alone(value: Any) -> bool:
+    """Whether a product in assembly names a value as one of its registers, and it is none of a struct of sums."""
+    return not is_register_of_sums(value) and any(map(_is_register_of, value.uses))
+
+
+def _is_register_of(use: Any) -> bool:
+    """Whether a product in assembly names a value as a register: all of its operands but the descriptor are."""
+    return is_assembled(use.owner) and use.operand_number < len(use.owner.operands) - 1
+
+
+def _is_factor_of(use: Any) -> bool:
+    return _is_register_of(use) and use.operand_number >= len(use.owner.operands) - 1 - FACTORS
+
+
+def _form_of(op: Any) -> ProductForm | None:
+    text, constraints = (
+        str(ir.StringAttr(op.attributes[name]).value) for name in ("asm_string", "constraints")
+    )
+    return _read(text, constraints)
+
+
+@cache
+def _read(text: str, constraints: str) -> ProductForm | None:
+    found = _ASSEMBLED.fullmatch(text)
+    if found is None:
+        return None
+    adds, n, k, sums, left, right, scales = found.groups()
+    signs = [int(one) for one in scales.split(",")[1:]]
+    negated = (signs[0] < 0, signs[1] < 0) if sums != "s32" else (False, False)
+    by_rows = int(k) == K_BYTES // 2 and signs[-1] == 1
+    form = ProductForm(
+        64, int(n), int(k), (left, right), sums, adds == "1", negated, (True, not by_rows), False
+    )
+    count = constraints.count("=")
+    kind = "f32" if constraints.startswith("=f") else "i32"
+    return form if assembled(form, count, kind) == (text, constraints) else None
+
+
 def product_form(op: Any) -> ProductForm | None:
     """The form of a product with descriptors, None if its attributes cannot be read."""
+    if op.name == ASSEMBLED:
+        return _form_of(op)
     shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
     if shape.keys() != {"m", "n", "k"}:
         return None
@@ -230,6 +313,11 @@ def product_form(op: Any) -> ProductForm | None:
 
 def shape_of_product(op: Any) -> tuple[str, str] | None:
     """What is equal for products of one shape, which add to the same registers in order."""
+    if op.name == ASSEMBLED:
+        form = _form_of(op)
+        assert form is not None
+        shape = f"#nvvm.shape<m = {form.m}, n = {form.n}, k = {form.k}>"
+        return shape, str(op.results[0].type)
     if "shape" not in op.attributes:
         return None
     return str(op.attributes["shape"]), str(op.results[0].type)

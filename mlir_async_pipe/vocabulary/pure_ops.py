@@ -35,7 +35,8 @@ from mlir_async_pipe.vocabulary.op_table import (
     named_row,
     row_name,
 )
-from mlir_async_pipe.vocabulary.rows import Opaque, Phase, Row, Tensor, unordered
+from mlir_async_pipe.vocabulary.products import FACTORS, is_assembled
+from mlir_async_pipe.vocabulary.rows import WGMMA, Opaque, Phase, Row, Tensor, unordered
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
@@ -197,7 +198,9 @@ def _nothing(op: str) -> Row:
 
 def _of_code(op: Any) -> Row:
     name = row_name(op)
-    return ROWS[name] if name != op.name else _COMPUTED if _only_computes(op) else _CODE_ROW
+    if name != op.name:
+        return ROWS[name]
+    return _COMPUTED if _only_computes(op) else _PRODUCT if is_assembled(op) else _CODE_ROW
 
 
 def _of_call(op: Any) -> Row:
@@ -206,6 +209,13 @@ def _of_call(op: Any) -> Row:
 
 
 _CODE_ROW = replace(UNKNOWN, agree="differs")
+_PRODUCT = Row(
+    INLINE_ASSEMBLY,
+    ("sums*", *(f"factor_{number}" for number in range(FACTORS)), "descriptor_b"),
+    queue=WGMMA,
+    asynchronous=lambda op: True,
+    descriptors=("descriptor_b",),
+)
 _COMPUTED, _FUNCTION = _row("", agree="differs"), _row("")
 
 PURE_ROWS = (
@@ -230,7 +240,7 @@ def is_opaque_code(op: Any) -> bool:
     and do more than compute."""
     if op.name not in OPAQUE_CODE or (op.name == "llvm.call" and not intrinsic_name(op)):
         return False
-    return row_name(op) == op.name and not _only_computes(op)
+    return row_name(op) == op.name and not (_only_computes(op) or is_assembled(op))
 
 
 def has_effects(op: Any) -> bool:

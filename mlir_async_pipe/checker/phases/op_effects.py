@@ -52,6 +52,7 @@ from mlir_async_pipe.vocabulary import (
     groups_of,
     named_row,
 )
+from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by, is_relaxed
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
@@ -299,11 +300,13 @@ class OpEffects:
         """A product reads what its descriptors name."""
         number = self.number(run)
         groups = groups_of(run.op)
-        operands = [run.operands[groups[name][0]] for name in row.descriptors]
+        operands = [
+            (DESCRIPTORS.index(name), run.operands[groups[name][0]]) for name in row.descriptors
+        ]
         found: dict[tuple[int, Value, int | None], list[ByteRange]] = {}
 
         def execute(spot: Spot) -> None:
-            for side, operand in enumerate(operands):
+            for side, operand in operands:
                 described = side, spot.get(operand), spot.mask
                 if described not in found:
                     found[described] = self._described(run, *described)

@@ -15,6 +15,13 @@ what threads wrote or read before a fence (PTX ISA, wgmma.fence).
     %e = nvvm.wgmma.mma_async %a, %b, %d           products of one shape need none between them
 
 What is loaded from tensor memory is there after the wait for all loads.
+
+A product in assembly names its registers one by one (`products.assembled`). Those of its left factor it reads until its
+group is waited for:
+
+    %a = llvm.bitcast %p                           its thread writes %a, so a fence must come
+    %d = llvm.inline_asm "wgmma…" %x…, %a…, %b     before this; and this must be over where %a is
+    %a = …                                         made again, in the next iteration
 """
 
 from __future__ import annotations
@@ -42,6 +49,8 @@ from mlir_async_pipe.vocabulary.products import (
     SUMS,
     UNDEFINED,
     holds_sums,
+    is_assembled,
+    is_given_alone,
     is_register_of_sums,
     products_left,
     shape_of_product,
@@ -72,7 +81,9 @@ class Held(NamedTuple):
         return self.age is not None or bool(self.by)
 
 
-READ, WRITTEN, COPIED = "read", "written", "copied"
+READ, WRITTEN, COPIED, FACTOR = "read", "written", "copied", "factor"
+# What makes values that no thread writes into registers where it stands.
+_NOT_WRITTEN = UNDEFINED | {"llvm.mlir.constant"}
 Parts = frozenset[tuple[Position, Held]]
 Plan = Callable[["Registers", int | None], None]
 
@@ -94,7 +105,8 @@ class Registers:
         return {
             number
             for number, (_, value) in enumerate(flow.values)
-            if hasattr(value, "type") and type_text(value.type).startswith(SUMS)
+            if hasattr(value, "type")
+            and (type_text(value.type).startswith(SUMS) or is_given_alone(value))
         }
 
     @staticmethod
@@ -113,8 +125,10 @@ class Registers:
         used = list(zip(run.operands, op.operands, strict=True))
         read = [n for n, value in used if holds_sums(value) or is_loaded(value)]
         members = [n for n, value in used if is_register_of_sums(value)]
-        made = [n for n, value in zip(run.results, op.results, strict=False) if holds_sums(value)]
-        if op.name in UNDEFINED or not (read or members or made):
+        results = list(zip(run.results, op.results, strict=False))
+        made = [n for n, value in results if holds_sums(value)]
+        alone = [n for n, value in results if is_given_alone(value)]
+        if op.name in _NOT_WRITTEN or not (read or members or made or alone):
             return None
         own = number(run)
 
@@ -124,6 +138,8 @@ class Registers:
                 registers.touch(value, (), Held(own, None, _those(mask), READ))
             for value in members:
                 registers.read(value, own, mask)
+            for value in alone:
+                registers.write_alone(value, own, mask)
             for value in made:
                 registers.touch(value, (), Held(own, None, _those(mask), WRITTEN))
 
@@ -145,6 +161,8 @@ class Registers:
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
         for target, parts in [(target, self.parts(source)) for target, source in assigns]:
+            # What is handed on to itself, by other names perhaps, is not written.
+            self._check_factor(self.parts(target) - parts, None)
             self.fill(target, parts)
 
     def parts(self, value: int) -> Parts:
@@ -171,6 +189,43 @@ class Registers:
             # Who adds to them once more has a copy of them.
             self.fill(sums, frozenset({((), now._replace(age=None, how=COPIED))}))
         self.fill(result, frozenset({((), now)}))
+
+    def multiply_each(
+        self, sums: tuple[int, ...], factors: tuple[int, ...], result: int, now: Held
+    ) -> None:
+        """A product adds to registers that are given one by one, and reads others until its group is over."""
+        of_sums, of_factors = (
+            [self.members.get(number, (number, ())) for number in numbers]
+            for numbers in (sums, factors)
+        )
+        for value, at in of_factors:
+            self.check(value, now.op, at)
+        for value, at in (*of_sums, *of_factors):
+            parts = (entry for entry in self.parts(value) if _meet(entry[0], at))
+            self._check_fenced(frozenset(parts), False, now)
+        for value, at in of_sums:
+            self.touch(value, at, now._replace(age=None, how=COPIED))
+        for value, at in of_factors:
+            self.fill(value, self.parts(value) | {(at, now._replace(by=0, how=FACTOR))})
+        self.fill(result, frozenset({((), now)}))
+
+    def write_alone(self, value: int, op: int, mask: int | None) -> None:
+        """An op writes a register that products name by itself."""
+        self.check_factor(value, op)
+        self.touch(value, (), Held(op, None, _those(mask), WRITTEN))
+
+    def check_factor(self, value: int, op: int, at: Position = ()) -> None:
+        """An op writes a part of a value."""
+        parts = (entry for entry in self.parts(value) if _meet(entry[0], at))
+        self._check_factor(frozenset(parts), op)
+
+    @staticmethod
+    def _check_factor(parts: Parts, op: int | None) -> None:
+        """An op writes a register, or another value is handed on there."""
+        for _, held in sorted(parts):
+            if held.how == FACTOR and held.age is not None:
+                note = f"it reads these registers until its group is waited for: count {max(held.age, 0)} would do"
+                raise PhaseFault("source-overwritten", held.op if op is None else op, held.op, note)
 
     def _check_fenced(self, parts: Parts, undefined: bool, now: Held) -> None:
         if now.by & ~self.fenced:
@@ -214,7 +269,9 @@ class Registers:
                 "its registers are there after 'nvvm.tcgen05.wait <load>'",
             )
         parts = (held for position, held in self.parts(value) if _meet(position, at))
-        filling = sorted((held.age, held.op) for held in parts if held.age is not None)
+        filling = sorted(
+            (held.age, held.op) for held in parts if held.age is not None and held.how != FACTOR
+        )
         for age, product in filling[:1]:
             raise PhaseFault(
                 "read-in-flight",
@@ -248,6 +305,17 @@ def _those(mask: int | None) -> int:
 def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
     """Products, their groups, waits and fences."""
     op, left = run.op, products_left(run.op)
+    if is_assembled(op):
+        groups, own, shape = groups_of(op), number(run), shape_of_product(op)
+        given = [run.operands[n] for n in groups["sums"]]
+        names = [name for name in row.operands if name.startswith("factor")]
+        factors = [run.operands[groups[name][0]] for name in names]
+
+        def multiply_each(registers: Registers, mask: int | None) -> None:
+            now = Held(own, OPEN, _those(mask), shape)
+            registers.multiply_each(tuple(given), tuple(factors), run.results[0], now)
+
+        return multiply_each
     if row.descriptors:
         at = groups_of(op)["sums"][0]
         made = defining_op(op.operands[at])
@@ -319,6 +387,7 @@ def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
             registers.fill(result, parts | {(sums, held) for held in moves})
             return
         registers.check(operands[0], own, at)
+        registers.check_factor(operands[0], own, sums)
         if member:
             registers.read(operands[1], own, mask)
         registers.fill(result, parts)

@@ -18,7 +18,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
+from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
 from mlir_async_pipe.vocabulary.products import stays_in_place
 
 Array = np.ndarray
@@ -62,7 +62,8 @@ def aggregate(text: str, site: Site, fill: Callable[[Kind], Array]) -> Any:
 def extract_value(site: Site) -> Execute:
     """A member of a struct or array."""
     position = site.integers("position")
-    stays = stays_in_place(site.op.results[0])
+    # What was put there in sight is the register that was put.
+    stays = stays_in_place(site.op.results[0]) or taken_member(site.op) is not None
 
     def execute(unit: Unit, value: Any) -> Any:
         for index in position:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,10 @@ from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums
 from mlir_async_pipe.vocabulary.products import (
     ADDRESS_BITS,
+    ASSEMBLED,
+    K_BYTES,
     ProductForm,
+    is_assembled,
     matrix_descriptor,
     product_form,
     shape_of_product,
@@ -120,7 +124,7 @@ def warpgroup_mma(site: Site) -> Execute:
 
     def execute(unit: Unit, left: MemRef, right: MemRef, start: Array) -> Array:
         groups = warpgroups(unit, site)
-        ends = [
+        ends: list[tuple[Array, ...]] = [
             (
                 lanes,
                 _addresses(unit, left, lanes, a_places),
@@ -191,17 +195,20 @@ class ProductArithmetic:
 def issue_product(
     unit: Unit,
     site: Site,
-    ends: list[tuple[Array, Array, Array]],
+    ends: list[tuple[Array, ...]],
     arithmetic: ProductArithmetic,
     layout: Any,
     queue: Queue,
     before: AsyncOp | None,
     start: Callable[[], Array],
     result: Array,
+    left: Callable[[Array], Array] | None = None,
 ) -> None:
     """Put a product in flight that fills `result` from `start`, which a product `before` it may
-    still fill; `ends` are the lanes of each warpgroup and the byte addresses of its operands."""
-    memory, kinds = unit.launch.memory, arithmetic.kinds
+    still fill; `ends` are the lanes of each warpgroup and the byte addresses of its operands, of B alone
+    where A is what `left` gives of those lanes."""
+    memory = unit.launch.memory
+    kinds = arithmetic.kinds if left is None else arithmetic.kinds[1:]
     product = np.zeros(result.shape, arithmetic.exact)
     lanes = np.zeros(unit.width, np.bool_)
     warp = unit.launch.options.warp
@@ -218,7 +225,8 @@ def issue_product(
     def sample(chosen: Array) -> None:
         for members, *addresses in ends:
             if chosen[members].any():
-                a, b = (memory.load(at, kind) for at, kind in zip(addresses, kinds, strict=True))
+                held = [memory.load(at, kind) for at, kind in zip(addresses, kinds, strict=True)]
+                a, b = held if left is None else (left(members), *held)
                 mine = np.flatnonzero(chosen[members])
                 made = arithmetic.multiply(a, b)[None]
                 product[members[mine]] = layout.spread(made)[0][mine]
@@ -328,9 +336,13 @@ _SUMS = {"f16": np.float16, "f32": np.float32, "s32": np.int32}
 _REGISTER_BYTES = 4
 
 
-@semantics("nvvm.wgmma.mma_async")
+@semantics("nvvm.wgmma.mma_async", ASSEMBLED)
 def mma_async(site: Site) -> Execute:
-    """D = A B + D, or A B with scale-d zero; in registers that are filled when the product lands."""
+    """D = A B + D, or A B with scale-d zero; in registers that are filled when the product lands. A stands in
+    registers, too, where the product is assembly."""
+    in_registers = site.name == ASSEMBLED
+    if in_registers and not is_assembled(site.op):
+        raise site.unsupported("of inline assembly instructions with rows run")
     form = product_form(site.op)
     if form is None or not set(form.types) <= set(KINDS) or form.sums not in _SUMS:
         raise site.unsupported("it runs on operands of 8, 16 and 32 bits, not of single bits")
@@ -341,20 +353,26 @@ def mma_async(site: Site) -> Execute:
     registers = form.m * form.n // 128 // packed
     shape = shape_of_product(site.op)
 
-    def execute(unit: Unit, inouts: tuple[Array, ...], left: Array, right: Array) -> Any:
-        ends = []
+    described = (1,) if in_registers else (0, 1)
+
+    def execute(unit: Unit, *given: Any) -> Any:
+        inouts = given[:registers] if in_registers else given[0]
+        ends: list[tuple[Array, ...]] = []
         for lanes in warpgroups(unit, site):
             addresses = []
-            for side, given in enumerate((left, right)):
-                bits = int(lanes_of(given, unit.width)[lanes[0]])
+            for side in described:
+                bits = int(lanes_of(given[side - 2], unit.width)[lanes[0]])
                 rows = form.n if side else form.m
                 size = arithmetic.kinds[side].item_bytes
                 addresses.append(
                     operand_addresses(unit, site, bits, (rows, form.k), form.by_k[side], size)
                 )
-            ends.append((lanes, addresses[0], addresses[1].T))
+            ends.append((lanes, *addresses[:-1], addresses[-1].T))
+        left = None
+        if in_registers:
+            left = partial(_left_factor, given[registers:-1], arithmetic.kinds[0], unit.width)
         result = np.full((unit.width, registers * packed), arithmetic.poison, sums)
-        fenced = unit.registers.multiply(unit, site, inouts, shape)
+        fenced = unit.registers.multiply(unit, site, given[:-1] if in_registers else inouts, shape)
         stale = not fenced and unit.launch.options.completion != "eager"
 
         def start() -> Array:
@@ -367,7 +385,7 @@ def mma_async(site: Site) -> Execute:
 
         if ends:
             before = in_flight(unit, inouts[0])
-            issue_product(unit, site, ends, arithmetic, layout, queue, before, start, result)
+            issue_product(unit, site, ends, arithmetic, layout, queue, before, start, result, left)
         kinds = [given.dtype for given in inouts]
         made = tuple(
             _register(result, number * packed, packed, kind) for number, kind in enumerate(kinds)
@@ -376,6 +394,14 @@ def mma_async(site: Site) -> Execute:
         return made
 
     return execute
+
+
+def _left_factor(registers: tuple[Array, ...], kind: Kind, width: int, lanes: Array) -> Array:
+    """A, of which each lane has what it has of A of mma.sync: 16 rows a warp (PTX ISA, wgmma register fragments)."""
+    held = np.stack([lanes_of(given, width)[lanes] for given in registers], axis=1)
+    each = kind.decode(np.ascontiguousarray(held).view(kind.stored))
+    layout, _, _ = fragments.nvidia(16, 8, K_BYTES // kind.item_bytes, 8 * kind.item_bytes)
+    return layout.gather(each.reshape(4, WARPGROUP // 4, -1)).reshape(WARPGROUP // 2, -1)
 
 
 @semantics("nvvm.wgmma.fence.aligned")

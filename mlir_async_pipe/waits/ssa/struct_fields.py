@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, member_of, position_of
+from mlir_async_pipe.vocabulary.products import ASSEMBLED, is_assembled
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
@@ -53,13 +54,23 @@ def split_fields(root: Operation) -> int:
 
 
 def taken_fields(root: Operation) -> list[Field]:
-    """The integers and pointers that ops below `root` take out of structs which they are handed, but for the
-    sums of products."""
+    """The integers and pointers that ops below `root` take out of structs which they are handed, but for
+    registers of products."""
     found = (_taken(op) for op in walk_named(root, MEMBER_TAKEN.__eq__))
     fields = list(dict.fromkeys(field for field in found if field is not None))
-    products = walk_named(root, lambda name: named_row(name).queue == WGMMA) if fields else ()
-    sums = {type_text(result.type) for op in products for result in op.results}
-    return [field for field in fields if not any(one in type_text(field.whole) for one in sums)]
+    held = _registers_of_products(root) if fields else set()
+    return [field for field in fields if not any(one in type_text(field.whole) for one in held)]
+
+
+def _registers_of_products(root: Operation) -> set[str]:
+    """The types of structs that products add to, or out of which they take registers."""
+    held = set()
+    for op in walk_named(root, lambda name: name == ASSEMBLED or named_row(name).queue == WGMMA):
+        if op.name != ASSEMBLED or is_assembled(op):
+            held |= {type_text(result.type) for result in op.results}
+            taken = filter(None, map(defining_op, op.operands))
+            held |= {type_text(one.operands[0].type) for one in taken if one.name == MEMBER_TAKEN}
+    return held
 
 
 class _Fields(Carrier):

@@ -1,15 +1,19 @@
 """Registers that products of warpgroups add to in PTX: one variable, so that who writes, reads or adds to them, and
 when, is what the PTX says.
 
-Covers: ptx/raise_ptx.py, ptx/function_writer.py, ptx/instructions.py
+Covers: ptx/raise_ptx.py, ptx/function_writer.py, ptx/instructions.py, vocabulary/products.py,
+checker/phases/registers_in_flight.py, machine/dialects/warpgroup.py
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from helpers.check_harness import check_module, codes, verdict
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import new_context
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 
 SUMS = 32
@@ -144,3 +148,168 @@ def test_registers_that_threads_touch_too_late_or_too_early_are_named(name: str)
 def test_lists_that_share_some_registers_are_not_read() -> None:
     half = f"wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {listed(NAMES[:16])}, {FACTORS.format(1)};"
     assert checked({"second": half})[0] == "unknown"
+
+
+# Left factors in registers --------------------------------------------------------------------
+
+LOADS = """\
+ld.global.b32 %a0, [%d2];
+  ld.global.b32 %a1, [%d2+256];
+  ld.global.b32 %a2, [%d2+16];
+  ld.global.b32 %a3, [%d2+272];"""
+OF_REGISTERS = {
+    "begin": "",
+    "factors": LOADS,
+    "fence": FENCE,
+    "late": "",
+    "product": "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, {%a0, %a1, %a2, %a3}, "
+    "%d6, 1, 1, 1, 0;",
+    "commit": COMMIT,
+    "wait": WAIT,
+    "end": "",
+}
+
+
+def with_registers(changes: dict[str, str]) -> str:
+    """d (64 x 8) += n times a (64 x 16) by b (16 x 8), with a loaded into registers again each time."""
+    parts = OF_REGISTERS | changes
+    return f"""\
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 16 a, .param .u64 .ptr .global .align 16 b,
+    .param .u64 .ptr .global .align 16 d, .param .u32 n)
+.reqntid 128, 1, 1
+{{
+  .reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<20>; .reg .b64 %d<20>; .reg .f32 %f<4>; .reg .b32 %a<4>;
+  .shared .align 128 .b8 tile[256];
+  ld.param.u64 %d1, [a];
+  ld.param.u64 %d9, [b];
+  ld.param.u64 %d10, [d];
+  ld.param.u32 %r9, [n];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, tile;
+  shl.b32 %r3, %r1, 1;
+  cvt.u64.u32 %d4, %r3;
+  add.s64 %d5, %d9, %d4;
+  ld.global.u16 %h1, [%d5];
+  add.u32 %r4, %r2, %r3;
+  st.shared.u16 [%r4], %h1;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  shr.u32 %r5, %r1, 5;
+  shl.b32 %r5, %r5, 4;
+  shr.u32 %r6, %r1, 2;
+  and.b32 %r6, %r6, 7;
+  add.u32 %r5, %r5, %r6;
+  and.b32 %r7, %r1, 3;
+  mul.wide.u32 %d2, %r5, 32;
+  mul.wide.u32 %d3, %r7, 4;
+  add.s64 %d2, %d2, %d3;
+  add.s64 %d2, %d2, %d1;
+  shr.u32 %r10, %r2, 4;
+  cvt.u64.u32 %d6, %r10;
+  and.b64 %d6, %d6, 16383;
+  or.b64 %d6, %d6, 0x0000001000080000;
+  mov.f32 %f0, 0f00000000; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000;
+  mov.u32 %r8, 0;
+  {parts["begin"]}
+$again:
+  {parts["factors"]}
+  {parts["fence"]}
+  {parts["late"]}
+  {parts["product"]}
+  {parts["commit"]}
+  {parts["wait"]}
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p1, %r8, %r9;
+  @%p1 bra $again;
+  {parts["end"]}
+  mul.wide.u32 %d7, %r5, 32;
+  mul.wide.u32 %d8, %r7, 8;
+  add.s64 %d7, %d7, %d8;
+  add.s64 %d7, %d7, %d10;
+  st.global.f32 [%d7], %f0;
+  st.global.f32 [%d7+4], %f1;
+  st.global.f32 [%d7+256], %f2;
+  st.global.f32 [%d7+260], %f3;
+  ret;
+}}
+"""
+
+
+GOOD = {
+    "as it is": {},
+    "the factors are loaded once, and a product is in flight into the next iteration": {
+        "begin": LOADS,
+        "factors": "",
+        "wait": WAIT.replace("0;", "1;"),
+        "end": WAIT,
+    },
+    "two products of one shape in a row": {"late": OF_REGISTERS["product"]},
+}
+BAD = {
+    "no fence": ({"fence": ""}, {"missing-register-fence"}),
+    "the factors are written after the fence": ({"factors": "", "late": LOADS}, {"missing-register-fence"}),
+    "a factor is written while a product reads it": (
+        {"wait": WAIT.replace("0;", "1;"), "end": WAIT},
+        {"source-overwritten"},
+    ),
+    "a factor is written after the product": (
+        {"begin": LOADS, "factors": "", "commit": f"{LOADS}\n{COMMIT}"},
+        {"source-overwritten"},
+    ),
+    "threads store the sums in flight": ({"wait": WAIT.replace("0;", "1;")}, {"read-in-flight", "source-overwritten"}),
+}  # fmt: skip
+
+
+def checked_with_registers(changes: dict[str, str]) -> tuple[str, set[str]]:
+    text = with_registers(changes)
+    options = {"assume_noalias_arguments": True}
+    report = check_module(raise_ptx(text, new_context(), "k.ptx"), **options).report
+    return verdict(report), codes(report)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_products_with_factors_in_registers_are_proven(name: str) -> None:
+    assert checked_with_registers(GOOD[name]) == ("safe", set())
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_factors_and_sums_that_are_touched_in_flight_are_named(name: str) -> None:
+    changes, found = BAD[name]
+    told, named = checked_with_registers(changes)
+    assert told == "unsafe"
+    assert named <= found
+
+
+def test_the_right_factor_is_read_while_the_product_is_in_flight() -> None:
+    text = with_registers({"commit": f"st.shared.u16 [%r4], %h1;\n{COMMIT}"})
+    report = check_module(
+        raise_ptx(text, new_context(), "k.ptx"), assume_noalias_arguments=True
+    ).report
+    assert verdict(report) == "unsafe"
+    assert "source-overwritten" in codes(report)
+
+
+def test_a_product_in_assembly_is_one_instruction_with_its_registers() -> None:
+    module = raise_ptx(with_registers({}), new_context(), "k.ptx")
+    (product,) = [op for op in walk(module.operation) if op.name == "llvm.inline_asm"]
+    assert str(product.attributes["constraints"]) == '"=f,=f,=f,=f,0,1,2,3,r,r,r,r,l"'
+    text = str(product.attributes["asm_string"])
+    assert "{$0,$1,$2,$3}, {$8,$9,$10,$11}, $12, p, 1, 1, 0; }" in text
+
+
+@pytest.mark.parametrize("completion", machine.COMPLETIONS)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_machine_multiplies_what_lanes_have(completion: str, steps: int) -> None:
+    random = np.random.default_rng(0)
+    a = random.integers(-4, 5, (64, 16)).astype(np.float16)
+    b = random.integers(-4, 5, (16, 8)).astype(np.float16)
+    # Chunks of 8 k, in each a line for each column.
+    laid = np.ascontiguousarray(b.reshape(2, 8, 8).transpose(0, 2, 1))
+    module = raise_ptx(with_registers({}), new_context(), "k.ptx")
+    given = [a, laid, np.zeros((64, 8), np.float32), steps]
+    result = machine.run(module, "k", given, threads=(128, 1, 1), grid=1, completion=completion)
+    assert not result.races
+    assert np.array_equal(result.arrays[2], steps * (a.astype(np.float32) @ b.astype(np.float32)))
