@@ -65,7 +65,7 @@ class TwoEnds:
         if any(fixed for fixed, _ in split.rest):
             return None
         rest = {unknown: c for (_, unknown), c in split.rest.items()}
-        found.constraints.append(self._constraint(rest, least, most, found))
+        found.constraints.append(self._constraint(rest, split.low, split.high, found))
         return [self._constraint(digit, 0, 0, found) for digit in split.zero]
 
     def of_equal(self, one: Form, other: Form, found: Differences) -> list[Constraint]:
@@ -76,10 +76,11 @@ class TwoEnds:
         split = digits(terms, 0, 0, self._ends())
         if split.apart:
             return [Constraint((), 1, 1)]
-        zero = list(split.zero)
+        known = [self._constraint(digit, 0, 0, found) for digit in split.zero]
         if not any(fixed for fixed, _ in split.rest):
-            zero.append({unknown: c for (_, unknown), c in split.rest.items()})
-        return [self._constraint(digit, 0, 0, found) for digit in zero]
+            rest = {unknown: c for (_, unknown), c in split.rest.items()}
+            known.append(self._constraint(rest, split.low, split.high, found))
+        return known
 
     def _constraint(
         self, total: dict[Unknown | None, int], low: int, high: int, found: Differences
@@ -110,12 +111,11 @@ class TwoEnds:
         exact: dict[Atom, Form] = {
             atom: Form(known.exact) for atom, known in launch.items() if known.exact is not None
         }
-        starts = [
-            substitute(group.shared[dimension], exact, {}) if exact else group.shared[dimension]
-            for group in (self.a, self.b)
-        ]
-        terms = difference(starts[0], starts[1], self._ends())
-        return terms if _mentions(starts, self.is_fixed) else None
+        given = [group.shared[dimension] for group in (self.a, self.b)]
+        starts = [substitute(start, exact, {}) for start in given] if exact else given
+        if starts == given and not _mentions(starts, self.is_fixed):
+            return None
+        return difference(starts[0], starts[1], self._ends())
 
     def _ends(self) -> Ends:
         launch = joint_launch(self.a.launch, self.b.launch)
@@ -224,15 +224,18 @@ class Ends:
     limits: Callable[[Unknown], tuple[list[Polynomial], list[Polynomial]]]
 
 
-def expanded(form: Form) -> Polynomial | None:
-    """The form with its products multiplied out; None if they are too long."""
+def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -> Polynomial | None:
+    """The form with its products multiplied out; None if they are too long. A product of unknowns alone is one
+    unknown."""
     total: Polynomial = {(): form.constant} if form.constant else {}
     for atom, coefficient in form.terms:
         if atom.kind == "call" and forms.operator_of(atom)[0] == "mul":
-            factors = [expanded(argument) for argument in forms.operator_of(atom)[1]]
+            factors = [expanded(argument, is_fixed) for argument in forms.operator_of(atom)[1]]
             if None in factors:
                 return None
             product: Polynomial | None = times(*(f for f in factors if f is not None))
+            if not any(is_fixed(a) for p in product or () for a in p):
+                product = {(atom,): 1}
         else:
             product = {(atom,): 1}
         if product is None or any(len(p) > LONGEST_PRODUCT for p in product):
@@ -267,7 +270,7 @@ def difference(a: Form, b: Form, ends: Ends) -> Terms | None:
     """a - b; None where it is no sum of unknowns times fixed numbers."""
     sides: list[dict[tuple[Product, Atom | None], int]] = []
     for form in (a, b):
-        polynomial = expanded(form)
+        polynomial = expanded(form, ends.is_fixed)
         if polynomial is None:
             return None
         found: dict[tuple[Product, Atom | None], int] = {}
@@ -299,11 +302,13 @@ def difference(a: Form, b: Form, ends: Ends) -> Terms | None:
 
 
 class Digits(NamedTuple):
-    """What a difference between `low` and `high` comes to: sums of multiples of unknowns that
-    are 0 (`zero`), and what is left between the same bounds; `apart`: there is none."""
+    """What a difference comes to: sums of multiples of unknowns that are 0 (`zero`), and what is
+    left, between `low` and `high`; `apart`: there is none."""
 
     zero: list[dict[Unknown | None, int]]
     rest: Terms
+    low: int
+    high: int
     apart: bool
 
 
@@ -312,15 +317,19 @@ def digits(terms: Terms, low: int, high: int, ends: Ends) -> Digits:
     zero: list[dict[Unknown | None, int]] = []
     while True:
         if _is_outside(terms, low, high, ends):
-            return Digits(zero, terms, apart=True)
+            return Digits(zero, terms, low, high, apart=True)
         for radix in _radices(terms):
             found = _split(terms, radix)
-            if found is not None and _is_below(found[1], low, high, radix, ends):
-                zero.append(found[0])
-                terms = found[1]
+            digit = None if found is None else _digit(found[1], low, high, radix, ends)
+            if found is not None and digit is not None:
+                above, terms = found
+                if digit:
+                    above = {**above, None: above.get(None, 0) - digit}
+                zero.append(above)
+                low, high = (end - digit * radix[1] for end in (low, high))
                 break
         else:
-            return Digits(zero, terms, apart=False)
+            return Digits(zero, terms, low, high, apart=False)
 
 
 def _radices(terms: Terms) -> list[tuple[Product, int]]:
@@ -344,6 +353,28 @@ def _split(
         else:
             rest[fixed, unknown] = coefficient
     return (high, rest) if rest or product or factor > 1 else None
+
+
+def _digit(rest: Terms, low: int, high: int, radix: tuple[Product, int], ends: Ends) -> int | None:
+    """The one number Q with low <= radix * Q + rest <= high, None where several are possible.
+
+    0 where radix * Q is less than the radix; of a constant radix the only multiple in reach:
+
+        3 <= 2 Q + (b - b') <= 3, b and b' below 2        2 <= 2 Q <= 4 is no single one
+        2 <= 2 Q + (b - b') <= 2                           1 <= 2 Q <= 3, so Q = 1
+    """
+    if _is_below(rest, low, high, radix, ends):
+        return 0
+    if radix[0]:
+        return None
+    (most, least) = (
+        [bound.get((), 0) for bound in _bounds(rest, ends, up=up) if set(bound) <= {()}]
+        for up in (True, False)
+    )
+    if not most or not least:
+        return None
+    first, last = -((min(most) - low) // radix[1]), (high - max(least)) // radix[1]
+    return first if first == last else None
 
 
 def _is_below(terms: Terms, low: int, high: int, radix: tuple[Product, int], ends: Ends) -> bool:

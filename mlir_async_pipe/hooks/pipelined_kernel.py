@@ -148,9 +148,12 @@ def pipelined(
         for function in functions(module):
             _state(function, wish)
         try:
+            fold = passmanager.PassManager.parse(f"any({_FOLD})")
+            # The sizes of a launch say which sign a step has, and so how its iterations are counted.
+            fold.run(module.operation)
             raise_loops = passes.find("async-pipe-raise-loops")
             raise_loops.run(module, raise_loops.options(), session)
-            passmanager.PassManager.parse(f"any({_FOLD})").run(module.operation)
+            fold.run(module.operation)
             # Folding undoes casts, so they come after it.
             for function in functions(module):
                 prepare(function)

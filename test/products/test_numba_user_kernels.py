@@ -64,9 +64,6 @@ LOADS = {"matmul_f16", "dot_plain", "saxpy"}
 # What is not proven, with the sizes of the launch alone.
 UNKNOWN = {
     "matmul_return": {"divergent-branch", "divergent-barrier", "opaque-subscript", "budget"},
-    "scale": {"other-blocks"},
-    "softmax_rows": {"other-blocks"},
-    "saxpy": {"other-blocks"},
 }
 REFUSED = {"convolution": "not-privatisable"}
 

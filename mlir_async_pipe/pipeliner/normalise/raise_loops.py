@@ -19,6 +19,10 @@ Writes a loop that was read from blocks as `scf.for`, with `scf.if` inside.
 The loop is written first, then the blocks are removed. What the header computes is written in the body,
 where its condition holds, and after the loop, where it does not, if it is needed there. A sum that
 is needed after the loop is carried through it; all others are computed from `%k`.
+
+    %n = select(%d > 0, (%d + 127) / 128, 0), %d = %end - %start      %i = %start + %k * 128 overflow<nsw>
+
+A sum that the count stops before its end does not wrap, and says so: all of them are less than `%end`.
 """
 
 from __future__ import annotations
@@ -34,16 +38,21 @@ from mlir_async_pipe.bindings.raw_ops import (
     clone,
     constant,
     create,
+    defining_op,
     erase,
     functions,
     operations,
+    source_op,
     symbol_name,
     terminator,
     users,
 )
 from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
+from mlir_async_pipe.facts.values.integer_ops import PREDICATES, integer_constant
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import (
     BlockPath,
     BranchGraph,
@@ -112,7 +121,7 @@ def _raise_all(function: Operation, session: Session) -> bool:
             return raised
         tried.add(header)
         try:
-            loop = read_loop(graph, header, tuple(header.arguments))
+            loop = read_loop(graph, header, _handed_at_first(graph, header))
             counts = {inner.header: count(inner) for inner in _loops(loop)}
         except PipelineError as error:
             if error.diagnostic not in said:
@@ -123,6 +132,18 @@ def _raise_all(function: Operation, session: Session) -> bool:
         replace_loop(loop, counts)
         session.record("raised", RaisedLoop(name, place))
         raised = True
+
+
+def _handed_at_first(graph: BranchGraph, header: Block) -> tuple[Value, ...]:
+    """What a loop is handed by the one path that enters it; its own arguments if there are more."""
+    edges = [
+        edge
+        for block in graph.before[header]
+        if block not in graph.loops[header]
+        for edge in graph.edges[block]
+        if edge.target == header
+    ]
+    return edges[0].operands if len(edges) == 1 else tuple(header.arguments)
 
 
 def _loops(loop: BranchLoop) -> list[BranchLoop]:
@@ -155,7 +176,7 @@ def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operatio
 
     Returns the `scf.for`. Nothing here fails."""
     header, old = loop.header, operations(loop.header)
-    made: Values = {argument: argument for argument in header.arguments}
+    made: Values = dict(zip(header.arguments, loop.entry, strict=True))
     for_op = _write_loop(loop, counts, made, ir.InsertionPoint(old[0]))
     for value in (*header.arguments, *(result for op in old for result in op.results)):
         for user in set(users(value)):
@@ -296,8 +317,50 @@ def _in_iteration(
     write, start = IntegerWriter(ip, loc), starts[number]
     if number == counted.by.left:
         return write.subtract(start, index)
-    step = counted.sums[number]
-    return write.add(start, write.multiply(index, made.get(step, step)))
+    step = made.get(counted.sums[number], counted.sums[number])
+    value = write.add(start, write.multiply(index, step))
+    if _stays_below_an_end(starts[counted.by.left], start, step):
+        for op in write.made:
+            if is_sum_or_product(op.name):
+                set_no_wrap(op)
+    return value
+
+
+def _stays_below_an_end(count: Value, start: Value, step: Value) -> bool:
+    """Whether a count is that of the steps from `start` up to an end: start + step * (count - 1) is less than that end,
+    and neither product nor sum wraps.
+
+        %d = subi %end, %start;  select(%d > 0, divui(addi %d, %step - 1, %step), 0)
+
+    Where %end is not negative, a positive %d did not wrap."""
+    by = integer_constant(step)
+    chosen = _made_by("arith.select", count)
+    test = None if chosen is None else _made_by("arith.cmpi", chosen[0])
+    if by is None or by < 1 or chosen is None or test is None or integer_constant(chosen[2]) != 0:
+        return False
+    predicate = int(ir.IntegerAttr(source_op(chosen[0]).attributes["predicate"]).value)
+    if PREDICATES[predicate] != "sgt" or integer_constant(test[1]) != 0:
+        return False
+    rounded = chosen[1]
+    if by > 1:
+        divided = _made_by("arith.divui", chosen[1])
+        up = None if divided is None else _made_by("arith.addi", divided[0])
+        if divided is None or up is None or divided[1] != step or integer_constant(up[1]) != by - 1:
+            return False
+        rounded = up[0]
+    difference = _made_by("arith.subi", rounded)
+    if rounded != test[0]:
+        return False
+    if integer_constant(start) == 0:
+        return True
+    least = None if difference is None else Arithmetic().value_range(difference[0])[0]
+    return difference is not None and difference[1] == start and least is not None and least >= 0
+
+
+def _made_by(name: str, value: Value) -> list[Value] | None:
+    """The operands of the op called `name` that makes a value."""
+    op = defining_op(value)
+    return None if op is None or op.name != name else list(op.operands)
 
 
 def _needed_after(loop: BranchLoop) -> tuple[set[Value], list[Operation]]:

@@ -15,7 +15,7 @@ import pytest
 from helpers import branch_programs
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import functions, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, enclosing, functions, walk
 from mlir_async_pipe.pipeliner.normalise.loop_shapes import BranchGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Report, Session
@@ -197,3 +197,64 @@ func.func @g(%p: i1) -> i64 {
         before = [str(op) for op in functions(alone)]
     module, _ = raised(count_up("below") + other)
     assert [str(op) for op in functions(module)][1:] == before
+
+
+STEPS = """
+func.func @f(%a: memref<?xf32>, %n: i64, %s: i64) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %three = arith.constant 3 : i64
+  %four = arith.constant 4 : i64
+  %f = arith.constant 0.0 : f32
+  %dim = memref.dim %a, %c0 : memref<?xf32>
+  %size = arith.index_cast %dim : index to i64
+  %d = arith.subi %size, %s : i64
+  %up = arith.addi %d, %three : i64
+  %q = arith.divui %up, %four : i64
+  %some = arith.cmpi sgt, %d, %zero : i64
+  %count = arith.select %some, %q, %zero : i64
+  cf.br ^h(%count, %s : i64, i64)
+^h(%left: i64, %i: i64):
+  %more = arith.cmpi sgt, %left, %zero : i64
+  %less = arith.subi %left, %one : i64
+  %next = arith.addi %i, %four : i64
+  cf.cond_br %more, ^a, ^out
+^a:
+  %at = arith.index_cast %i : i64 to index
+  memref.store %f, %a[%at] : memref<?xf32>
+  cf.br ^h(%less, %next : i64, i64)
+^out:
+  return
+}
+"""
+# Which sums are known not to wrap, by what is changed in the text.
+BELOW = {
+    "up to a size": ([], True),
+    "from 0 to a number": ([("subi %size, %s", "addi %n, %zero"), ("%count, %s", "%count, %zero")], True),
+    "up to a number, which may be negative": ([("subi %size", "subi %n")], False),
+    "another start": ([("%count, %s", "%count, %n")], False),
+    "rounded up too far": ([("addi %d, %three", "addi %d, %four")], False),
+    "divided by another number": ([("divui %up, %four", "divui %up, %three")], False),
+    "larger steps": ([("addi %i, %four", "addi %i, %c5"), ("%one =", "%c5 = arith.constant 5 : i64\n  %one =")], False),
+    "whatever the distance": ([("%some, %q, %zero", "%some, %q, %one")], False),
+    "of a distance that is negative": ([("cmpi sgt, %d", "cmpi slt, %d")], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BELOW)
+def test_a_sum_that_its_count_stops_before_an_end_says_that_it_does_not_wrap(name: str) -> None:
+    changes, stated = BELOW[name]
+    text = STEPS
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    module, report = raised(text)
+    assert len(report.of("raised")) == 1
+    sums = [op for op in walk(module) if op.name in ("arith.muli", "arith.addi") and in_loop(op)]
+    assert sums
+    assert all(("overflow<nsw>" in str(op)) == stated for op in sums)
+
+
+def in_loop(op: Operation) -> bool:
+    return enclosing(op, ("scf.for",)) is not None

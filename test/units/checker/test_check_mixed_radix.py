@@ -26,6 +26,10 @@ gpu.module @m {{
     %c7 = arith.constant 7 : index
     %c8 = arith.constant 8 : index
     %c9 = arith.constant 9 : index
+    %c15 = arith.constant 15 : index
+    %c16 = arith.constant 16 : index
+    %c23 = arith.constant 23 : index
+    %c24 = arith.constant 24 : index
     %zero = arith.constant 0.0 : f32
     %t = gpu.thread_id x
     %b = gpu.block_id x
@@ -78,6 +82,24 @@ def one_of(first: str, second: str) -> str:
     )  # fmt: skip
 
 
+def over_the_grid(step: str, before: str) -> str:
+    """A[8 block + t + step k] for k < count, the last iteration apart; count = (columns - start + before) / step, if
+    that is more than 0."""
+    last = let("%l", "muli", "%last", step) + let("%p", "addi", "%start", "%l") + STORE
+    return (
+        let("%b8", "muli", "%b", "%c8") + let("%start", "addi", "%b8", "%t")
+        + let("%d", "subi", "%columns", "%start") + let("%up", "addi", "%d", before)
+        + let("%q", "divui", "%up", step)
+        + "%more = arith.cmpi sgt, %d, %c0 : index\n"
+        + "%count = arith.select %more, %q, %c0 : index\n"
+        + "%some = arith.cmpi sgt, %count, %c0 : index\nscf.if %some {\n"
+        + let("%last", "subi", "%count", "%c1")
+        + loop("%k", "%last", let("%j", "muli", "%k", step)
+               + let("%p", "addi", "%start", "%j") + STORE)
+        + last + "}\n"
+    )  # fmt: skip
+
+
 PADDED = let("%nine", "divui", "%t", "%c7") + let("%add", "addi", "%t", "%nine")
 RIGHT = {
     "a row for each block and iteration": rows("%b", "%trips", "%c8"),
@@ -85,6 +107,7 @@ RIGHT = {
     "two loops": levels("%c2", "%c2"),
     "two loops with room between": levels("%c2", "%c3"),
     "one of two launches": one_of("%p1", "%p3"),
+    "steps of the grid, the last apart": over_the_grid("%c24", "%c23"),
 }
 WRONG = {
     "an iteration too many": rows("%b", "%up", "%c8"),
@@ -93,6 +116,7 @@ WRONG = {
     "a digit that reaches the radix": PADDED + rows("%b", "%trips", "%c8", "%add"),
     "two loops, the outer too long": levels("%c3", "%c2"),
     "two loops, a factor too small": levels("%c2", "%c1"),
+    "steps of less than the grid": over_the_grid("%c16", "%c15"),
 }
 
 
@@ -105,7 +129,7 @@ def races(text: str) -> set[str]:
     found: set[str] = set()
     for trips in range(1, TRIPS + 1):
         with new_context():
-            arguments = [np.zeros(1024, np.float32), trips, trips]
+            arguments = [np.zeros(1024, np.float32), trips, 24 * trips]
             module = ir.Module.parse(text)
             result = machine.run(module, "k", arguments, threads=THREADS, grid=(BLOCKS, 1, 1))
             found |= set(result.race_codes)
