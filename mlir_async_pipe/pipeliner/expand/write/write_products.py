@@ -42,7 +42,6 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import write_empty, write_wait
 from mlir_async_pipe.pipeliner.expand.write.role_threads import elect
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns
@@ -73,10 +72,9 @@ class ProductsWriter:
             grown = count * role.sums.columns
             op.operands[1] = constant(grown, columns.type, before(op), op.location)
 
-    def write(self, loop: RingLoop, region: Any, arrives: Value, build: IntegerWriter) -> None:
-        """Write the products of a lowered loop at the end of a region, and in the place of the loop the waits for
-        its sums. The threads of the input begin where `build` writes; `arrives` holds in one lane of each of
-        their warps."""
+    def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
+        """Write the products of a lowered loop at the end of a region; `arrives` holds in one lane of each warp of
+        the threads of the input, which `write_loads` is for."""
         branch, loc = self.role.branch, self.plan.loop.location
         elected = elect(before(branch), loc)
         names.remove(branch, names.OP_NAMES)
@@ -89,7 +87,6 @@ class ProductsWriter:
         values = [(loop, (0, 1, 2, 3))]
         write_partition(region, self.roles.moved, PRODUCTS, values, self._write_products, state)
         self.returns = SlotReturns(self.drained, Blocks(None, 0), arrives, meets_lanes=True)
-        carry([RingPath((*self.plan.outer, self.plan.loop), self._write_loads)], Ring.start(build))
 
     def _write_products(
         self, ring: RingLoop, slot: Value, phase: Value, version: Value, phase_of_sums: Value
@@ -119,7 +116,7 @@ class ProductsWriter:
         inside = IntegerWriter(before(made), write.location)
         made.operands[0] = mbarrier_pointer(inside, self.filled, version, made.operands[0].type)
 
-    def _write_loads(self, version: Value, phase: Value) -> list[Value]:
+    def write_loads(self, version: Value, phase: Value) -> list[Value]:
         """The wait in the place of the loop, and the arrivals after the loads."""
         loop, role = self.plan.loop, self.role
         write = IntegerWriter(before(loop), loop.location)

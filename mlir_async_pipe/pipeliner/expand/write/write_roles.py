@@ -90,17 +90,22 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     free = [value for _ in rings for value in Ring.start(there, phase=1)]
     write_partition(copying, roles.moved, COPIES, copies, RingLoop.expand, free)
     if products is not None:
-        products.write(loops[0].loop, others, arrives, build)
-        name_barriers(roles.block)
-    else:
-        _write_uses(loops, roles, thread, build)
+        products.write(loops[0].loop, others, arrives)
+    _write_uses(loops, roles, products, thread, build)
     for setup in (setup for ring in rings for setup in ring[0].setups):
         setup.create.erase()
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
 
 
-def _write_uses(loops: list[_Loop], roles: RolePlan, thread: Value, build: IntegerWriter) -> None:
-    """Expand the lowered loops of the threads of the input, which begin where `build` writes."""
+def _write_uses(
+    loops: list[_Loop],
+    roles: RolePlan,
+    products: ProductsWriter | None,
+    thread: Value,
+    build: IntegerWriter,
+) -> None:
+    """Expand the lowered loops of the threads of the input, which begin where `build` writes, or write what is
+    left of one whose products another warp issues."""
     for one in loops:
         drop_unused(one.loop.loop)
     groups = None
@@ -116,11 +121,13 @@ def _write_uses(loops: list[_Loop], roles: RolePlan, thread: Value, build: Integ
         paths = [paths[0]._replace(write=groups.write_tile, values=(0, 1, 2, 3))]
         state += groups.start(build)
     else:
+        if products is not None:
+            paths = [path._replace(write=products.write_loads) for path in paths]
         # The first op of these threads may be a barrier.
         name_barriers(roles.block)
     ends = carry(paths, state)
     # What a loop hands on to the next one is idle when that one does without.
-    for one in reversed(loops):
+    for one in reversed(loops if products is None else []):
         drop_idle_values(one.loop.loop)
     if groups is not None:
         groups.end(ends[2])
