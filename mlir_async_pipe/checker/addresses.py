@@ -16,6 +16,8 @@ from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.facts.values import views
+from mlir_async_pipe.facts.values.alignment import value_alignment
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of
 from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
@@ -111,8 +113,11 @@ def is_whole_argument(roots: Roots, frame: int, memory: Any) -> bool:
             return op is None and not frame and root_of(memory).kind == "argument"
 
 
-def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form | None:
-    """The address of a buffer as an integer: a symbol of its root plus bytes."""
+def address(
+    values: Operands, state: State, roots: Roots, op: Any, operands: Numbers
+) -> Form | None:
+    """The address of a buffer as an integer: a multiple of what its root is aligned to, plus bytes. What masks and
+    shifts take of it is then what they take of the bytes: (1024 a + 136) & 384 is 128."""
     view = values.view(state, operands[0])
     if view is None:
         return None
@@ -121,17 +126,19 @@ def address(values: Operands, state: State, op: Any, operands: Numbers) -> Form 
     start = view.aligned if aligned else views.start_bytes(view)
     if start is None:
         return None
-    atom = Atom("symbol", ("address", view.root))
+    unit = value_alignment(roots.roots[view.root].value, Arithmetic())
+    atom = Atom("symbol", ("address", view.root, unit))
     if in_workgroup_memory(op.operands[0].type):
-        state.facts.setdefault(atom, AtomRange(0, HIGHEST_SHARED))
-    return forms.add(forms.of_atom(atom), start)
+        state.facts.setdefault(atom, AtomRange(0, HIGHEST_SHARED // unit))
+    return forms.add(forms.scale(forms.of_atom(atom), unit), start)
 
 
 def _from_address(number: Form) -> View | None:
     """The pointer that an integer made of a root's address stands for."""
     for atom, coefficient in number.terms:
-        if atom.kind == "symbol" and isinstance(atom.key, tuple) and coefficient == 1:
+        if atom.kind == "symbol" and isinstance(atom.key, tuple):
             tag, *rest = atom.key
-            if tag == "address":
-                return views.pointer_view(rest[0], forms.subtract(number, forms.of_atom(atom)))
+            if tag == "address" and coefficient == rest[1]:
+                base = forms.scale(forms.of_atom(atom), coefficient)
+                return views.pointer_view(rest[0], forms.subtract(number, base))
     return None

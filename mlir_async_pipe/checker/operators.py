@@ -117,6 +117,21 @@ def product(a: Form, b: Form) -> Form:
     return call("mul", a, b)
 
 
+def _bits_below(name: str, a: Form, b: Form, facts: Facts) -> Form | None:
+    """a ^ b or a | b, where b is below 2^n: what is a multiple of 2^n in a stays as it is; None if there is
+    no such part. (1024 t + x) ^ 48 is 1024 t + (x ^ 48), for any x."""
+    low, high = bounds(b, facts)
+    if low is None or low < 0 or high is None:
+        return None
+    unit = 1 << high.bit_length()
+    terms = frozenset((atom, c) for atom, c in a.terms if c % unit == 0)
+    outside = Form(a.constant - a.constant % unit, terms)
+    if outside == Form(0):
+        return None
+    inside = Form(a.constant % unit, a.terms - terms)
+    return add(outside, apply(name, (inside, b), facts))
+
+
 def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
     """The form with atoms replaced, in the operands of operators too.
 
@@ -147,6 +162,11 @@ def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
         return wrap(arguments[0], arguments[1].constant, facts)
     if name == "mul":
         return product(*arguments)
+    if name in ("or", "xor"):
+        a, b = arguments
+        outside = _bits_below(name, a, b, facts) or _bits_below(name, b, a, facts)
+        if outside is not None:
+            return outside
     if all(not a.terms for a in arguments) and name in FOLDS:
         return Form(FOLDS[name](*(a.constant for a in arguments)))
     return call(name, *arguments)

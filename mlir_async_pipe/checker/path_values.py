@@ -234,7 +234,7 @@ class PathValues:
             whole = addresses.is_whole_argument(self.roots, run.frame, op.operands[0])
             return lambda state: addresses.dimension(self, state, numbers, whole=whole)
         if op.name in ADDRESS_OPS:
-            return lambda state: addresses.address(self, state, op, numbers)
+            return lambda state: addresses.address(self, state, self.roots, op, numbers)
         if is_operator(op.name, "select") and str(op.operands[0].type) != "i1":
             return lambda state: None
         rule = arithmetic.rule_of(op)

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    as_kind,
     defining_op,
     integer_attribute,
     is_block_argument,
@@ -69,9 +70,11 @@ def _natural_alignment(memory: Value) -> int:
 
 
 def value_alignment(memory: Value, numbers: Arithmetic) -> int:
-    """Bytes that divide the address of the first element of a memref."""
-    natural = _natural_alignment(memory)
+    """Bytes that divide the address of the first element of a memref, or the pointer to a global."""
     op = defining_op(memory)
+    if as_kind(ir.MemRefType, memory.type) is None:
+        return _global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1
+    natural = _natural_alignment(memory)
     if op is None:
         return lcm(natural, _from_base(memory, _argument_alignment(memory)))
     if op.name == "memref.assume_alignment":
@@ -173,7 +176,7 @@ def _inputs(function: Any) -> int:
     return len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
 
 
-def _global_alignment(get_global: Any) -> int:
-    """The alignment of the memref.global behind a memref.get_global, 1 if it has none."""
-    declared = declaration_of(get_global)
+def _global_alignment(op: Any) -> int:
+    """The alignment of the global that an op names, 1 if it has none."""
+    declared = declaration_of(op)
     return 1 if declared is None else integer_attribute(declared, "alignment") or 1

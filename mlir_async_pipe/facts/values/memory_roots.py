@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     as_kind,
+    constant_value,
     defining_op,
     enclosing,
     integer_attribute,
@@ -199,28 +200,37 @@ def memref_behind(op: Operation) -> Value | None:
 
 
 def _address_in_sum(op: Operation) -> Value | None:
-    """The pointer from which the address of shared memory is counted: the only address in a sum, as no number that
-    is added to one leads into other memory."""
-    if op.name != POINTER_OF_ADDRESS or type_text(op.results[0].type) not in _SHARED:
+    """The pointer from which an address is counted: the only one in a sum, which may be rounded down to a power of
+    two. No number that is added to an address of shared memory, or swizzles its bits, leads into other memory; of
+    other memory only constants are taken to stay in it."""
+    if op.name != POINTER_OF_ADDRESS:
         return None
+    shared = type_text(op.results[0].type) in _SHARED
+    bits = SHARED_BITS if shared else POINTER_BITS
     found: list[Operation] = []
     open_ones = [op.operands[0]]
     while open_ones and len(found) < 2:
         number = open_ones.pop()
         made = defining_op(number)
-        if made is None or bits_of(number.type) < SHARED_BITS:
-            continue
-        if made.name in ADDRESS_OPS:
-            found.append(made)
-        elif is_operator(made.name, "cast") or is_operator(made.name, "add"):
-            open_ones += made.operands
+        if made is not None and bits_of(number.type) >= bits:
+            if made.name in ADDRESS_OPS:
+                found.append(made)
+                continue
+            if any(is_operator(made.name, kind) for kind in ("cast", "add", "xor")):
+                open_ones += made.operands
+                continue
+            if is_operator(made.name, "and_") and (constant_value(made.operands[1]) or 0) < 0:
+                open_ones.append(made.operands[0])
+                continue
+        if not shared and constant_value(number) is None:
+            return None
     # The address of a memref's window may be counted on into the next window.
     one = len(found) == 1 and found[0].name != ADDRESS_OF_MEMREF
     return found[0].operands[0] if one else None
 
 
-# Addresses of shared memory, of which a block has less than 2^32 bytes.
-SHARED_BITS = 32
+# Addresses of shared memory, of which a block has less than 2^32 bytes, and of other memory.
+SHARED_BITS, POINTER_BITS = 32, 64
 # Pointers into shared memory of the block, and of the blocks of a cluster.
 _SHARED = ("!llvm.ptr<3>", "!llvm.ptr<7>")
 
@@ -351,8 +361,6 @@ def _marks(function: Any, kind: str, number: int) -> set[str]:
 
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:
     """Byte offset and size of a memref.view, None where they are not constant."""
-    from mlir_async_pipe.bindings.raw_ops import constant_value
-
     try:
         return constant_value(view.operands[1]), span_bytes(result.type)
     except UnknownLayoutError:

@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
-from mlir_async_pipe.facts.values.memory_roots import SHARED_BITS
+from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -44,9 +44,6 @@ from mlir_async_pipe.vocabulary.memory_names import (
     taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
-
-# Addresses of other memory take all of a pointer.
-POINTER_BITS = 64
 
 
 def replace(root: Operation) -> int:

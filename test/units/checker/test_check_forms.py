@@ -89,6 +89,26 @@ def test_bits_of_multiples_of_eight_end_at_one(name: str, most: int) -> None:
     assert forms.bounds(swizzled, facts) == (0, most)
 
 
+@pytest.mark.parametrize("name", ["xor", "or"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_low_bits_leave_what_is_above_them_as_it_is(name: str, swapped: bool) -> None:
+    facts = {N: AtomRange(0, 3)}
+    a = forms.add(forms.scale(k, 64), forms.add(forms.scale(tid, 24), Form(130)))
+    b = forms.scale(n, 16)
+    both = operators.apply(name, (b, a) if swapped else (a, b), facts)
+    assert dict(both.terms)[K] == 64 and both.constant == 128
+    for values in ((0, 0, 0), (5, 3, 3), (-2, 31, 1), (7, -9, 2)):
+        known = {atom: Form(value) for atom, value in zip((K, TID, N), values, strict=True)}
+        numbers = (operators.substitute(form, known, {}).constant for form in (a, b))
+        exact = operators.FOLDS[name](*numbers)
+        assert operators.substitute(both, known, {}) == Form(exact)
+
+
+def test_bits_that_may_be_negative_leave_nothing() -> None:
+    a, b = forms.scale(k, 64), forms.scale(n, 16)
+    assert operators.apply("xor", (a, b), {}) == forms.call("xor", a, b)
+
+
 def test_equal_symbols_cancel() -> None:
     assert forms.subtract(plus(forms.scale(n, 3), 5), forms.scale(n, 3)) == Form(5)
 

@@ -2,7 +2,7 @@
 
     place = 512 (t div 64) + x ^ ((x & 448) >> 3) + 1024 (k mod 8) + 8192 (k div 8)      x = 8 (t mod 8) + 64 (t div 8 mod 8)
 
-Covers: checker/forms.py, checker/path_values.py, checker/choices.py
+Covers: checker/forms.py, checker/operators.py, checker/addresses.py, checker/path_values.py, checker/choices.py
 """
 
 from __future__ import annotations
@@ -13,11 +13,37 @@ from helpers.check_harness import check_module
 from helpers.machine_programs import parse
 
 
-def tile(*, column: int = 1024, row: int = 8192, wait: int = 0, threads: int = 128) -> str:
+# The swizzle of an index, and that of an address: bits 7 to 9 of the bytes are bits 6 to 8 of the elements.
+INDEX = """
+    %own = arith.addi %swizzled, %eighth512 overflow<nsw> : i32
+    %first = llvm.getelementptr %base[%own] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f16
+"""
+ADDRESS = """
+    %own = arith.addi %x, %eighth512 overflow<nsw> : i32
+    %plain = llvm.getelementptr %base[%own] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f16
+    %address = llvm.ptrtoint %plain : !llvm.ptr<3> to i64
+    %mask = arith.constant 896 : i64
+    %by = arith.constant 3 : i64
+    %taken = arith.andi %address, %mask : i64
+    %shifted = arith.shrui %taken, %by : i64
+    %changed = arith.xori %address, %shifted : i64
+    %first = llvm.inttoptr %changed : i64 to !llvm.ptr<3>
+"""
+
+
+def tile(
+    *,
+    column: int = 1024,
+    row: int = 8192,
+    wait: int = 0,
+    threads: int = 128,
+    swizzle: str = INDEX,
+    alignment: int = 1024,
+) -> str:
     """Copies of 16 bytes by 128 threads, 16 pieces each; the tile is read after the wait."""
     return f"""
 gpu.module @m {{
-  llvm.mlir.global external @tile() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<32768 x i8>
+  llvm.mlir.global external @tile() {{addr_space = 3 : i32, alignment = {alignment} : i64}} : !llvm.array<32768 x i8>
   gpu.func @k(%from: !llvm.ptr<1>) kernel attributes {{known_block_size = array<i32: {threads}, 1, 1>}} {{
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
@@ -42,8 +68,7 @@ gpu.module @m {{
     %swizzled = arith.xori %x, %moved : i32
     %eighth = arith.divsi %high, %c8 : i32
     %eighth512 = arith.muli %eighth, %c512 overflow<nsw> : i32
-    %own = arith.addi %swizzled, %eighth512 overflow<nsw> : i32
-    %first = llvm.getelementptr %base[%own] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f16
+{swizzle}
     scf.for %k = %c0 to %c16 step %c1 : i32 {{
       %q = arith.divsi %k, %c8 : i32
       %r = arith.remsi %k, %c8 : i32
@@ -62,15 +87,22 @@ gpu.module @m {{
 }}"""
 
 
+@pytest.mark.parametrize("swizzle", [INDEX, ADDRESS])
 @pytest.mark.parametrize("size", [{}, {"column": 2048, "row": 16384, "threads": 256}])
-def test_pieces_of_a_swizzled_tile_are_apart(size: dict[str, int]) -> None:
-    checked = check_module(parse(tile(**size)))
+def test_pieces_of_a_swizzled_tile_are_apart(size: dict[str, int], swizzle: str) -> None:
+    checked = check_module(parse(tile(**size, swizzle=swizzle)))
     assert not checked.unsafe and not checked.unknown and checked.accesses
 
 
 @pytest.mark.parametrize("size", [{"column": 512, "row": 4096}, {"threads": 256}, {"wait": 1}])
-def test_pieces_that_meet_are_found(size: dict[str, int]) -> None:
-    assert check_module(parse(tile(**size))).unsafe
+@pytest.mark.parametrize("swizzle", [INDEX, ADDRESS])
+def test_pieces_that_meet_are_found(size: dict[str, int], swizzle: str) -> None:
+    assert check_module(parse(tile(**size, swizzle=swizzle))).unsafe
+
+
+def test_bits_of_an_address_that_its_alignment_leaves_open_are_not_known() -> None:
+    checked = check_module(parse(tile(swizzle=ADDRESS, alignment=16)))
+    assert checked.unknown and not checked.unsafe
 
 
 @pytest.mark.parametrize("size", [{"column": 512}, {"row": 4096}])

@@ -78,3 +78,31 @@ def test_an_address_that_is_counted_on_stays_in_its_shared_memory(
         module = ir.Module.parse(COUNTED.format(added=added, kind=kind, pointer=pointer))
         (value,) = [op.results[0] for op in walk(module) if op.name == "llvm.inttoptr"]
         assert str(root_of(value)).startswith(root)
+
+
+ROUNDED = """
+llvm.func @f(%given: !llvm.ptr<1>, %n: i64) {{
+  %at = llvm.ptrtoint %given : !llvm.ptr<1> to i64
+  %c15 = llvm.mlir.constant(15 : i64) : i64
+  %mask = llvm.mlir.constant({mask} : i64) : i64
+  %sum = llvm.add %at, {added} : i64
+  %down = llvm.and %sum, %mask : i64
+  %p = llvm.inttoptr %down : i64 to !llvm.ptr<1>
+  llvm.return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("added", "mask", "kind"),
+    [
+        ("%c15", -16, "argument"),
+        # What is left of an address without its upper bits is none; any number may be added to lead away.
+        ("%c15", 15, "unknown"),
+        ("%n", -16, "unknown"),
+    ],
+)
+def test_an_address_that_is_rounded_stays_in_its_memory(added: str, mask: int, kind: str) -> None:
+    with new_context():
+        module = ir.Module.parse(ROUNDED.format(added=added, mask=mask))
+        (value,) = [op.results[0] for op in walk(module) if op.name == "llvm.inttoptr"]
+        assert root_of(value).kind == kind
