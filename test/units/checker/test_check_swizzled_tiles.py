@@ -12,7 +12,6 @@ import pytest
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
 
-
 # The swizzle of an index, and that of an address: bits 7 to 9 of the bytes are bits 6 to 8 of the elements.
 INDEX = """
     %own = arith.addi %swizzled, %eighth512 overflow<nsw> : i32
