@@ -13,7 +13,14 @@ from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, attribute, constant_value, create
+from mlir_async_pipe.bindings.raw_ops import (
+    Value,
+    attribute,
+    constant_value,
+    create,
+    operations,
+    remembered,
+)
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
 from mlir_async_pipe.vocabulary.rows import (
@@ -24,12 +31,15 @@ from mlir_async_pipe.vocabulary.rows import (
     acquire,
     attribute_order,
     both,
+    covers,
     named_scope,
     release,
     restricted_order,
     scope_named,
 )
 
+# Threads meet there; fences around it say which memory is ordered.
+BARE_BARRIER = "rocdl.s.barrier"
 # Barriers of a block that have a number (PTX ISA, barrier: 0 to 15).
 NUMBERS = 16
 
@@ -62,6 +72,30 @@ def workgroup_only(op: Any) -> frozenset[str]:
 def nothing(op: Any) -> frozenset[str]:
     """The threads meet, but no memory is ordered."""
     return frozenset()
+
+
+def between_fences(op: Any) -> frozenset[str]:
+    """The barrier orders what the fences do that stand around it, as compilers for AMD write a whole one
+    (LLVM, AMDGPU memory model: s_barrier); without them the threads meet, but no memory is ordered.
+
+    llvm.fence syncscope("workgroup") release
+    rocdl.s.barrier
+    llvm.fence syncscope("workgroup") acquire
+    """
+    return _ordered_by_fences(op.block).get(op, frozenset())
+
+
+@remembered
+def _ordered_by_fences(block: Any) -> dict[Any, frozenset[str]]:
+    found = {}
+    ops = operations(block)
+    for before, op, behind in zip(ops, ops[1:], ops[2:], strict=False):
+        if op.name == BARE_BARRIER and before.name == behind.name == "llvm.fence":
+            first, then = attribute_order(before), attribute_order(behind)
+            enough = covers(first.scope, "block") and covers(then.scope, "block")
+            if enough and first.release and then.acquire:
+                found[op] = first.spaces & then.spaces
+    return found
 
 
 def has_no_operands(op: Any) -> bool:
@@ -147,7 +181,7 @@ BARRIER_ROWS = (
     ),
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),
-    Row("rocdl.s.barrier", barrier=nothing),
+    Row(BARE_BARRIER, barrier=between_fences),
 )
 
 

@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     constant_value,
     defining_op,
+    integer_attribute,
     is_block_argument,
     is_function,
     is_used,
@@ -105,7 +106,10 @@ ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in
 # Every op that says where in the launch a thread stands.
 IDS = frozenset((*ID_OPS, "gpu.global_id"))
 # Ops that hand a number from lane to lane of a warp, and the operand that it is.
-SHUFFLES = {"gpu.shuffle": 0, "nvvm.shfl.sync": 1}
+SHUFFLES = {
+    **{"gpu.shuffle": 0, "nvvm.shfl.sync": 1},
+    **{"rocdl.readfirstlane": 0, "rocdl.readlane": 0},
+}
 # The number of a block in its cluster, x fastest.
 CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
 # Gives the address of a variable of workgroup memory in another block of the cluster.
@@ -202,16 +206,28 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
 
     Sources, first one that answers: `known_block_size`, a gpu.launch around the code, the
     gpu.launch_func of the module that names the kernel (all of them must agree), which are
-    `launches` where they have been collected already. A size that no GPU runs says nothing.
+    `launches` where they have been collected already, and the number of warps that Triton's modules name.
+    A size that no GPU runs says nothing.
     """
     for name in BLOCK_SIZES:
         if name in function.attributes:
             sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
             x, y, z = [*sizes, 1, 1, 1][:3]
             return _runnable((x, y, z))
-    collected = launched_sizes(outermost(function)) if launches is None else launches
+    module = outermost(function)
+    collected = launched_sizes(module) if launches is None else launches
     found = collected.get(name_at_launch(function), set())
+    if not found:
+        found = _size_of_triton(module)
     return _runnable(next(iter(found))) if len(found) == 1 else None
+
+
+def _size_of_triton(module: Operation) -> set[Size | None]:
+    """The block size that Triton launches its kernels with: warps, those of partitions too, times lanes."""
+    counts = [integer_attribute(module, f"ttg.{name}") for name in ("total-num-warps", "num-warps")]
+    warps = counts[0] or counts[1]
+    lanes = integer_attribute(module, "ttg.threads-per-warp")
+    return {(warps * lanes, 1, 1)} if warps and lanes else set()
 
 
 def _runnable(size: Size | None) -> Size | None:

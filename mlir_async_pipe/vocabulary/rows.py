@@ -30,6 +30,7 @@ before scopes wait like that, and what follows the loop is meant to come after i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -172,8 +173,20 @@ def acquire_release(op: Any) -> MemoryOrder:
     return EVERYTHING if any(map(is_used, op.results)) else MemoryOrder(release=True, strong=True)
 
 
+# !llvm.mmra: an AMD fence may say which address spaces alone it orders (LLVM, AMDGPU memory model).
+_SYNCHRONISED = re.compile(r'"amdgpu-synchronize-as":\s*"(\w+)"')
+_SPACES_OF_TAGS = {"local": "workgroup", "global": "global"}
+
+
+def _spaces_of(op: Any) -> frozenset[str]:
+    if "llvm.mmra" not in op.attributes:
+        return ALL_SPACES
+    tags = _SYNCHRONISED.findall(str(op.attributes["llvm.mmra"]))
+    return frozenset(_SPACES_OF_TAGS[tag] for tag in tags if tag in _SPACES_OF_TAGS)
+
+
 def attribute_order(op: Any) -> MemoryOrder:
-    """What the ordering, the scope and `volatile` of an LLVM access or fence say."""
+    """What the ordering, the scope, `volatile` and the tags of an LLVM access or fence say."""
     names = ("ordering", "success_ordering", "failure_ordering")
     orderings = {integer_attribute(op, name) for name in names} - {None, 0}
     strong = bool(orderings) or "volatile_" in op.attributes
@@ -187,6 +200,7 @@ def attribute_order(op: Any) -> MemoryOrder:
         release=bool(ordering & {_RELEASE, _BOTH, _SEQUENTIAL}) and not loads,
         strong=strong,
         scope=scope,
+        spaces=_spaces_of(op),
     )
     return _spinning(op, order)
 

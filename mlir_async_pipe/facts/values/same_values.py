@@ -1,6 +1,7 @@
 """Values that are others by another name, and the rewrite that says so.
 
-    %b = nvvm.shfl.sync idx %mask, %a, %lane, %last      %a, if all threads have the same %a
+    %b = nvvm.shfl.sync idx %mask, %a, %lane, %last      %a, if all lanes of the warp have the same %a
+    %w = rocdl.readfirstlane %v                          %v, if it is the number of the wave
     %q = llvm.inttoptr (llvm.ptrtoint %p)                %p, also through casts that lose nothing of it
     %y = llvm.extractvalue (llvm.insertvalue %x, …[1])[1]        %x
     %t = llvm.insertvalue of each field of %s in turn            %s
@@ -30,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
-from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.facts.values.warp_values import WarpValues
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
@@ -66,7 +67,7 @@ def may_be_another(name: str) -> bool:
 def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
     """Ops whose first result is another value, in the order in which they stand; each is asked when those
     before it were seen to."""
-    uniformity = Uniformity()
+    of_warps = WarpValues()
     for op in walk_named(root, may_be_another):
         if op.name == POINTER_OF_ADDRESS:
             value = _pointer_behind(op)
@@ -78,9 +79,14 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
             value = _put_together_again(op)
         else:
             handed = op.operands[SHUFFLES[op.name]]
-            value = handed if uniformity.difference(handed) is None else None
+            value = handed if of_warps.is_of_warp(handed, _lanes(op.name)) else None
         if value is not None and value.type == op.results[0].type:
             yield op, value
+
+
+def _lanes(name: str) -> int:
+    """The most lanes that an op hands numbers between: AMD's waves have 64, or 32 that agree where 64 do."""
+    return 64 if name.startswith("rocdl.") else 32
 
 
 def _pointer_behind(op: Operation) -> Value | None:

@@ -130,6 +130,11 @@ class WarpValues:
             return 0
         return ALL & ~_any(self._bits(value))
 
+    def is_of_warp(self, value: Value, lanes: int) -> bool:
+        """Whether the lanes of each warp of so many, a power of two, have one value."""
+        same = self._uniformity.difference(value) is None
+        return same or not _any(self._bits(value)) & (lanes - 1)
+
     def _bits(self, value: Value) -> Bits:
         pending = [value]
         while pending:
@@ -214,6 +219,8 @@ def _butterfly(op: Operation) -> int:
     if op.name == "gpu.shuffle":
         step, lanes = (constant_value(op.operands[n]) for n in (1, 2))
         known = "xor" in str(op.attributes["mode"]) and lanes == LAST_LANE + 1
+    elif op.name != "nvvm.shfl.sync":
+        return 0
     else:
         mask, step, last = (constant_value(op.operands[n]) for n in (0, 2, 3))
         everybody = mask is not None and mask & ALL_LANES == ALL_LANES

@@ -92,6 +92,10 @@ RELAXED = "%r = llvm.atomicrmw add %F, %one monotonic : !llvm.ptr<1>, i32\n"
 ARRIVE = "%p = nvvm.mbarrier.arrive %near : !llvm.ptr<3> -> i64"
 WAIT = "nvvm.mbarrier.try_wait.parity %near, %zero, %one : !llvm.ptr<3>, i32, i32"
 # What stands between a store and another thread's load: the verdicts in a block, and between blocks.
+BEFORE = 'llvm.fence syncscope("workgroup") release'
+AFTER = 'llvm.fence syncscope("workgroup") acquire'
+LOCAL = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">}'
+ELSEWHERE = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"global">}'
 TABLE = {
     "nothing": ("", "unsafe", "unsafe"),
     "a barrier": ("gpu.barrier", "proven", "unsafe"),
@@ -128,8 +132,40 @@ TABLE = {
     "a barrier without memory": ("rocdl.s.barrier", "unsafe", "unsafe"),
     "a barrier between fences": (
         "llvm.fence release\nrocdl.s.barrier\nllvm.fence acquire",
+        "proven",
+        "unsafe",
+    ),
+    "a barrier between fences of the block": (
+        f"{BEFORE}\nrocdl.s.barrier\n{AFTER}",
+        "proven",
+        "unsafe",
+    ),
+    "a barrier between fences of workgroup memory": (
+        f"{BEFORE} {LOCAL}\nrocdl.s.barrier\n{AFTER} {LOCAL}",
+        "proven",
+        "unsafe",
+    ),
+    "a barrier between fences of other memory": (
+        f"{BEFORE} {ELSEWHERE}\nrocdl.s.barrier\n{AFTER} {ELSEWHERE}",
         "unknown",
+        "unsafe",
+    ),
+    "a barrier between fences of different memory": (
+        f"{BEFORE} {ELSEWHERE}\nrocdl.s.barrier\n{AFTER} {LOCAL}",
         "unknown",
+        "unsafe",
+    ),
+    "a barrier between fences the wrong way round": (
+        f"{AFTER}\nrocdl.s.barrier\n{BEFORE}",
+        "unknown",
+        "unsafe",
+    ),
+    "a barrier behind one fence": (f"{BEFORE}\nrocdl.s.barrier", "unsafe", "unsafe"),
+    "a barrier between fences of a wave": (
+        'llvm.fence syncscope("wavefront") release\nrocdl.s.barrier\n'
+        'llvm.fence syncscope("wavefront") acquire',
+        "unknown",
+        "unsafe",
     ),
     "an atomic of MLIR": (RMW, "unknown", "unknown"),
     "a generic atomic of MLIR": (GENERIC_RMW, "unknown", "unknown"),

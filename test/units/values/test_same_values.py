@@ -201,6 +201,32 @@ def test_a_vector_with_one_half_stays() -> None:
     assert "llvm.bitcast" in returned(NUMBER[0], NUMBER[2].replace("%w", "%v"))
 
 
+WARP = "%five = llvm.mlir.constant(5 : i32) : i32\n  %number = llvm.lshr %tid, %five : i32"
+WAVE = "%six = llvm.mlir.constant(6 : i32) : i32\n  %number = llvm.lshr %tid, %six : i32"
+SHUFFLE = "%same = nvvm.shfl.sync idx %all, %number, %c0, %top : i32 -> i32"
+FIRST_LANE = "%same = rocdl.readfirstlane %number : i32"
+
+
+@pytest.mark.parametrize(
+    ("number", "handed", "left"),
+    [
+        (WARP, SHUFFLE, "llvm.lshr"),
+        (WAVE, FIRST_LANE, "llvm.lshr"),
+        # Half of a wave of 64 has another number.
+        (WARP, FIRST_LANE, "rocdl.readfirstlane"),
+        ("%number = llvm.add %tid, %c0 : i32", SHUFFLE, "nvvm.shfl.sync"),
+        ("%number = llvm.add %n, %c0 : i32", FIRST_LANE, "llvm.add"),
+    ],
+)
+def test_the_number_of_a_warp_is_that_of_its_lanes(number: str, handed: str, left: str) -> None:
+    at = "%to = llvm.getelementptr %base[%same] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32"
+    root = parse(kernel(number, handed, at)).operation
+    same_values.replace(root)
+    (address,) = [op for op in walk(root) if op.name == "llvm.getelementptr"]
+    made = defining_op(address.operands[1])
+    assert made is not None and made.name == left
+
+
 NESTED = "!llvm.struct<(i32, struct<(ptr<3>, i32)>)>"
 INNER = "!llvm.struct<(ptr<3>, i32)>"
 

@@ -54,3 +54,23 @@ def test_a_kernel_is_named_after_its_module() -> None:
     with new_context():
         module = two_modules()
         assert [name_at_launch(kernel) for kernel in kernels(module)] == ["a::k.1", "b::k.1"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "size"),
+    [
+        ('"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32', (256, 1, 1)),
+        (
+            '"ttg.num-warps" = 4 : i32, "ttg.total-num-warps" = 6 : i32, '
+            '"ttg.threads-per-warp" = 32 : i32',
+            (192, 1, 1),
+        ),
+        ('"ttg.num-warps" = 4 : i32', None),
+    ],
+)
+def test_modules_of_triton_say_how_many_warps_run(attributes, size) -> None:
+    with new_context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(f"module attributes {{{attributes}}} {{ llvm.func @f() }}")
+        (function,) = [op for op in walk(module) if op.name == "llvm.func"]
+        assert block_size(function) == size
