@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of_text
 from mlir_async_pipe.vocabulary import Row
-from mlir_async_pipe.vocabulary.products import SUMS, is_register_of_sums
+from mlir_async_pipe.vocabulary.products import SUMS, is_given_alone, is_register_of_sums
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 
@@ -178,12 +178,12 @@ class Flow:
         return tuple([self.number(frame, value) for value in values])
 
     def is_data(self, value: Any) -> bool:
-        """Whether an SSA value is a float or a vector, which no address depends on."""
+        """Whether an SSA value is a float or a vector, which no address depends on, and no register of products."""
         kind = value.type
         found = self._data.get(kind)
         if found is None:
             found = self._data[kind] = is_data(kind)
-        return found
+        return found and not is_given_alone(value)
 
     def is_only_data(self, op: Any) -> bool:
         """Whether an op makes data, of nothing that products or loads in flight still write."""

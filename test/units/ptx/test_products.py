@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.check_harness import check_module, codes, verdict
+from helpers.machine_programs import parse
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
@@ -313,3 +314,64 @@ def test_the_machine_multiplies_what_lanes_have(completion: str, steps: int) -> 
     result = machine.run(module, "k", given, threads=(128, 1, 1), grid=1, completion=completion)
     assert not result.races
     assert np.array_equal(result.arrays[2], steps * (a.astype(np.float32) @ b.astype(np.float32)))
+
+
+# Registers that are no fields of a struct, as Triton writes them ----------------------------------
+
+ALONE = """\
+llvm.mlir.global internal @tile() {{addr_space = 3 : i32, alignment = 128 : i64}} : !llvm.array<4096 x i8>
+llvm.func @k(%s: f32, %p: i32, %n: i32, %to: !llvm.ptr<1> {{llvm.noalias}})
+    attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 128, 1, 1>}} {{
+  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %c4 = llvm.mlir.constant(4 : i32) : i32
+  %low = llvm.mlir.constant(16383 : i64) : i64
+  %layout = llvm.mlir.constant(68720001024 : i64) : i64
+  %yes = llvm.mlir.constant(true) : i1
+  %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+  %first = llvm.ptrtoint %tile : !llvm.ptr<3> to i32
+  %chunk = llvm.lshr %first, %c4 : i32
+  %wide = llvm.zext %chunk : i32 to i64
+  %named = llvm.and %wide, %low : i64
+  %d = llvm.or %named, %layout : i64
+  llvm.br ^again(%n, %s, %s, %s, %s : i32, f32, f32, f32, f32)
+^again(%k: i32, %s0: f32, %s1: f32, %s2: f32, %s3: f32):
+  {before}
+  nvvm.wgmma.fence.aligned
+  {after}
+  %x = llvm.inline_asm has_side_effects "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{$0,$1,$2,$3}}, {{$8,$9,$10,$11}}, $12, $13, 1, 1, 0;", "=f,=f,=f,=f,0,1,2,3,r,r,r,r,l,b" %q0, %q1, %q2, %q3, %a, %b, %a, %b, %d, %yes : (f32, f32, f32, f32, i32, i32, i32, i32, i64, i1) -> !llvm.struct<(f32, f32, f32, f32)>
+  nvvm.wgmma.commit.group.sync.aligned
+  nvvm.wgmma.wait.group.sync.aligned {left}
+  %x0 = llvm.extractvalue %x[0] : !llvm.struct<(f32, f32, f32, f32)>
+  %x1 = llvm.extractvalue %x[1] : !llvm.struct<(f32, f32, f32, f32)>
+  %x2 = llvm.extractvalue %x[2] : !llvm.struct<(f32, f32, f32, f32)>
+  %x3 = llvm.extractvalue %x[3] : !llvm.struct<(f32, f32, f32, f32)>
+  %next = llvm.sub %k, %c1 : i32
+  %more = llvm.icmp "sgt" %next, %c1 : i32
+  llvm.cond_br %more, ^again(%next, %x0, %x1, %x2, %x3 : i32, f32, f32, f32, f32), ^end
+^end:
+  llvm.return
+}}
+"""
+SCALED = "\n  ".join(f"%q{n} = llvm.fmul %s{n}, %s : f32" for n in range(4))
+MADE = "%a = llvm.add %p, %k : i32\n  %b = llvm.add %a, %k : i32"
+
+
+def alone(before: str, after: str = "", left: int = 0) -> tuple[str, set[str]]:
+    report = check_module(parse(ALONE.format(before=before, after=after, left=left))).report
+    return verdict(report), codes(report)
+
+
+def test_registers_that_are_computed_before_the_fence_are_proven() -> None:
+    assert alone(f"{SCALED}\n  {MADE}") == ("safe", set())
+
+
+@pytest.mark.parametrize(("before", "after"), [(SCALED, MADE), (MADE, SCALED)])
+def test_registers_that_are_computed_after_the_fence_are_named(before: str, after: str) -> None:
+    """Factors of integers, and sums of floats, on which no address depends."""
+    assert alone(before, after) == ("unsafe", {"missing-register-fence"})
+
+
+def test_registers_that_are_handed_on_while_a_product_is_in_flight_are_named() -> None:
+    found, named = alone(f"{SCALED}\n  {MADE}", left=1)
+    assert found == "unsafe"
+    assert named == {"read-in-flight"}
