@@ -2,11 +2,11 @@
 
     python -m venv cute && cute/bin/pip install nvidia-cutlass-dsl numpy
     git clone --depth 1 https://github.com/NVIDIA/cutlass
-    cute/bin/python bench/foreign_cute.py cutlass/examples/python/CuTeDSL/cute FOLDER
+    PYTHONPATH=$PWD cute/bin/python bench/foreign_cute.py cutlass/examples/python/CuTeDSL/cute FOLDER
 
 The kernels are those of NVIDIA's examples, each compiled in a process of its own for the chip that it is
-written for, with tensors that have shapes and no data. The passes of CuTe run up to the one after which
-loops are no longer structured; the kernel is then written as a gpu.func. `bench/foreign.py` reads the folder.
+written for, with tensors that have shapes and no data. What is written is what `mlir_async_pipe.hooks.cutlass` checks.
+`bench/foreign.py` reads the folder.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ EXAMPLES = {
     "hopper_gemm": ("hopper/kernel/dense_gemm/dense_gemm.py", "sm_90a"),
     "blackwell_gemm": ("blackwell/tutorial/tutorial_gemm/fp16_gemm_0.py", "sm_100a"),
 }
-LAST = ",loop-invariant-code-motion"
 
 
 def tensors(module: Any, name: str) -> tuple[Any, ...]:
@@ -64,9 +63,13 @@ def tensors(module: Any, name: str) -> tuple[Any, ...]:
 
 def make(examples: Path, name: str, out: Path) -> None:
     """Compile one example, and keep its module on the way."""
-    import cutlass.base_dsl.compiler as compiler
     import cutlass.cute as cute
-    from cutlass._mlir import ir, passmanager
+
+    import mlir_async_pipe
+
+    class Keep(mlir_async_pipe.hooks.cutlass):  # type: ignore[misc, name-defined]
+        def _check(self, kernel: str, target: str, read: Callable[[], Any]) -> None:
+            out.write_text(read().get_asm(enable_debug_info=False))
 
     path, _ = EXAMPLES[name]
     sys.path.insert(0, str(examples / Path(path).parent))
@@ -75,62 +78,8 @@ def make(examples: Path, name: str, out: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-
-    def kept(self: Any, given: Any, pipeline: str, *rest: Any, **more: Any) -> Any:
-        with given.context, ir.Location.unknown(given.context):
-            whole = str(passmanager.PassManager.parse(pipeline))
-            if LAST in whole:
-                text = given.operation.get_asm(enable_debug_info=False)
-                copy = ir.Module.parse(text)
-                passes = known_passes(whole[: whole.index(LAST)] + ")")
-                passes.enable_verifier(False)
-                passes.run(copy.operation)
-                out.write_text(as_function(copy.operation.get_asm(enable_debug_info=False)))
-        passmanager.PassManager.parse(pipeline, given.context).run(given.operation)
-        return given
-
-    for known in vars(compiler).values():
-        if isinstance(known, type) and "compile" in vars(known):
-            known.compile = kept  # type: ignore[attr-defined]
-    cute.compile(*tensors(module, name))
-
-
-def known_passes(text: str) -> Any:
-    """The pipeline without the passes that only CuTe's compiler has, which are optimisations."""
-    from cutlass._mlir import passmanager
-
-    while True:
-        try:
-            return passmanager.PassManager.parse(text)
-        except ValueError as error:
-            missing = re.search(r"'([a-z0-9-]+)'\s+does not refer", str(error))
-            if missing is None:
-                raise
-            text = re.sub(rf"\b{missing[1]}\b(\{{[^}}]*\}})?,?", "", text, count=1)
-
-
-def as_function(text: str) -> str:
-    """The kernel of a module as a gpu.func, with the size of its block; what runs on the host is left out."""
-    lines = text.split("\n")
-    first = next(n for n, line in enumerate(lines) if line.startswith("  gpu.module @"))
-    last = next(n for n in range(first, len(lines)) if lines[n] == "  }")
-    made = [line for line in lines if line.startswith("#")]
-    made += ["module attributes {gpu.container_module} {", "  gpu.module @kernels {"]
-    for line in lines[first + 1 : last + 1]:
-        if "cuda.kernel @" in line:
-            size = re.search(
-                r"(?:exact_block_dim = array<i64|reqntid = array<i32): ([\d, ]+)>", line
-            )
-            head = (
-                line.partition(") attributes {")[0] + ")" if ") attributes {" in line else line[:-2]
-            )
-            head = re.sub(r"cuda\.kernel @\w+", "gpu.func @kernel", head)
-            head = re.sub(r" \{[^{}]*(\{[^{}]*\})?[^{}]*\}(?=[,)])", "", head)
-            known = f" attributes {{known_block_size = array<i32: {size[1]}>}}" if size else ""
-            line = f"{head} kernel{known} {{"
-        line = re.sub(r"\bcuda\.return\b|\bllvm\.return\b|^(\s*)return\b", r"\1gpu.return", line)
-        made.append(line)
-    return "\n".join([*made, "}"]) + "\n"
+    with Keep():
+        cute.compile(*tensors(module, name))
 
 
 def main() -> None:

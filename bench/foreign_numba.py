@@ -12,11 +12,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from numba_cuda_mlir import cuda, types
 from numba_cuda_mlir.cuda import compile_ptx
+
+import mlir_async_pipe
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "embedding"))
+numba_kernels = importlib.import_module("numba_kernels")
 
 f32, i32 = types.float32, types.int32
 T, N = 16, 128
@@ -47,21 +53,6 @@ def matmul_plain(a, b, c):
         for k in range(a.shape[1]):
             total += a[i, k] * b[k, j]
         c[i, j] = total
-
-
-def matmul_tiled(a, b, c):
-    ta, tb = cuda.shared.array((T, T), f32), cuda.shared.array((T, T), f32)
-    x, y = cuda.grid(2)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    total = f32(0.0)
-    for k in range(a.shape[1] // T):
-        ta[ty, tx] = a[y, k * T + tx]
-        tb[ty, tx] = b[k * T + ty, x]
-        cuda.syncthreads()
-        for j in range(T):
-            total += ta[ty, j] * tb[j, tx]
-        cuda.syncthreads()
-    c[y, x] = total
 
 
 def matmul_once(a, b, c):
@@ -160,21 +151,6 @@ def stencil(x, y):
     y[i] = (row[t] + row[t + 1] + row[t + 2]) / f32(3.0)
 
 
-def stencil_rows(x, y):
-    row = cuda.shared.array(N + 2, f32)
-    t = cuda.threadIdx.x
-    i = cuda.blockIdx.x * N + t
-    for r in range(x.shape[0]):
-        row[t + 1] = x[r, i + 1]
-        if t == 0:
-            row[0] = x[r, i]
-        if t == N - 1:
-            row[N + 1] = x[r, i + 2]
-        cuda.syncthreads()
-        y[r, i] = (row[t] + row[t + 1] + row[t + 2]) / f32(3.0)
-        cuda.syncthreads()
-
-
 def prefix_sums(x, y):
     part = cuda.shared.array(N, f32)
     t = cuda.threadIdx.x
@@ -241,7 +217,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...]]] = {
     "grid_stride": (grid_stride, (VECTOR,) * 2, (N,)),
     "image": (image, (MATRIX,) * 2, (T, T)),
     "matmul_plain": (matmul_plain, (MATRIX,) * 3, (T, T)),
-    "matmul_tiled": (matmul_tiled, (MATRIX,) * 3, (T, T)),
+    "matmul_tiled": (numba_kernels.matmul.py_func, (MATRIX,) * 3, (T, T)),
     "racy.matmul_once": (matmul_once, (MATRIX,) * 3, (T, T)),
     "transpose": (transpose, (MATRIX,) * 2, (T, T)),
     "racy.transpose_unordered": (transpose_unordered, (MATRIX,) * 2, (T, T)),
@@ -251,7 +227,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...]]] = {
     "racy.dot_without_atomic": (dot_without_atomic, (VECTOR,) * 3, (N,)),
     "histogram": (histogram, (INTEGERS,) * 2, (N,)),
     "stencil": (stencil, (VECTOR,) * 2, (N,)),
-    "stencil_rows": (stencil_rows, (MATRIX,) * 2, (N,)),
+    "stencil_rows": (numba_kernels.stencil.py_func, (MATRIX,) * 2, (N,)),
     "prefix_sums": (prefix_sums, (VECTOR,) * 2, (N,)),
     "row_sums": (row_sums, (MATRIX, VECTOR), (N,)),
     "gather": (gather, (VECTOR, INTEGERS, VECTOR), (N,)),
@@ -264,15 +240,18 @@ class KeptError(Exception):
     """The stack's way to code ends here, with the module as text."""
 
 
-def keep(compiled: Any) -> None:
+class Keep(mlir_async_pipe.hooks.numba_cuda_mlir):  # type: ignore[misc, name-defined]
     """In place of the stack's passes."""
-    raise KeptError(compiled.metadata["mlir_module"].operation.get_asm(enable_debug_info=True))
+
+    def _optimize(self, compiled: Any, original: Any) -> None:
+        raise KeptError(compiled.metadata["mlir_module"].operation.get_asm(enable_debug_info=True))
 
 
 def module_of(kernel: Any, kinds: tuple[Any, ...], threads: tuple[int, ...]) -> str:
     """The module of one kernel, launched with blocks of so many threads."""
     try:
-        compile_ptx(cuda.jit(kernel), types.void(*kinds), cc=(8, 0))
+        with Keep():
+            compile_ptx(cuda.jit(kernel), types.void(*kinds), cc=(8, 0))
     except KeptError as kept:
         sizes = ", ".join(map(str, (*threads, 1, 1)[:3]))
         known = f"kernel attributes {{known_block_size = array<i32: {sizes}>, "
@@ -286,11 +265,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    modules = {one: importlib.import_module(f"numba_cuda_mlir.{one}") for one in ("mlir_optimization", "tools", "mlir_lowering")}  # fmt: skip
-    modules["mlir_optimization"].optimize = keep
-    # What is asked of the machine's GPU and toolkit, which may have none.
-    modules["tools"]._cached_cc = (8, 0)
-    modules["mlir_lowering"].get_max_ptx_version = lambda: None
     for name, (kernel, kinds, threads) in KERNELS.items():
         (options.folder / f"{name}.mlir").write_text(module_of(kernel, kinds, threads))
         print(name)

@@ -1,10 +1,11 @@
 """Makes a folder of kernels that JAX's Pallas lowers with Mosaic GPU, without a GPU.
 
     python -m venv pallas && pallas/bin/pip install "jax[cuda12]" absl-py
-    pallas/bin/python -P bench/foreign_pallas.py FOLDER      (-P: bench/code.py is not the library's `code`)
+    PYTHONPATH=$PWD pallas/bin/python -P bench/foreign_pallas.py FOLDER
 
-They are the kernels that come with jax: products and attention for Hopper, products for Blackwell. The module
-is taken where Mosaic GPU serialises it, when it is whole. `bench/foreign.py` reads the folder.
+(-P: bench/code.py is not the library's `code`.) They are the kernels that come with jax: products and attention for
+Hopper, products for Blackwell. What is written is what `mlir_async_pipe.hooks.pallas` checks. `bench/foreign.py` reads
+the folder.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from jax.experimental.pallas.ops.gpu import (
     blackwell_matmul_mgpu,
     hopper_matmul_mgpu,
 )
+
+import mlir_async_pipe
 
 HOPPER, BLACKWELL = (9, 0), (10, 0)
 PROCESSORS = 132
@@ -61,29 +64,31 @@ def kernels() -> dict[str, tuple[tuple[int, int], Callable[..., Any], tuple[Any,
     }  # fmt: skip
 
 
+class Keep(mlir_async_pipe.hooks.pallas):  # type: ignore[misc, name-defined]
+    """Writes the module of a kernel in place of checking it."""
+
+    def __init__(self, out: Path) -> None:
+        super().__init__()
+        self.out = out
+
+    def _check(self, kernel: str, target: str, read: Callable[[], Any]) -> None:
+        self.out.write_text(read().operation.get_asm(assume_verified=True))
+
+
 def main() -> None:
     """Lower each kernel, and keep its module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    serialise = mosaic._run_serde_pass
     for module in (hopper_matmul_mgpu, blackwell_matmul_mgpu):
         module.get_num_sms = lambda: PROCESSORS
     attention_mgpu.cuda_versions = SimpleNamespace(cuda_runtime_get_version=lambda: 13000)
     for name, (chip, function, arguments) in kernels().items():
-
-        def kept(
-            module: Any, *, serialize: bool, out: Path = folder / f"{name}.mlir", **more: Any
-        ) -> Any:
-            if serialize:
-                out.write_text(module.operation.get_asm(assume_verified=True))
-            return serialise(module, serialize=serialize, **more)
-
-        mosaic._run_serde_pass = kept
         mosaic._infer_arch = lambda chip=chip: chip
         try:
-            jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",))
+            with Keep(folder / f"{name}.mlir"):
+                jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",))
         except Exception as error:
             print(name, type(error).__name__, str(error)[:200])
         print(name, "written" if (folder / f"{name}.mlir").exists() else "not written")
