@@ -75,6 +75,13 @@ FENCE_OP = "nvvm.tcgen05.fence"
 # They are `.sync.aligned`: all lanes of a warp run them together.
 OF_WARPS = frozenset({"alloc", "permit", "dealloc", "load", "store", "wait"})
 LANES_OF_A_WARP = 32
+# The attributes that say so.
+_GROUPS = ("group", "ctaGroup")
+
+
+def is_of_two_blocks(op: Any) -> bool:
+    """Whether two blocks of a cluster do it together (PTX ISA, tcgen05: .cta_group::2)."""
+    return any("cta_2" in str(op.attributes[name]) for name in _GROUPS if name in op.attributes)
 
 
 def is_tensor_pointer(value: Any) -> bool:

@@ -177,9 +177,9 @@ def _region_of_shares(
     return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
 
 
-def not_followed(spot: Spot) -> None:
+def not_followed(spot: Spot, reason: str = "async-proxy") -> None:
     """The effect of an op of which no rule is known here."""
-    raise NotFollowedError("async-proxy")
+    raise NotFollowedError(reason)
 
 
 # What is certainly beyond its piece of memory: an mbarrier beyond its group, bytes beyond their buffer.

@@ -67,6 +67,7 @@ from mlir_async_pipe.vocabulary.rows import (
     PhaseUse,
     Tensor,
 )
+from mlir_async_pipe.vocabulary.tensor_memory import is_of_two_blocks
 
 # Operands that say nothing of workgroup memory; the first two of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -113,6 +114,8 @@ class OpEffects:
             return None
         if not row.described:
             return self.generic.opaque(run)
+        if is_of_two_blocks(op):
+            return partial(not_followed, reason="cta-group")
         for effect in row.effects:
             match effect:
                 case Tensor():

@@ -40,6 +40,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     SMALLEST_ALLOCATION,
     ProductShape,
     fence_side,
+    is_of_two_blocks,
     product_kind,
     product_shape,
     waits_for,
@@ -284,7 +285,7 @@ def fence(site: Site) -> Execute:
 
 def one_block(site: Site) -> None:
     """Refuse what two blocks of a cluster do together."""
-    if "cta_2" in site.text("group") + site.text("ctaGroup"):
+    if is_of_two_blocks(site.op):
         raise site.unsupported("it runs in one block, not in two of a cluster")
 
 

@@ -16,6 +16,8 @@ from helpers.commit_mutants import MUTATIONS, TILE_MUTATIONS
 from helpers.machine_programs import parse
 from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
 from mlir_async_pipe import check, machine, pipeline
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker.phases.tensor_state import Cells
 
 ONE = BlackwellGemm(tile_n=32)
@@ -47,6 +49,18 @@ def found(text: str) -> tuple[set[str], int]:
 def test_a_right_kernel_is_proven(name):
     assert found(pipelined(KERNELS[name])) == (set(), 0)
     assert found(KERNELS[name].module()) == (set(), 0)
+
+
+@pytest.mark.parametrize("name", ["mma", "commit", "alloc", "dealloc"])
+def test_what_two_blocks_do_together_is_refused_by_name(name):
+    module = parse(pipelined(ONE))
+    op = next(op for op in walk(module.operation) if op.name == f"nvvm.tcgen05.{name}")
+    attribute = "ctaGroup" if name == "mma" else "group"
+    assert "cta_1" in str(op.attributes[attribute])
+    op.attributes[attribute] = ir.Attribute.parse("#nvvm.cta_group<cta_2>", op.context)
+    report = check(module)
+    assert {one.reason for one in report.of("hazards") if one.verdict == "unknown"} == {"cta-group"}
+    assert not [one for one in report.diagnostics if one.severity == "error"]
 
 
 def fails(text: str, gemm: BlackwellGemm) -> bool:
