@@ -25,6 +25,7 @@ EXAMPLES = [
         "embedding/torch_mlir_linalg.py",
         "1 loops, 0 unsafe, 0 unknown\nas NumPy: True, 0 races",
     ),
+    ("torch-mlir", "embedding/linalg_front_end.py", "softmax: 4 loops, proven"),
     ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
     (
         "numba-cuda-mlir",
