@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.paths import ROOT
 import mlir_async_pipe
+from helpers.paths import ROOT
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
