@@ -61,7 +61,7 @@ def at_end_of(region: Any) -> Any:
     return before(end_of(region))
 
 
-def hand_on(end: Operation, values: Sequence[Value]) -> None:
+def yield_values(end: Operation, values: Sequence[Value]) -> None:
     """Let a terminator hand on other values."""
     for number, value in enumerate(values):
         end.operands[number] = value
@@ -74,13 +74,13 @@ def write_versions(condition: Value, loop: Operation, ip: Any) -> tuple[Operatio
     branch = write_if(condition, initial, initial, ip, loop.location)
     end = end_of(branch.regions[1])
     copy = loop.clone(ip=before(end)).operation
-    hand_on(end, list(copy.results))
+    yield_values(end, list(copy.results))
     return branch, copy
 
 
 def take_results(branch: Operation, results: Sequence[Value]) -> list[Value]:
     """Let the first region of `branch` yield `results`; returns what it gives."""
-    hand_on(end_of(branch.regions[0]), results)
+    yield_values(end_of(branch.regions[0]), results)
     return list(branch.results)
 
 

@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.state import State
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of
+from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
 from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -73,14 +73,14 @@ def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
     at_start = root.value == memory and not (op is not None and root.kind == "unknown" and differs)
     if at_start:
         return views.root_view(number, memory.type)
-    behind = None if op is None else memref_behind(op)
-    while behind is not None and behind != root.value:
+    source = None if op is None else viewed_memref(op)
+    while source is not None and source != root.value:
         # Views share the aligned pointer of their source, but for one of its bytes.
-        viewed = defining_op(behind)
+        viewed = defining_op(source)
         shares = viewed is not None and VIEW_OPS.get(viewed.name, "bytes") != "bytes"
-        behind = viewed.operands[0] if viewed is not None and shares else None
-    if behind is not None:
-        return views.pointer_view(number, views.root_view(number, behind.type).aligned)
+        source = viewed.operands[0] if viewed is not None and shares else None
+    if source is not None:
+        return views.pointer_view(number, views.root_view(number, source.type).aligned)
     return views.somewhere(number, memory.type)
 
 
@@ -105,8 +105,8 @@ def is_whole_argument(roots: Roots, frame: int, memory: Any) -> bool:
     and what a loop allocates has another size each time."""
     while True:
         op = defining_op(memory)
-        if op is None and (frame, memory) in roots.handed:
-            frame, memory = roots.handed[frame, memory]
+        if op is None and (frame, memory) in roots.passed_in:
+            frame, memory = roots.passed_in[frame, memory]
         elif op is not None and VIEW_OPS.get(op.name) == "same":
             memory = op.operands[0]
         else:

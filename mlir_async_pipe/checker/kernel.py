@@ -170,7 +170,7 @@ def check_kernel(
             threads,
             grid,
             target,
-            Roots(assume_noalias_arguments, assume_noalias_maps, flow.handed),
+            Roots(assume_noalias_arguments, assume_noalias_maps, flow.passed_in),
             until_found,
         )
         outcome = run.symbolic(each_unfinished)

@@ -58,13 +58,13 @@ from mlir_async_pipe.facts.flow.items import (
     Item,
     Node,
     connect,
-    handed_along,
+    forwarded_along,
     item_with_frames,
 )
 from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     first_taken,
-    handed_on,
+    forwarded,
     leaves,
     starts,
     taking,
@@ -152,11 +152,11 @@ class Builder:
                 current = self.op(op, frame, current)
             if last is None:
                 continue
-            self._hand_on(last, frame, current)
+            self._forward(last, frame, current)
             row = BRANCH_ROWS.get(last.name)
             if row is not None:
                 edges = []
-                for target, given in handed_along(node, last):
+                for target, given in forwarded_along(node, last):
                     pairs = self.pairs(target.block.arguments, frame, given, frame)
                     moves = _moves(node, target, loops, headers)
                     edges.append(ControlEdge(mapped[target].number, pairs, moves))
@@ -243,7 +243,7 @@ class Builder:
             )
         )
 
-    def _hand_on(self, last: Any, frame: int, current: Block) -> None:
+    def _forward(self, last: Any, frame: int, current: Block) -> None:
         """A terminator reads the registers that it passes on, which a load may still be filling."""
         if any(map(is_loaded, last.operands)):
             self._run(last, row_of(last), frame, current, makes_values=True)
@@ -257,7 +257,7 @@ class Builder:
             if last.name in EXIT_OPS and not len(last.regions):
                 for op in body:
                     current = self.op(op, frame, current)
-                self._hand_on(last, frame, current)
+                self._forward(last, frame, current)
                 current.steps.append(Assign(self.pairs(results, outer, last.operands, frame)))
                 return current
         inner, after = self.block(), self.block()
@@ -298,7 +298,7 @@ class Builder:
         (region,) = item_with_frames(callee).frames
         arguments = region.entry.block.arguments
         for argument, operand in zip(arguments, op.operands, strict=True):
-            self.flow.handed[inner_frame, argument] = frame, operand
+            self.flow.passed_in[inner_frame, argument] = frame, operand
         current.steps.append(Assign(self.pairs(arguments, inner_frame, op.operands, frame)))
         current.steps.append(Bracket("call", op, frame))
         self.depth += 1
@@ -338,18 +338,18 @@ class _Paths:
     heads: list[Block]
     after: Block
 
-    def edges(self, source: int, handed: Sequence[Any]) -> list[ControlEdge]:
+    def edges(self, source: int, values: Sequence[Any]) -> list[ControlEdge]:
         """The edges from a place, which forward these values."""
         places = targets(self.item.row, source, len(self.heads))
-        return [self.edge(source, place, handed) for place in places]
+        return [self.edge(source, place, values) for place in places]
 
-    def edge(self, source: int, target: int, handed: Sequence[Any]) -> ControlEdge:
+    def edge(self, source: int, target: int, values: Sequence[Any]) -> ControlEdge:
         """The edge from one place to another."""
         block, taken = self.after, self.item.op.results
         if target != OUT:
             block, nodes = self.heads[target], self.item.frames[target].nodes
             taken = taking(self.item.op, self.item.row, nodes[0].block) if nodes else []
-        assigns = self.builder.pairs(taken, self.frame, handed, self.frame)
+        assigns = self.builder.pairs(taken, self.frame, values, self.frame)
         return ControlEdge(block.number, assigns, self._moves(source, target))
 
     def _moves(self, source: int, target: int) -> tuple[tuple[str, int], ...]:
@@ -362,7 +362,7 @@ class _Paths:
         """What ends the paths out of a region: an i1 decides between two of them."""
 
         def end(block: Block, last: Any) -> None:
-            first, *others = self.edges(source, handed_on(last))
+            first, *others = self.edges(source, forwarded(last))
             block.exit = Goto(first)
             if others:
                 condition = self.builder.flow.number(self.frame, last.operands[0])
@@ -424,7 +424,7 @@ def _iterate(builder: Builder, item: Item, frame: int, current: Block) -> Block:
     header.exit = LoopTest(loop.number, ControlEdge(body.number), paths.edge(0, OUT, carried))
 
     def repeat(block: Block, last: Any) -> None:
-        block.exit = Goto(paths.edge(0, 0, handed_on(last)))
+        block.exit = Goto(paths.edge(0, 0, forwarded(last)))
 
     builder.region(item.frames[0], frame, body, repeat)
     return after
@@ -563,16 +563,16 @@ def find_inductions(flow: Flow) -> None:
     moves on by what does not change in the loop."""
     added: dict[tuple[int, int], set[int | None]] = {}
     moved: dict[tuple[int, int], set[int]] = {}
-    handed_on = _handed_on(flow)
+    sources = _sources(flow)
     for block in flow.blocks:
         for edge in flow.edges(block):
             for kind, loop in edge.loops:
                 if kind == "back":
                     for target, source in edge.assigns:
-                        step = _step_between(flow, target, source, handed_on)
+                        step = _step_between(flow, target, source, sources)
                         added.setdefault((loop, target), set()).add(step)
                         if is_memory(flow.values[target][1].type):
-                            origin = _origin(source, handed_on, target)
+                            origin = _origin(source, sources, target)
                             moved.setdefault((loop, target), set()).add(origin)
     for (loop, target), steps in added.items():
         if len(steps) == 1:
@@ -580,11 +580,11 @@ def find_inductions(flow: Flow) -> None:
             if step is not None:
                 flow.loops[loop].inductions[target] = step
     if moved:
-        _find_advances(flow, moved, handed_on)
+        _find_advances(flow, moved, sources)
 
 
 def _find_advances(
-    flow: Flow, moved: dict[tuple[int, int], set[int]], handed_on: dict[int, int]
+    flow: Flow, moved: dict[tuple[int, int], set[int]], sources: dict[int, int]
 ) -> None:
     """Of pointers that loops carry, those that one op moves on: getelementptr %p[%n], %n from before the loop."""
     bodies = dict(loop_bodies(flow).values())
@@ -599,11 +599,11 @@ def _find_advances(
         if step is None or POINTER_STEPS.get(step.name) != "window":
             continue
         pointer, *others = step.operands
-        if _origin(pointer, handed_on, target) == target and made.isdisjoint(others):
+        if _origin(pointer, sources, target) == target and made.isdisjoint(others):
             flow.loops[loop].advances[target] = step
 
 
-def _handed_on(flow: Flow) -> dict[int, int]:
+def _sources(flow: Flow) -> dict[int, int]:
     """The block arguments that are given one value only, and which: an scf.while hands the
     values of its condition region to its body."""
     given: dict[int, set[int]] = {}
@@ -614,22 +614,22 @@ def _handed_on(flow: Flow) -> dict[int, int]:
     return {target: next(iter(s)) for target, s in given.items() if len(s) == 1}
 
 
-def _step_between(flow: Flow, target: int, source: int, handed_on: dict[int, int]) -> int | None:
+def _step_between(flow: Flow, target: int, source: int, sources: dict[int, int]) -> int | None:
     """c if source = target + c, else None."""
-    frame, value = flow.values[_origin(source, handed_on, target)]
+    frame, value = flow.values[_origin(source, sources, target)]
     op = defining_op(value)
     if op is None or not is_operator(op.name, "add"):
         return None
     for argument, other in (op.operands, reversed(list(op.operands))):
-        if _origin(flow.number(frame, argument), handed_on, target) == target:
+        if _origin(flow.number(frame, argument), sources, target) == target:
             return constant_value(other)
     return None
 
 
-def _origin(number: int, handed_on: dict[int, int], target: int) -> int:
+def _origin(number: int, sources: dict[int, int], target: int) -> int:
     """What a value is before block arguments hand it on, as far back as `target`."""
     seen = set()
-    while number != target and number in handed_on and number not in seen:
+    while number != target and number in sources and number not in seen:
         seen.add(number)
-        number = handed_on[number]
+        number = sources[number]
     return number

@@ -494,11 +494,11 @@ class _Pairs(dict[tuple[int, int], bool]):
 @dataclass
 class Roots:
     """All pieces of memory of a kernel, by number. `noalias_maps`: no two tensor maps that it is given
-    describe one memory. `handed`: what calls hand to the arguments of each frame, as (frame, value)."""
+    describe one memory. `passed_in`: what calls hand to the arguments of each frame, as (frame, value)."""
 
     assume_noalias_arguments: bool = False
     noalias_maps: bool = False
-    handed: Mapping[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
+    passed_in: Mapping[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _spaces: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -511,8 +511,8 @@ class Roots:
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments what its
         caller hands it, or else any memory, whatever they assert of each other."""
-        while root.kind == "argument" and (frame, root.value) in self.handed:
-            frame, value = self.handed[frame, root.value]
+        while root.kind == "argument" and (frame, root.value) in self.passed_in:
+            frame, value = self.passed_in[frame, root.value]
             root = root_of(value)
         if frame and root.kind in ("argument", "address"):
             root = root._replace(kind="unknown", noalias=False)

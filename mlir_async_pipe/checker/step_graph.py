@@ -154,7 +154,7 @@ class Loop:
 
 @dataclass
 class Flow:
-    """The graph of one kernel. `values[i]` is (frame, IR value) of value number i; `handed` says of
+    """The graph of one kernel. `values[i]` is (frame, IR value) of value number i; `passed_in` says of
     each argument of a callee, as (frame, argument), which value of which frame it is given."""
 
     blocks: list[Block] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Flow:
     values: list[tuple[int, Any]] = field(default_factory=list)
     numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
     frames: int = 1
-    handed: dict[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
+    passed_in: dict[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
     _data: dict[Any, bool] = field(default_factory=dict)
     _accumulators: dict[Any, bool] = field(default_factory=dict)
 

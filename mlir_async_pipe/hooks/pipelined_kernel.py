@@ -297,9 +297,9 @@ def _longest_shift(loop: Operation) -> int:
     """How many values that are carried stand behind each other: each is the next one's successor."""
     body = loop.regions[0].blocks[0]
     carried = list(body.arguments)[1:]
-    handed = list(terminator(body).operands)
+    yielded = list(terminator(body).operands)
     source = {
-        number: carried.index(value) for number, value in enumerate(handed) if value in carried
+        number: carried.index(value) for number, value in enumerate(yielded) if value in carried
     }
     return max((_length(number, source) for number in source), default=0)
 

@@ -329,24 +329,24 @@ def narrow_counters(function: Operation) -> None:
     for argument in found:
         _retype(argument)
     for argument in found:
-        for end, place in _handed_on(argument):
+        for end, place in _forwarding(argument):
             end.operands[place] = _Narrower(found, end).narrow(end.operands[place])
 
 
 def numbers_of(arguments: list[Value]) -> Numbers:
     """The numbers of those arguments that take few, none below 0 and none above 2^31 - 1."""
-    handed = {argument: origins(argument) for argument in arguments}
-    found: Numbers = {argument: set() for argument, known in handed.items() if known.complete}
+    incoming = {argument: origins(argument) for argument in arguments}
+    found: Numbers = {argument: set() for argument, known in incoming.items() if known.complete}
     changed = True
     while changed:
         changed = False
         for argument in list(found):
-            numbers = _handed_numbers(handed[argument], found)
+            numbers = _incoming_numbers(incoming[argument], found)
             if (
                 numbers is None
                 or len(numbers) > _MOST_NUMBERS
                 or not _are_small(numbers)
-                or (len(numbers) == 2 and _counts_on(argument, handed[argument], numbers))
+                or (len(numbers) == 2 and _counts_on(argument, incoming[argument], numbers))
             ):
                 # What is made of it is looked at again, without it.
                 del found[argument]
@@ -358,21 +358,21 @@ def numbers_of(arguments: list[Value]) -> Numbers:
     return found
 
 
-def _counts_on(argument: Value, handed: Origins, numbers: set[int]) -> bool:
+def _counts_on(argument: Value, incoming: Origins, numbers: set[int]) -> bool:
     """Whether what is forwarded goes on as two numbers begin, for more than the most that an argument
     may take: a loop's counter, asked once instead of number by number."""
     first, second = sorted(numbers)
     row = first + (second - first) * np.arange(_MOST_NUMBERS + 1, dtype=np.int64)
-    each = [evaluate(value, {argument: row}, lambda leaf: None) for value in handed.values]
+    each = [evaluate(value, {argument: row}, lambda leaf: None) for value in incoming.values]
     return any(
         made is not None and made.shape == row.shape and bool((made[:-1] == row[1:]).all())
         for made in each
     )
 
 
-def _handed_numbers(handed: Origins, found: Numbers) -> set[int] | None:
+def _incoming_numbers(incoming: Origins, found: Numbers) -> set[int] | None:
     """The numbers of all that is forwarded; None if one is not known."""
-    each = [_numbers_of(value, found) for value in handed.values]
+    each = [_numbers_of(value, found) for value in incoming.values]
     known = [numbers for numbers in each if numbers is not None]
     return set().union(*known) if len(known) == len(each) else None
 
@@ -409,7 +409,7 @@ def _retype(argument: Value) -> None:
         user.operands[place] = extended
 
 
-def _handed_on(argument: Value) -> list[tuple[Operation, int]]:
+def _forwarding(argument: Value) -> list[tuple[Operation, int]]:
     """The branches that hand on a block argument, and which operand it is."""
     block, number = ir.BlockArgument(argument).owner, ir.BlockArgument(argument).arg_number
     found = []

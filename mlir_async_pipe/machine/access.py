@@ -107,7 +107,7 @@ def write(unit: Unit, site: Site, where: ByteSpan, values: Array, kind: Kind) ->
         whole = kind.with_shape(where.addresses.shape[1:])
         element_wise(unit, site, where, where.inside, whole, values)
         return
-    if _enter(unit, site, where, "write", values if site.is_handed else None):
+    if _enter(unit, site, where, "write", values if site.is_shuffled else None):
         return
     _store(unit, where, values, kind)
 

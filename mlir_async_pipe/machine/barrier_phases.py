@@ -193,7 +193,7 @@ class Mbarriers:
         may be that of another phase than they mean.
         """
         column = self.clock.column(np.array(barrier.agent))
-        behind = bool((self.clock.known[warps, column] + 1 < barrier.phase).any())
+        is_late = bool((self.clock.known[warps, column] + 1 < barrier.phase).any())
         for _, operation in barrier.over:
             self._complete(operation)
         barrier.over.clear()
@@ -201,7 +201,7 @@ class Mbarriers:
         released = _joined(barrier.released, np.zeros(self.clock.known.shape[1], np.int32))
         released[column] = barrier.phase
         self.clock.acquire(warps, released)
-        return not behind
+        return not is_late
 
     def finish(self, site: int) -> None:
         """The block at `site` has ended: copies that no wait has covered are reported, and land."""

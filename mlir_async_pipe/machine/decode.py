@@ -59,7 +59,7 @@ class Site:
     kind: str
     order: MemoryOrder = UNORDERED
     has_users: bool = False
-    is_handed: bool = False
+    is_shuffled: bool = False
 
     @property
     def is_strong(self) -> bool:
@@ -344,7 +344,7 @@ class Decoder:
             kind_of_op(op),
             order_of(op),
             any(len(list(result.uses)) for result in op.results),
-            not is_async and row is not None and _stores_what_was_handed(op, row),
+            not is_async and row is not None and _stores_shuffled(op, row),
         )
         self.sites.append(made)
         return made
@@ -517,7 +517,7 @@ def bytes_by_value(function: Any) -> tuple[int, ...]:
 NEAREST = 8
 
 
-def _stores_what_was_handed(op: Any, row: Row) -> bool:
+def _stores_shuffled(op: Any, row: Row) -> bool:
     """Whether what an op stores may come from another lane, by the ops right before it."""
     if not any(access.kind == "write" for access in row.accesses):
         return False

@@ -145,7 +145,7 @@ class Fifo:
 
 
 @dataclass
-class Handed:
+class SlotQueue:
     """An abstract queue of one unit of threads, whose groups share a FIFO with those of others.
 
     `groups` has the numbers that its groups have there; for each lane: how many of them are `taken`,
@@ -179,7 +179,7 @@ class Queues:
         self.detector = detector
         self.policy = policy
         self.fifos: dict[str, Fifo] = {}
-        self._handed: dict[str, Handed] = {}
+        self._slots: dict[str, SlotQueue] = {}
         # Copies of the whole block that complete on mbarriers, None if the program has none.
         self.mbarriers: Any = None
         self._serial = 0
@@ -194,10 +194,10 @@ class Queues:
             self.fifos[queue.name] = found
         return found
 
-    def handed(self, queue: Queue) -> Handed:
+    def slots_of(self, queue: Queue) -> SlotQueue:
         """What is forwarded through an abstract queue, made on first use."""
         zero = np.zeros(self.width, np.int64)
-        return self._handed.setdefault(queue.name, Handed(Marks(self.width), zero, zero, zero))
+        return self._slots.setdefault(queue.name, SlotQueue(Marks(self.width), zero, zero, zero))
 
     def issue(self, operation: AsyncOp) -> None:
         """Start an async op; its ordinal is set here."""

@@ -82,7 +82,7 @@ def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
     """The passes that run, in order, each with its options."""
     names = [name for name in MEMBERS if options.check != "none" or name not in PROVING]
     return [
-        (passes.find(name), passes.handed_on(name, options, SETTINGS.get(name))) for name in names
+        (passes.find(name), passes.options_for(name, options, SETTINGS.get(name))) for name in names
     ]
 
 

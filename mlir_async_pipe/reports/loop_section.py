@@ -258,8 +258,8 @@ def _pictures(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int]) 
 def _steps_of(outline: Outline, loop: Any, stages: dict[Place, int]) -> str:
     """Which iteration a role works on in step k: `iteration k` or `iteration k - 2`."""
     found = {stages[entry.place] for entry in outline.of("kernel") if entry.place in stages}
-    behind = min(found, default=0)
-    return f"iteration k - {behind}" if behind else "iteration k"
+    back = min(found, default=0)
+    return f"iteration k - {back}" if back else "iteration k"
 
 
 _DOES = {"announcement": "announces", "copy": "copies", "arrival": "arrives"}

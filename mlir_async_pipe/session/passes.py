@@ -167,7 +167,7 @@ def read_options(found: Pass, items: Iterable[tuple[str, str]]) -> Any:
     return found.options(**values)
 
 
-def handed_on(name: str, options: Any, settings: Mapping[str, Any] | None = None) -> Any:
+def options_for(name: str, options: Any, settings: Mapping[str, Any] | None = None) -> Any:
     """The options of the pass `name`: `settings`, and what another pass has under the same names."""
     wanted = find(name).options
     names = {entry.name for entry in dataclasses.fields(wanted)}
@@ -179,7 +179,7 @@ def run_all(names: Iterable[str], module: Any, options: Any, session: Session) -
     """Run passes in turn, each with the options that it has in common with `options`."""
     for name in names:
         with session.measured(name):
-            find(name).run(module, handed_on(name, options), session)
+            find(name).run(module, options_for(name, options), session)
 
 
 def with_defaults(options: Any, values: dict[str, Any]) -> Any:

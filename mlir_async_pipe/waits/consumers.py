@@ -45,11 +45,11 @@ def consumer_records(analysis: TokenWaits, session: Session) -> list[tuple[Item,
         if queue is None:
             found.update((item, _record(item, None, "dynamic-queue")) for item in mine)
             continue
-        handed = _Handed(analysis, queue, mine)
-        paths = Paths(handed.heads)
-        for item in filter(partial(is_reached, handed.heads), mine):
-            found[item] = handed.record(item, paths)
-            handed.report(item, found[item], session)
+        use = _QueueUse(analysis, queue, mine)
+        paths = Paths(use.heads)
+        for item in filter(partial(is_reached, use.heads), mine):
+            found[item] = use.record(item, paths)
+            use.report(item, found[item], session)
     return [(item, found.get(item) or _record(item, None, "unreachable")) for item in waits]
 
 
@@ -59,7 +59,7 @@ def takes_next(item: Item) -> bool:
 
 
 @dataclass
-class _Handed:
+class _QueueUse:
     """One abstract queue of a module: its `waits`, and what is committed and taken before them.
     `heads`: producer head minus consumer head, the least over all paths."""
 

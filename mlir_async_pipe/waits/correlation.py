@@ -200,7 +200,7 @@ def sources_of(values: TokenValues, value: int) -> list[tuple[int, Node, int]]:
         return [(edge.values[place], at, END) for at, edge in edges if place in edge.values]
     graph = values.graph
     sources = []
-    for source, at in origins(values.handle(value)).handed:
+    for source, at in origins(values.handle(value)).entries:
         is_end = at.name in EXIT_OPS or at.name in BRANCH_ROWS
         position = END if is_end else graph.position_of(at)
         sources.append((values.number_of(source), graph.node_of(at.block), position))

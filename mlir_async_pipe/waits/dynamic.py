@@ -170,7 +170,7 @@ class _Plan:
     def _choose(self, queue: Queue, waits: Written) -> None:
         """Find the waits of one queue whose tokens may be older than the static count says."""
         cases = self._cases_above(queue, waits)
-        numbers = self._numbers_behind([item for item, _ in waits if item.op in cases])
+        numbers = self._numbers_of_waits([item for item, _ in waits if item.op in cases])
         tracked = {self.analysis.values.handle(number) for number in numbers}
         if any(value in self.tracked for value in tracked):
             # The token of a wait on another queue too, where it means nothing.
@@ -183,7 +183,7 @@ class _Plan:
 
     def _cases_above(self, queue: Queue, waits: Written) -> dict[Operation, list[int]]:
         """The counts above the static one that each wait can have at run time."""
-        numbers = self._numbers_behind([item for item, _ in waits])
+        numbers = self._numbers_of_waits([item for item, _ in waits])
         ages = PossibleAges(
             numbers,
             queue,
@@ -217,7 +217,7 @@ class _Plan:
                 yield item
         yield from (token for token in tokens if token.item is None)
 
-    def _numbers_behind(self, waits: list[Item]) -> set[int]:
+    def _numbers_of_waits(self, waits: list[Item]) -> set[int]:
         """The values that the tokens of waits may come from."""
         values = self.analysis.values
         tokens = [number for item in waits for number in item.operands.values()]
@@ -375,8 +375,8 @@ class GroupNumbers(Carrier):
         switch_over_counts(age, event.cases, least, op, wait)
         op.erase()
 
-    def _plus(self, number: Value, more: int, behind: Operation) -> Value:
-        return self._at(after(behind), behind).add(number, more)
+    def _plus(self, number: Value, more: int, place: Operation) -> Value:
+        return self._at(after(place), place).add(number, more)
 
     def _at(self, ip: Any, op: Operation) -> IntegerWriter:
         return IntegerWriter(ip, op.location, self._entry)
@@ -394,14 +394,14 @@ class GroupNumbers(Carrier):
     def width_at(self, block: Block) -> int:
         return len(self.foreign)
 
-    def width_behind(self, op: Operation) -> int:
+    def width_after(self, op: Operation) -> int:
         return len(self.foreign)
 
     def apart(self, op: Operation, block: Block) -> Variables:
         """Nothing is counted there."""
         return []
 
-    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+    def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """A token from there was committed no later than here."""
         for result in op.results:
             queue = self.tracked.get(result)
@@ -531,7 +531,7 @@ class PossibleAges(Semiring[Ageing]):
                     row[source] = row.get(source, 0) | ages
         return Ageing(first.groups | second.groups, rows)
 
-    def hand(self, sources: dict[int, int]) -> Ageing:
+    def forward(self, sources: dict[int, int]) -> Ageing:
         """A token is as old as the one that it is."""
         tracked = self.tracked
         return Ageing(
@@ -667,7 +667,7 @@ def possible_constants(value: Value) -> list[int] | None:
             found.add(constant)
             continue
         sources = origins(here)
-        if sources.complete and sources.handed:
+        if sources.complete and sources.entries:
             work += [source for source in sources.values if source not in seen]
             seen.update(sources.values)
         else:

@@ -363,12 +363,12 @@ class Summaries:
         }
         own = self.events.queue.scope == "thread"
         results = {
-            number: self._handed_back(op, found.results.get(number, NO_ROW), given, own)
+            number: self._returned(op, found.results.get(number, NO_ROW), given, own)
             for number in item.results
         }
         return Passage(int(found.cost) if own else 0, results)
 
-    def _handed_back(self, op: object, row: Row, given: dict[int, Row], own: bool) -> Row:
+    def _returned(self, op: object, row: Row, given: dict[int, Row], own: bool) -> Row:
         """A token that a callee hands back: of the caller's, or of a group that the callee commits.
         `own`: the marks of a callee count here."""
         back = "the callee hands the token back"
@@ -800,11 +800,11 @@ class BlockGraph:
             return self.assumption
         return {**self.assumption, **dict(zip(self._local, place[1], strict=True))}
 
-    def handed_on(self, cost_of: dict[int, int], number: int) -> int:
+    def forwarded(self, cost_of: dict[int, int], number: int) -> int:
         """The least cost of what the exits hand on as operand `number`, after a search."""
-        return min(self._all_handed_on(cost_of, number), default=FOREVER)
+        return min(self._all_forwarded(cost_of, number), default=FOREVER)
 
-    def _all_handed_on(self, cost_of: dict[int, int], number: int) -> Iterator[int]:
+    def _all_forwarded(self, cost_of: dict[int, int], number: int) -> Iterator[int]:
         for place in self._exits:
             value = place[0].leaving.get(number)
             if value is not None:
@@ -836,7 +836,7 @@ def searched(summaries: Summaries, frame: Frame, assumption: Assumption) -> Pass
     for source in (*frame.captured, *frame.entry.arguments.values(), FRESH):
         cost_of = graph.search({source: 0})
         for number, best in results.items():
-            cost = graph.handed_on(cost_of, number)
+            cost = graph.forwarded(cost_of, number)
             if cost < FOREVER:
                 best[source] = cost
     return Passage(min(graph.cost(), FOREVER), results)

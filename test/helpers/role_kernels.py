@@ -297,7 +297,9 @@ def _consumer(kernel: TwoGroups) -> str:
 def _ping_pong(kernel: TwoGroups) -> str:
     """Group g runs the executions g, g + 2, …; it begins where the other one has come to."""
     sync = kernel.part("order", "nvvm.barrier id = %mine number_of_threads = %n128")
-    hand_on = kernel.part("hand on", "nvvm.barrier.arrive id = %theirs number_of_threads = %n128")
+    yield_values = kernel.part(
+        "hand on", "nvvm.barrier.arrive id = %theirs number_of_threads = %n128"
+    )
     return f"""%second = arith.cmpi eq, %group, %c1 : index
 scf.if %second {{
   {kernel.part("begin", "nvvm.barrier.arrive id = %n1 number_of_threads = %n128")}
@@ -317,6 +319,6 @@ scf.for %e = %group to %executions step %c2 {{
   %after = arith.addi %e, %c1 : index
   %more = arith.cmpi ult, %after, %executions : index
   scf.if %more {{
-    {hand_on}
+    {yield_values}
   }}
 }}"""

@@ -534,7 +534,7 @@ class Enumerator:
                 if self.program.function_scope:
                     new = dict(outer)
                     for result, value in zip(op.results, function.returned, strict=True):
-                        new[result] = self._handed_back(value, ages, function, op, outer)
+                        new[result] = self._returned(value, ages, function, op, outer)
                 else:
                     new = {name: ages[f"{name}'{len(self.active)}"] for name in outer}
                     for result, value in zip(op.results, function.returned, strict=True):
@@ -544,7 +544,7 @@ class Enumerator:
         self.recording = recording
         return found
 
-    def _handed_back(
+    def _returned(
         self, value: str, ages: dict, function: Function, op: Call, outer: dict
     ) -> tuple[int, int]:
         """With function scope a callee's own group is foreign here, an argument stays itself."""

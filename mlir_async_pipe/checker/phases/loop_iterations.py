@@ -277,8 +277,8 @@ class LoopIterations:
         state.count_from(atom, over, state.known.beside(atom))
         state.iterations[number] = Iteration(own, step, atom)
         for strand, other in alike:
-            behind = step * (strand.iterations[other].over - over)
-            strand.iterations[other] = Iteration(forms.add(own, Form(behind)), step)
+            distance = step * (strand.iterations[other].over - over)
+            strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
 
     def _bound_carried(self, state: PathState, target: int) -> None:
         """A number that grows with each iteration of a loop of unknown length is kept as its

@@ -50,7 +50,7 @@ class Parted(NamedTuple):
     join: int | None
     whole: int | None
     rest: tuple[ControlEdge, int | None] | None
-    handed: tuple[tuple[int, Value], ...] = ()
+    at_join: tuple[tuple[int, Value], ...] = ()
     condition: Value = None
     roles: bool = False
 
@@ -59,7 +59,7 @@ class Parted(NamedTuple):
 class Strand:
     """A role while another one runs: where it goes on, with its threads and what is its own.
 
-    `blocked`: why it waits, and how far the memory had come when it was asked last. `handed`: it is
+    `blocked`: why it waits, and how far the memory had come when it was asked last. `at_join`: it is
     at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: its
     threads that have done something since they parted from others. `given` are the values that no step makes.
     """
@@ -75,7 +75,7 @@ class Strand:
     meeting: tuple[int, int] | None = None
     acted: int = 0
     blocked: tuple[Blocked, int] | None = None
-    handed: tuple[tuple[int, Value], ...] | None = None
+    at_join: tuple[tuple[int, Value], ...] | None = None
     edge: ControlEdge | None = None
 
     def copy(self) -> Strand:
@@ -99,7 +99,7 @@ class Strand:
             self.sides,
             self.acted,
             self.blocked is not None and self.blocked[1] == progress,
-            self.handed,
+            self.at_join,
             self.edge,
         )
 
@@ -145,7 +145,7 @@ class PathState:
         What all of them know of each other is long, most of all in a cluster. As long as a path does not split, its states repeat if
         those do in which its first role begins an iteration: so only they are asked, or those after many
         others. Who asks less follows more, never less."""
-        first = all((self.mask or 0) < (r.mask or 0) for r in self.others if r.handed is None)
+        first = all((self.mask or 0) < (r.mask or 0) for r in self.others if r.at_join is None)
         self.passed += 1
         often = self.passed > UNASKED * (1 + len(self.others))
         if not (self.split or often or (begins and first)):
@@ -225,23 +225,23 @@ class PathState:
         for strand in self.strands():
             yield from strand.env.values()
             for side in strand.sides:
-                yield from (value for _, value in side.handed)
+                yield from (value for _, value in side.at_join)
         for role in self.others:
-            yield from (value for _, value in role.handed or ())
+            yield from (value for _, value in role.at_join or ())
 
     def rewrite(self, change: Callable[[Value], Value]) -> None:
         """Each number that a role has, or hands on, is written differently."""
 
-        def changed(handed: tuple[tuple[int, Value], ...]) -> tuple[tuple[int, Value], ...]:
-            return tuple((number, change(value)) for number, value in handed)
+        def changed(at_join: tuple[tuple[int, Value], ...]) -> tuple[tuple[int, Value], ...]:
+            return tuple((number, change(value)) for number, value in at_join)
 
         for strand in self.strands():
             for number, value in strand.env.items():
                 strand.env[number] = change(value)
-            if any(side.handed for side in strand.sides):
-                strand.sides = tuple(s._replace(handed=changed(s.handed)) for s in strand.sides)
+            if any(side.at_join for side in strand.sides):
+                strand.sides = tuple(s._replace(at_join=changed(s.at_join)) for s in strand.sides)
         for role in self.others:
-            role.handed = role.handed and changed(role.handed)
+            role.at_join = role.at_join and changed(role.at_join)
 
     def count_from(self, atom: Atom, residue: int, beside: set[Atom]) -> None:
         """What is so many tiles after others as some unknowns say, of which none is counted, is counted from

@@ -284,7 +284,7 @@ class PhasePaths:
         """Another role goes on, if one can; else all that wait hang."""
         if suspended is not None:
             state.others += (suspended,)
-        elif state.others and state.others[-1].handed is not None:
+        elif state.others and state.others[-1].at_join is not None:
             last = state.others[-1]
             last.env = {n: v for n, v in last.env.items() if n in self.live[last.block]}
         try:

@@ -59,10 +59,10 @@ def resume(state: PathState) -> Strand | None:
     ready = [
         number
         for number, role in enumerate(state.others)
-        if role.handed is None and (role.blocked is None or role.blocked[1] != memory.progress)
+        if role.at_join is None and (role.blocked is None or role.blocked[1] != memory.progress)
     ]
     ready = [number for number in ready if not _is_ahead(number, ready, state)] + [
-        number for number, role in enumerate(state.others) if role.handed is not None
+        number for number, role in enumerate(state.others) if role.at_join is not None
     ]
     if not ready:
         return None
@@ -72,10 +72,10 @@ def resume(state: PathState) -> Strand | None:
     state.mask, state.env, state.iterations = role.mask, role.env, role.iterations
     state.registers, state.sides, state.meeting = role.registers, role.sides, role.meeting
     state.acted, state.given = role.acted, role.given
-    if role.handed is not None:
-        state.env.update(role.handed)
+    if role.at_join is not None:
+        state.env.update(role.at_join)
         state.sides = state.sides[:-1]
-        role.edge = ControlEdge(role.block, tuple((target, target) for target, _ in role.handed))
+        role.edge = ControlEdge(role.block, tuple((target, target) for target, _ in role.at_join))
     return role
 
 
@@ -127,24 +127,26 @@ def part_roles(
 
 
 def end_role(
-    state: PathState, parted: Parted, handed: tuple[tuple[int, Value], ...], join: int
+    state: PathState, parted: Parted, at_join: tuple[tuple[int, Value], ...], join: int
 ) -> None:
     """A role has come to the join: all run together if the others are there. Raises NextRoleError."""
     assert parted.whole is not None and state.mask is not None
-    there = [role for role in state.others if role.handed is not None and role.sides == state.sides]
+    there = [
+        role for role in state.others if role.at_join is not None and role.sides == state.sides
+    ]
     masks = [state.mask, *(role.mask or 0 for role in there)]
     if sum(masks) != parted.whole:
         role = suspend(state, join, 0)
-        role.handed = handed
+        role.at_join = at_join
         state.others += (role,)
         raise NextRoleError
     state.others = tuple(role for role in state.others if role not in there)
-    ends = [dict(handed), *(dict(role.handed or ()) for role in there)]
+    ends = [dict(at_join), *(dict(role.at_join or ()) for role in there)]
     for role in there:
         state.env = {**role.env, **state.env}
         state.registers.join(role.registers)
         state.acted |= role.acted
-    for target, _ in handed:
+    for target, _ in at_join:
         values = [(mask, end.get(target)) for mask, end in zip(masks, ends, strict=True)]
         state.env[target] = gathered(values, parted.whole)
     state.sides = state.sides[:-1]
@@ -282,29 +284,29 @@ class PartedSides:
             if edge.loops:
                 raise NotFollowedError("specialised")
             parted = state.sides[-1]
-            handed = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
+            at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
             if parted.roles:
-                end_role(state, parted, handed, edge.target)
+                end_role(state, parted, at_join, edge.target)
             elif parted.rest is None:
-                self._join(parted, handed, state)
+                self._join(parted, at_join, state)
             else:
                 edge, mask = parted.rest
                 state.sides = (
                     *state.sides[:-1],
-                    parted._replace(rest=None, handed=handed),
+                    parted._replace(rest=None, at_join=at_join),
                 )
                 state.mask = mask
                 continue
             # Assigned already: to what is around, the values are those of the targets.
-            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in handed))
+            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in at_join))
         return edge
 
     def _join(
-        self, parted: Parted, handed: tuple[tuple[int, Value], ...], state: PathState
+        self, parted: Parted, at_join: tuple[tuple[int, Value], ...], state: PathState
     ) -> None:
         state.sides = state.sides[:-1]
         state.mask = parted.whole
-        before = dict(parted.handed)
+        before = dict(parted.at_join)
         condition = parted.condition if isinstance(parted.condition, EachThread) else None
-        for target, value in handed:
+        for target, value in at_join:
             state.env[target] = chosen(condition, before.get(target), value)

@@ -181,7 +181,7 @@ def passed(end: Any, edges: int) -> tuple[Any, list[range | None]]:
     return end.operands, [None] * edges if row is None else [*row.operands(end)]
 
 
-def handed_along(node: Node, end: Any) -> list[tuple[Node, list[Any]]]:
+def forwarded_along(node: Node, end: Any) -> list[tuple[Node, list[Any]]]:
     """The blocks that a known branch leads to, with the values that it hands on to each."""
     operands, ranges = passed(end, len(node.edges))
     return [

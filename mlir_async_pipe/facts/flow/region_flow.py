@@ -110,13 +110,13 @@ def successors(block: Block) -> list[Block]:
     return list(terminator(block).successors)
 
 
-def handed_on(end: Operation) -> list[Value]:
+def forwarded(end: Operation) -> list[Value]:
     """The operands that a terminator hands on to what follows its region."""
     first = EXIT_OPS.get(end.name)
     return [] if first is None else list(end.operands)[first:]
 
 
-Handed = tuple[Value, Operation]
+Forwarded = tuple[Value, Operation]
 """A value, and the op that hands it on: a terminator, a loop (at its start), a select, a cast."""
 
 
@@ -124,12 +124,12 @@ Handed = tuple[Value, Operation]
 class Origins:
     """What a value may equal. `complete`: it equals one of them."""
 
-    handed: tuple[Handed, ...] = ()
+    entries: tuple[Forwarded, ...] = ()
     complete: bool = False
 
     @property
     def values(self) -> list[Value]:
-        return [value for value, _ in self.handed]
+        return [value for value, _ in self.entries]
 
 
 UNKNOWN = Origins()
@@ -173,30 +173,30 @@ def _into(op: Operation, row: RegionRow, place: int, number: int) -> Origins:
     return _all(*ends) if ends else UNKNOWN
 
 
-def _all(*found: Iterator[Handed | None]) -> Origins:
+def _all(*found: Iterator[Forwarded | None]) -> Origins:
     """All of them together; None stands for one that is not known."""
-    handed = [entry for some in found for entry in some]
-    known = tuple(entry for entry in handed if entry is not None)
-    return Origins(known, len(known) == len(handed))
+    entries = [entry for some in found for entry in some]
+    known = tuple(entry for entry in entries if entry is not None)
+    return Origins(known, len(known) == len(entries))
 
 
-def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Handed | None]:
+def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Forwarded | None]:
     given = starts(op, row)
     yield (given[number], op) if number < len(given) else None
 
 
-def _leaving(region: Any, number: int) -> Iterator[Handed | None]:
+def _leaving(region: Any, number: int) -> Iterator[Forwarded | None]:
     """What the ends of a region hand on as number `number`; None runs no region."""
     for block in () if region is None else region.blocks:
         end = terminator(block)
         if leaves(end):
-            handed = handed_on(end)
-            yield (handed[number], end) if number < len(handed) else None
+            entries = forwarded(end)
+            yield (entries[number], end) if number < len(entries) else None
     if region is None:
         yield None
 
 
-def _along_edges(region: Any, target: Block, number: int) -> Iterator[Handed | None]:
+def _along_edges(region: Any, target: Block, number: int) -> Iterator[Forwarded | None]:
     """What the branches of a region hand on to argument `number` of a block."""
     for block in region.blocks:
         end = terminator(block)

@@ -74,13 +74,13 @@ class Semiring(ABC, Generic[T]):
         changed `visits` times: after finitely many visits it may change no more."""
         return now
 
-    def hand(self, sources: dict[int, int]) -> T:
+    def forward(self, sources: dict[int, int]) -> T:
         """Each value (or slot, below 0) takes what another one is, all at once."""
         return self.unit
 
     def take(self, worth: T, sources: dict[int, int]) -> T:
         """A path that leaves a block or a region: nothing reads its other values any more."""
-        return self.then(worth, self.hand(sources))
+        return self.then(worth, self.forward(sources))
 
     def along(self, edge: Edge) -> dict[int, int]:
         """What the values take that an edge hands on; with a `take` that forgets the others, all
@@ -157,7 +157,7 @@ class Solver(Generic[T]):
     def through(self, frame: Frame) -> T:
         """The worth of all paths through a frame."""
         then = self.domain.then
-        starts = self._starts(frame, self._hand(self.domain.unit, _arguments, frame))
+        starts = self._starts(frame, self._forward(self.domain.unit, _arguments, frame))
         ends = [
             self._take(then(start, self._blocks[node]), _leaving, node)
             for node, start in starts.items()
@@ -165,10 +165,10 @@ class Solver(Generic[T]):
         ]
         return reduce(self.domain.join, ends, self.domain.never)
 
-    def _hand(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
+    def _forward(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
         """A path that then hands on values at a place."""
         domain = self.domain
-        return domain.then(worth, domain.hand(sources(place))) if domain.has_values else worth
+        return domain.then(worth, domain.forward(sources(place))) if domain.has_values else worth
 
     def _take(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
         return self.domain.take(worth, sources(place)) if self.domain.has_values else worth
@@ -189,7 +189,7 @@ class Solver(Generic[T]):
             inside = domain.then(domain.star(domain.then(first, second)), first)
         else:
             inside = reduce(domain.join, through)
-        start = self._hand(domain.unit, _operands, item)
+        start = self._forward(domain.unit, _operands, item)
         return self._take(domain.then(start, inside), _results, item)
 
     def _frames(self, item: Item) -> Sequence[Frame]:
@@ -266,10 +266,10 @@ class Solver(Generic[T]):
             self.entered |= {frames[0]: again, frames[1]: domain.then(again, first)}
         else:
             self.entered.update(dict.fromkeys(frames, domain.unit))
-        start = self._hand(value, _operands, item)
+        start = self._forward(value, _operands, item)
         for frame in frames:
             inside = domain.then(start, self.entered[frame])
-            self._coming[frame] = self._hand(inside, _arguments, frame)
+            self._coming[frame] = self._forward(inside, _arguments, frame)
 
 
 class ItemLayout:

@@ -158,9 +158,9 @@ def root_of(memory: Value) -> Root:
             return Root(
                 "allocation", current, current, space_of(current, op), unordered=independent
             )
-        behind = memref_behind(op) or taken_member(op)
-        if behind is not None:
-            current = behind
+        viewed = viewed_memref(op) or taken_member(op)
+        if viewed is not None:
+            current = viewed
             continue
         if is_dynamic_memory(op):
             return Root("dynamic", "dynamic", current, "workgroup", offset=offset, size=size)
@@ -181,7 +181,7 @@ def root_of(memory: Value) -> Root:
         return Root("unknown", current, current, space_of(current))
 
 
-def memref_behind(op: Operation) -> Value | None:
+def viewed_memref(op: Operation) -> Value | None:
     """The memref to whose allocation an op makes a pointer, without any arithmetic: from its
     address as a number, or from the descriptor that a conversion stands for."""
     if op.name not in ADDRESSES_IN:

@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
-from mlir_async_pipe.facts.values.memory_roots import Root, memref_behind
+from mlir_async_pipe.facts.values.memory_roots import Root, viewed_memref
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
@@ -76,7 +76,7 @@ def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
         return None
     start = found[0]
     made = None if isinstance(start, str) else defining_op(start)
-    known = isinstance(start, str) or (made is not None and memref_behind(made) is not None)
+    known = isinstance(start, str) or (made is not None and viewed_memref(made) is not None)
     return found[1].constant if known else None
 
 

@@ -70,7 +70,7 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
     of_warps = WarpValues()
     for op in walk_named(root, may_be_another):
         if op.name == POINTER_OF_ADDRESS:
-            value = _pointer_behind(op)
+            value = _viewed_pointer(op)
         elif op.name == BITS_TAKEN:
             value = _number_of_parts(op)
         elif op.name == MEMBER_TAKEN:
@@ -78,8 +78,8 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
         elif op.name == MEMBER_PUT:
             value = _put_together_again(op)
         else:
-            handed = op.operands[SHUFFLES[op.name]]
-            value = handed if of_warps.is_of_warp(handed, _lanes(op.name)) else None
+            given = op.operands[SHUFFLES[op.name]]
+            value = given if of_warps.is_of_warp(given, _lanes(op.name)) else None
         if value is not None and value.type == op.results[0].type:
             yield op, value
 
@@ -89,7 +89,7 @@ def _lanes(name: str) -> int:
     return 64 if name.startswith("rocdl.") else 32
 
 
-def _pointer_behind(op: Operation) -> Value | None:
+def _viewed_pointer(op: Operation) -> Value | None:
     """The pointer whose whole address a number is that is taken for one."""
     kind = type_text(op.results[0].type)
     bits = SHARED_BITS if kind == "!llvm.ptr<3>" else POINTER_BITS

@@ -159,7 +159,7 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     if op.name == "memref.dim":
         return (op.operands[1],), None
     if len(op.regions) > 0:
-        return _handed_on(value, op)
+        return _forwarded(value, op)
     return (op.operands, None) if is_pure(op) else ((), op)
 
 
@@ -172,10 +172,10 @@ def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     row = REGION_ROWS.get(op.name)
     if row is not None and row.flow == "for" and argument.arg_number < first_taken(op, row, block):
         return conditions(op), None
-    return _handed_on(value, op)
+    return _forwarded(value, op)
 
 
-def _handed_on(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
+def _forwarded(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
     """What `op`, or the branches in its regions, may hand on as `value`, and all that decides
     which of it; each branch of a region may."""
     found = origins(value)

@@ -168,8 +168,8 @@ class WarpValues:
             whole |= _any(one)
         if op.name in COMMUTATIVE:
             one, other = op.operands
-            for given, handed in ((one, other), (other, one)):
-                shuffle = defining_op(_plain(handed))
+            for given, given_by in ((one, other), (other, one)):
+                shuffle = defining_op(_plain(given_by))
                 if shuffle is None or shuffle.name not in SHUFFLES:
                     continue
                 if _plain(shuffle.operands[SHUFFLES[shuffle.name]]) == _plain(given):

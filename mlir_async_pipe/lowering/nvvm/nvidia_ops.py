@@ -177,8 +177,8 @@ def kept_elements(
             chosen = (kept, none) if part.holds else (none, kept)
             kept = build.select(part.condition, *chosen)
         else:
-            behind = build.subtract(_length(part, build), first)
-            kept = build.smallest(build.largest(behind, 0), kept)
+            left = build.subtract(_length(part, build), first)
+            kept = build.smallest(build.largest(left, 0), kept)
     return [kept]
 
 

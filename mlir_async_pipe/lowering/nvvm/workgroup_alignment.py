@@ -132,8 +132,8 @@ def tensor_alignments(root: Operation) -> dict[Any, int]:
         if found.space != "workgroup":
             continue
         if found.kind == "argument":
-            handed = _handed(found.value, calls)
-            waiting += [(value, least) for value in handed if (value, least) not in waiting]
+            passed = _passed(found.value, calls)
+            waiting += [(value, least) for value in passed if (value, least) not in waiting]
             continue
         key = ANY if found.kind == "unknown" else found.key
         asked[key] = max(asked.get(key, 1), least)
@@ -162,7 +162,7 @@ def _period(map_type: str) -> int:
     return _PERIOD_BYTES.get(found[1], 1) if found else max(_PERIOD_BYTES.values())
 
 
-def _handed(argument: Value, calls: list[Operation]) -> list[Value]:
+def _passed(argument: Value, calls: list[Operation]) -> list[Value]:
     """What the calls of a function hand to one of its arguments."""
     function = ir.BlockArgument(argument).owner.owner.operation
     number = ir.BlockArgument(argument).arg_number

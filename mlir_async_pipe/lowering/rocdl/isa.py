@@ -445,8 +445,8 @@ def _limit(wait: MarkedWait) -> str:
 def _barrier_wait(own: list[IsaWait], kernel: IsaKernel) -> IsaWait | None:
     """A wait that the back end itself put between one of ours and the barrier after it."""
     for wait in own:
-        behind = [entry for entry in kernel.waits if entry.line > wait.line]
-        following = behind[0] if behind else None
+        later = [entry for entry in kernel.waits if entry.line > wait.line]
+        following = later[0] if later else None
         if (
             following is not None
             and following.marker is None

@@ -381,9 +381,9 @@ def _leaking_queues(kinds: Kinds) -> set[int | None]:
     for scope, kind in kinds.items():
         queue = queue_number(scope)
         siblings = operations(scope.block)
-        behind = siblings[siblings.index(scope) + 1 :]
+        following = siblings[siblings.index(scope) + 1 :]
         committed = queue is not None and any(
-            op.name == COMMIT and queue_number(op) == queue for op in behind
+            op.name == COMMIT and queue_number(op) == queue for op in following
         )
         if isinstance(kind, ScopeCopies) and not committed:
             found.add(queue)

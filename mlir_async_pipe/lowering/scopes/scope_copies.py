@@ -297,8 +297,8 @@ def _loops(scope: Operation, op: Operation) -> list[Operation]:
 def _length(access: Access, position: int) -> int:
     """Elements that the access covers in dimension `position`."""
     extent = access.extent or ()
-    behind = position - (len(access.indices) - len(extent))
-    return extent[behind] if behind >= 0 else 1
+    axis = position - (len(access.indices) - len(extent))
+    return extent[axis] if axis >= 0 else 1
 
 
 @dataclass(frozen=True)

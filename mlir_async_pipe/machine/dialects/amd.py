@@ -134,8 +134,8 @@ def buffer_resource(site: Site) -> Execute:
 def _bytes_of(unit: Unit, address: int) -> int:
     """The bytes of a buffer: those of its resource, else of the memory behind."""
     memory = unit.launch.memory.buffer_at(address)
-    behind = 0 if memory is None else memory.base + memory.size - address
-    return unit.launch.resources.get(address, behind)
+    rest = 0 if memory is None else memory.base + memory.size - address
+    return unit.launch.resources.get(address, rest)
 
 
 @semantics("amdgpu.fat_raw_buffer_cast")

@@ -205,7 +205,7 @@ def commit(unit: Unit, site: Site, queue: Queue, own: Queue | None = None) -> To
     refuse_in_scope(unit, site)
     number = unit.queues.commit(queue, unit.active(), unit.marks(queue))
     if own is not None:
-        unit.queues.handed(own).groups.push(unit.active(), number)
+        unit.queues.slots_of(own).groups.push(unit.active(), number)
     trace = unit.launch.trace_of(unit)
     if trace is not None:
         group = int(number[0])

@@ -143,7 +143,7 @@ def consumer_wait(site: Site) -> Execute:
 
     def execute(unit: Unit) -> None:
         active = unit.active()
-        number, there = unit.queues.handed(own).oldest(active)
+        number, there = unit.queues.slots_of(own).oldest(active)
         if not there[active].all():
             unit.launch.detector.report("wait-before-commit", site.number)
         exact = np.where(there, unit.marks(queue).count - 1 - number, 0)
@@ -161,10 +161,10 @@ def producer_acquire(site: Site) -> Execute:
     depth = site.integer("depth")
 
     def execute(unit: Unit) -> None:
-        handed = unit.queues.handed(queue)
+        slots = unit.queues.slots_of(queue)
         active = unit.active()
-        handed.acquired = handed.acquired + active
-        if depth is not None and ((handed.acquired - handed.released) > depth)[active].any():
+        slots.acquired = slots.acquired + active
+        if depth is not None and ((slots.acquired - slots.released) > depth)[active].any():
             unit.launch.detector.report("queue-overflow", site.number)
 
     return execute
@@ -176,7 +176,7 @@ def consumer_release(site: Site) -> Execute:
     queue = own_queue(site) or site.queue()
 
     def execute(unit: Unit) -> None:
-        handed = unit.queues.handed(queue)
-        handed.released = handed.released + unit.active()
+        slots = unit.queues.slots_of(queue)
+        slots.released = slots.released + unit.active()
 
     return execute

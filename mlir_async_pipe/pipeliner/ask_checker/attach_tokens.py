@@ -168,7 +168,7 @@ class _TokenWidths:
         )
         return 0 if found is None else min(self.depth, found.most)
 
-    def behind(self, op: Operation) -> int:
+    def after_op(self, op: Operation) -> int:
         """After an op with regions, which are found by their first block."""
         item = self.graph.nodes[op.regions[0].blocks[0]].frame.item
         return min(self.depth, self.latest.after(item).most) if item in self.latest.before else 0
@@ -227,7 +227,7 @@ class _Attacher(Carrier):
         """As many groups as are known on every path to the block."""
         return self.widths.at(block)
 
-    def handed(self, variables: Variables, width: int) -> Variables:
+    def passed_on(self, variables: Variables, width: int) -> Variables:
         """What the first iterations of such a loop do not have is no group: no wait reads it."""
         missing = max(0, width - len(variables))
         return [*variables[:width], *[self._placeholder() for _ in range(missing)]]
@@ -239,15 +239,15 @@ class _Attacher(Carrier):
             self._no_group = no_group(ip, root.location)
         return self._no_group
 
-    def width_behind(self, op: Operation) -> int:
+    def width_after(self, op: Operation) -> int:
         """As many groups as are known after every branch."""
-        return self.widths.behind(op)
+        return self.widths.after_op(op)
 
     def apart(self, op: Operation, block: Block) -> Variables:
         """Nothing is known about groups before such a region."""
         return []
 
-    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+    def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """Another thread's groups are none of this one's; which others there are is not known."""
         row = REGION_ROWS.get(op.name)
         if row is not None and row.flow == "isolated":

@@ -75,18 +75,18 @@ def elements_by_thread(
         return None
     threads, starts = found
     offsets = _offsets(region, shape)
-    touching = threads[:, None] + _lanes_behind(region, offsets.size)
+    touching = threads[:, None] + _lane_offsets(region, offsets.size)
     return touching.ravel(), (starts[:, None] + offsets).ravel()
 
 
-def _lanes_behind(region: CoveredRegion, elements: int) -> np.ndarray:
+def _lane_offsets(region: CoveredRegion, elements: int) -> np.ndarray:
     """Which lane touches each element, counted from the thread that names the address: of a
     copy over the lanes of a wave lane l touches the l-th piece."""
-    behind = np.zeros(elements, dtype=np.int64)
+    offset = np.zeros(elements, dtype=np.int64)
     assert region.access is not None
     if region.access.over_lanes:
-        behind += np.arange(elements) * region.lanes // elements
-    return behind
+        offset += np.arange(elements) * region.lanes // elements
+    return offset
 
 
 def _starts(

@@ -324,7 +324,7 @@ def touched_by_call(
     if callee is None:
         return None
     entry = callee.regions[0].blocks[0]
-    handed_in: dict[Value, Value] = dict(zip(entry.arguments, call.operands, strict=True))
+    passed_in: dict[Value, Value] = dict(zip(entry.arguments, call.operands, strict=True))
     found: dict[tuple[object, bool], tuple[Root, bool]] = {}
     for op in walk(callee):
         if op == callee:
@@ -338,9 +338,9 @@ def touched_by_call(
             return None
         for access in accesses(op):
             inner = root_of(access.memory)
-            if inner.value not in handed_in:
+            if inner.value not in passed_in:
                 return None
-            root = root_of(handed_in[inner.value])
+            root = root_of(passed_in[inner.value])
             if root.is_buffer:
                 # A buffer of the caller may get versions, and no slot can be forwarded.
                 return None

@@ -96,7 +96,7 @@ class _Function:
 
     `reachable` are the roots that others may point into: all but what the function allocates;
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
-    `in_front` has the loop before one, by its place, where only pure ops stand between.
+    `previous` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in, `orders` those of other
     ops that order memory for other threads; `calls` all calls;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
@@ -107,7 +107,7 @@ class _Function:
     workgroup: dict[Any, int] = field(default_factory=dict)
     workgroup_bytes: int = 0
     loops: dict[Operation, int] = field(default_factory=dict)
-    in_front: dict[int, Operation] = field(default_factory=dict)
+    previous: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     orders: list[int] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
@@ -222,10 +222,10 @@ class Surroundings:
         found, _, _ = self._span(loop)
         return found.workgroup_bytes - sum(found.workgroup.get(each, 0) for each in planned)
 
-    def loop_in_front(self, loop: Operation) -> Operation | None:
+    def loop_before(self, loop: Operation) -> Operation | None:
         """The scf.for with nothing but pure ops between it and the loop, if there is one."""
         found, start, _ = self._span(loop)
-        return found.in_front.get(start)
+        return found.previous.get(start)
 
     def _span(self, loop: Operation) -> tuple[_Function, int, int]:
         """The loop's function, and the places of the loop and of what follows it."""
@@ -271,7 +271,7 @@ def _read(function: Operation) -> _Function:
             found.loops[op] = place
             before = last.get(op.block)
             if before is not None:
-                found.in_front[place] = before
+                found.previous[place] = before
         if row.barrier is not None:
             found.barriers[op.block].append(place)
         elif order_of(op).orders:

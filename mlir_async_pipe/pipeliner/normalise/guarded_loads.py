@@ -37,7 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import (
@@ -96,7 +96,7 @@ def _take_out(condition: Operation) -> None:
     mapping: dict[Any, Any] = {}
     for op in first:
         clone(op, mapping, before(end))
-    hand_on(end, [mapping[value] for value in loaded])
+    yield_values(end, [mapping[value] for value in loaded])
     for value, result in zip(loaded, chosen.results, strict=True):
         value.replace_all_uses_with(result)
     erase(op for op in reversed(first) if not any(users(result) for result in op.results))

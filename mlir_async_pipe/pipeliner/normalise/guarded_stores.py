@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
@@ -212,7 +212,7 @@ def _guarded_load(condition: Operation, each: GuardedStore) -> Value:
         mapping: dict[Value, Value] = {}
         for op in _slice([wanted], condition):
             clone(op, mapping, before(end))
-        hand_on(end, [mapping.get(wanted, wanted)])
+        yield_values(end, [mapping.get(wanted, wanted)])
     return chosen.results[0]
 
 

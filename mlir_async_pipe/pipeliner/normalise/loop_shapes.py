@@ -54,7 +54,7 @@ class Straight:
     """What a block is handed, and all its ops but the last."""
 
     block: Block
-    handed: tuple[Value, ...]
+    passed: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -160,29 +160,29 @@ def read_loop(graph: BranchGraph, header: Block, entry: tuple[Value, ...]) -> Br
 def _read(graph: BranchGraph, start: BlockEdge, stop: Block, seen: set[Block]) -> BlockPath:
     """What runs from an edge until control comes to `stop`."""
     items: list[Straight | If | BranchLoop] = []
-    block, handed = start.target, start.operands
+    block, passed = start.target, start.operands
     while block != stop:
         if block in seen:
             raise refusal("ways meet here", operations(block)[0], code="loop-not-structured")
         seen.add(block)
         if block in graph.loops:
-            loop = read_loop(graph, block, handed)
+            loop = read_loop(graph, block, passed)
             items.append(loop)
             seen |= loop.members
-            block, handed = loop.leave.target, loop.leave.operands
+            block, passed = loop.leave.target, loop.leave.operands
             continue
-        items.append(Straight(block, handed))
+        items.append(Straight(block, passed))
         last, edges, join = terminator(block), graph.edges[block], graph.join.get(block)
         if last.name in BRANCH_ROWS and len(edges) == 1:
-            block, handed = edges[0].target, edges[0].operands
+            block, passed = edges[0].target, edges[0].operands
         elif _picks(last) and join is not None:
             yes, no = (_read(graph, edge, join, seen) for edge in edges)
             items.append(If(block, (yes, no), join))
             # The arguments of the join stand for the results of the `if`.
-            block, handed = join, tuple(join.arguments)
+            block, passed = join, tuple(join.arguments)
         else:
             raise refusal(f"where '{last.name}' leads is open", last, code="loop-not-structured")
-    return BlockPath(tuple(items), handed)
+    return BlockPath(tuple(items), passed)
 
 
 def refusal(why: str, at: Operation, *, code: str) -> PipelineError:

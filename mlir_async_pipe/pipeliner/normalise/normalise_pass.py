@@ -28,7 +28,7 @@ class NormaliseOptions:
 
 
 def members(options: NormaliseOptions) -> list[tuple[passes.Pass, Any]]:
-    return [(passes.find(name), passes.handed_on(name, options)) for name in passes.NORMALISING]
+    return [(passes.find(name), passes.options_for(name, options)) for name in passes.NORMALISING]
 
 
 @passes.register(

@@ -199,19 +199,19 @@ def _write_path(
     """Write what runs on a path at `ip`; the values that its end is handed."""
     for item in path.items:
         if isinstance(item, Straight):
-            _hand(item.block, item.handed, made)
+            _write_straight(item.block, item.passed, made)
             for op in operations(item.block)[:-1]:
                 clone(op, made, ip)
         elif isinstance(item, If):
             _write_if(item, counts, made, ip)
         else:
-            _hand(item.header, item.entry, made)
+            _write_straight(item.header, item.entry, made)
             _write_loop(item, counts, made, ip)
     return [made.get(value, value) for value in path.end]
 
 
-def _hand(block: Block, handed: tuple[Value, ...], made: Values) -> None:
-    given = [made.get(value, value) for value in handed]
+def _write_straight(block: Block, passed: tuple[Value, ...], made: Values) -> None:
+    given = [made.get(value, value) for value in passed]
     made.update(zip(block.arguments, given, strict=True))
 
 

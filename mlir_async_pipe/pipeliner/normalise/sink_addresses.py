@@ -31,7 +31,7 @@ from mlir_async_pipe.facts.flow.algorithms import post_order
 from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.transactions import has_transactions, operand
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
-from mlir_async_pipe.facts.values.memory_roots import memref_behind, root_of
+from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure, use_of
@@ -135,7 +135,7 @@ def _sunk(value: Value, addresses: _Addresses, sunk: dict[Value, Value], first: 
 
 def _write_address(op: Operation) -> None:
     """A pointer to the allocation of a memref, by the memref's address as a number."""
-    memory = memref_behind(op)
+    memory = viewed_memref(op)
     if memory is None:
         return
     write = IntegerWriter(before(op), op.location)

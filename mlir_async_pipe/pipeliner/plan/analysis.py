@@ -79,11 +79,11 @@ class Obstacle:
 @dataclass(frozen=True)
 class Privatisation:
     """Which roots (by identity) may have a version an iteration, and what stands against the
-    other owned ones. Of those in `seen_behind` the last iteration's version has to lie in
+    other owned ones. Of those in `seen_after` the last iteration's version has to lie in
     slot 0, where reads after the loop find it."""
 
     private: frozenset[Any]
-    seen_behind: frozenset[Any]
+    seen_after: frozenset[Any]
     obstacles: dict[Any, Obstacle]
 
 
@@ -99,7 +99,7 @@ def private_buffers(
             by_root[region.root.identity].append(region)
             roots[region.root.identity] = region.root
     private: set[Any] = set()
-    seen_behind: set[Any] = set()
+    seen_after: set[Any] = set()
     obstacles: dict[Any, Obstacle] = {}
     for key, found in by_root.items():
         root = roots[key]
@@ -128,8 +128,8 @@ def private_buffers(
             continue
         private.add(key)
         if seeing:
-            seen_behind.add(key)
-    return Privatisation(frozenset(private), frozenset(seen_behind), obstacles)
+            seen_after.add(key)
+    return Privatisation(frozenset(private), frozenset(seen_after), obstacles)
 
 
 def _inside(root: Root, loop: Operation) -> bool:

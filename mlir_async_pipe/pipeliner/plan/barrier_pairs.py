@@ -75,7 +75,7 @@ class Boundary:
     fence, for accesses outside the loop; none: no barrier."""
 
     before: frozenset[Space] = frozenset()
-    behind: frozenset[Space] = frozenset()
+    after: frozenset[Space] = frozenset()
 
 
 def barrier_pairs(
@@ -213,7 +213,7 @@ def _boundary(
     """The accesses outside the loop that a barrier of the body ordered against its own."""
     loop = units.body.loop
     before: set[Space] = set()
-    behind: set[Space] = set()
+    after: set[Space] = set()
     repeated = _runs_again(loop) or any(
         above.name in LOOP_OPS or _runs_again(above) for above in ancestors(loop)
     )
@@ -233,10 +233,10 @@ def _boundary(
         if leading and (earlier or ordered_before):
             before |= earlier | own
         if trailing and (later or ordered_after):
-            behind |= later | own
+            after |= later | own
         if repeated and (region.writes or region.order.orders) and (leading or trailing):
-            behind |= own
-    return Boundary(frozenset(before - {"private"}), frozenset(behind - {"private"}))
+            after |= own
+    return Boundary(frozenset(before - {"private"}), frozenset(after - {"private"}))
 
 
 def _runs_again(op: Operation) -> bool:
@@ -331,27 +331,27 @@ def kept_barriers(units: Units, regions: list[CoveredRegion]) -> tuple[KeptBarri
         row = row_of(op)
         if row.barrier is None:
             continue
-        in_front = [top for top in opaque if textual[top] < textual[op]]
-        behind = [top for top in opaque if textual[top] > textual[op]]
-        if in_front and behind:
+        earlier = [top for top in opaque if textual[top] < textual[op]]
+        after = [top for top in opaque if textual[top] > textual[op]]
+        if earlier and after:
             following = next(s.op for s in units.body.statements if textual[s.op] > textual[op])
             barrier = KeptBarrier(op, units.unit_of(following), row.barrier(op))
-            _check_sides(barrier, in_front, behind, units)
+            _check_sides(barrier, earlier, after, units)
             kept.append(barrier)
     return tuple(kept)
 
 
 def _check_sides(
-    barrier: KeptBarrier, in_front: list[Operation], behind: list[Operation], units: Units
+    barrier: KeptBarrier, earlier: list[Operation], after: list[Operation], units: Units
 ) -> None:
     """T(a, k) < T(barrier, k) < T(a, k + 1) for a before it, and
     T(barrier, k) <= T(b, k) < T(barrier, k + 1) for b after."""
     time, following = _times(barrier.unit)
-    for top in in_front:
+    for top in earlier:
         own, following_own = _times(units.unit_of(top))
         if not own < time < following_own:
             raise _moved_away(barrier, top, "before")
-    for top in behind:
+    for top in after:
         own, _ = _times(units.unit_of(top))
         if not time <= own < following:
             raise _moved_away(barrier, top, "after")

@@ -225,11 +225,11 @@ def seen_writes(regions: tuple[CoveredRegion, ...], earlier: Pairs, index: LoopI
     """From the last one backwards, until those that are certain fill all that is read."""
     seen: set[tuple[int, int]] = set()
     for number, read in enumerate(regions):
-        behind: list[CoveredRegion] = []
+        later: list[CoveredRegion] = []
         for write in sorted((j for i, j in earlier if i == number), reverse=True):
             seen.add((number, write))
-            behind.append(regions[write])
-            if covered_by(read, behind, index.arithmetic.block_size):
+            later.append(regions[write])
+            if covered_by(read, later, index.arithmetic.block_size):
                 break
     return frozenset(seen)
 

@@ -70,7 +70,7 @@ def plan_buffers(
             False,
             meeting_pairs(found, index),
             earlier_writes(found, index),
-            key in privatisation.seen_behind,
+            key in privatisation.seen_after,
         )
         plans.append(_with_fewest_versions(plan, uses_of(found, units, group_of), waits, index))
     return tuple(plans)
@@ -121,11 +121,11 @@ def check_free_slots(
     versioned = {buffer.root.identity: buffer for buffer in buffers}
     for region in regions:
         unit = units.unit_of(region.top)
-        behind_end = units.last_stage - unit.stage
-        if not region.writes or not is_physical(region.top) or behind_end == 0:
+        past_end = units.last_stage - unit.stage
+        if not region.writes or not is_physical(region.top) or past_end == 0:
             continue
         buffer = None if region.root is None else versioned.get(region.root.identity)
-        if buffer is None or (buffer.ends_in_slot_zero and buffer.versions <= behind_end):
+        if buffer is None or (buffer.ends_in_slot_zero and buffer.versions <= past_end):
             raise _error(region, "what may be read later")
         if not _stays_inside(region, index):
             raise _error(region, "what may lie outside of the buffer")

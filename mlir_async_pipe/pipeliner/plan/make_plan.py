@@ -129,7 +129,7 @@ def _remark_idle_barriers(plan: Plan, diagnostics: Diagnostics) -> None:
     """Say it where no barrier of the input's is needed in the loop or around it."""
     given = barriers_of(plan.units.body)
     boundary = plan.boundary
-    if given and not (plan.barriers or plan.kept_barriers or boundary.before or boundary.behind):
+    if given and not (plan.barriers or plan.kept_barriers or boundary.before or boundary.after):
         diagnostics.remark(
             "no two threads touch what these barriers stand between; the pipeline has none",
             code="barriers-dropped",
@@ -201,7 +201,7 @@ def plan_schedule(
         found = with_one_barrier(found, complete, None if limit is None else limit - beside)
     if found.epilogue == "predicate":
         check_free_slots(units, analysis.regions, found.buffers, analysis.index)
-    if found.barriers or kept or found.boundary.before or found.boundary.behind:
+    if found.barriers or kept or found.boundary.before or found.boundary.after:
         check_uniform(loop)
     return found
 
@@ -219,11 +219,11 @@ def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
     """Leave out the barrier before a loop where the one after the loop in front does for both.
 
     After a loop that may be too short for its pipeline stands no barrier on every path."""
-    behind = {plan.loop: plan.boundary.behind for plan in plans if not plan.may_be_short}
+    after = {plan.loop: plan.boundary.after for plan in plans if not plan.may_be_short}
     shared = []
     for plan in plans:
-        in_front = around.loop_in_front(plan.loop) if plan.boundary.before else None
-        if in_front is not None and plan.boundary.before <= behind.get(in_front, frozenset()):
+        previous = around.loop_before(plan.loop) if plan.boundary.before else None
+        if previous is not None and plan.boundary.before <= after.get(previous, frozenset()):
             plan = replace(plan, boundary=replace(plan.boundary, before=frozenset()))
         shared.append(plan)
     return shared

@@ -112,7 +112,7 @@ class RingPlan:
         return (*self.buffers, *self.beside)
 
     @property
-    def behind(self) -> int:
+    def still_read(self) -> int:
         """The tiles of this loop that may still be read at the last barrier before other copies,
         beyond which V slots hold those that are copied ahead."""
         return self.in_flight + self.copies_first

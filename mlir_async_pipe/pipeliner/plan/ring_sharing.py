@@ -134,7 +134,7 @@ def _slots(before: RingPlan, after: RingPlan) -> int:
     if before is not after and before.products.completions:
         # After its loop all have waited for its last p tiles.
         return after.ahead + before.copies_first
-    return after.ahead + before.behind
+    return after.ahead + before.still_read
 
 
 def _may_follow(ring: SharedRing, before: RingPlan, after: RingPlan) -> bool:

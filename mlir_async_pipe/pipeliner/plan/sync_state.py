@@ -215,14 +215,14 @@ def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
 def filling(plan: Synchronisation) -> Filling:
     """What the empty groups cost and save."""
     found = sum(len(step.empty) for step in plan.prologue)
-    return Filling(found, sum(_empty_behind(wait, plan.prologue) for wait in plan.kernel.waits))
+    return Filling(found, sum(_empty_after(wait, plan.prologue) for wait in plan.kernel.waits))
 
 
 def _first(group: Group, groups: tuple[Group, ...]) -> int:
     return min(other.stage for other in groups if other.queue == group.queue)
 
 
-def _empty_behind(wait: PlannedWait, prologue: tuple[StepSync, ...]) -> int:
+def _empty_after(wait: PlannedWait, prologue: tuple[StepSync, ...]) -> int:
     """The empty groups that are younger than what the wait's first iteration waits for."""
     commit = max(len(prologue) - wait.lag, wait.group.stage)
     return sum(

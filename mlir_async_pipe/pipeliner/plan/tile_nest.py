@@ -34,14 +34,14 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED
 class Nest:
     """A scheduled loop in a loop that runs it for one tile after the other.
 
-    `front` are the ops before the inner loop, `behind` those after it. `tiles` and `steps`
+    `head` are the ops before the inner loop, `tail` those after it. `tiles` and `steps`
     are the trip counts, None if not constant.
     """
 
     outer: Operation
     inner: Operation
-    front: tuple[Operation, ...]
-    behind: tuple[Operation, ...]
+    head: tuple[Operation, ...]
+    tail: tuple[Operation, ...]
     tiles: int | None
     steps: int | None
 
@@ -73,10 +73,10 @@ def _obstacle(nest: Nest) -> str:
         return "a loop counts unsigned"
     if is_set(nest.inner.attributes, names.INDEPENDENT):
         return "the inner loop is declared independent, which says nothing of the outer one"
-    for op in nest.front:
+    for op in nest.head:
         if is_statement(op) or is_synchronisation(op):
             return f"'{op.name}' before the inner loop is not pure"
-    for op in (part for top in nest.behind for part in walk(top)):
+    for op in (part for top in nest.tail for part in walk(top)):
         if flag_order(op) != UNORDERED:
             return f"'{op.name}' after the inner loop orders memory for other threads"
         row = row_of(op)

@@ -173,8 +173,8 @@ def _retires(wait: GroupWait, x: BufferUse, w: BufferUse, distance: int) -> bool
     """Whether `wait` has retired x of iteration k before w of iteration k + distance."""
     assert x.group is not None
     # The first group that is no older than x's, among those that exist for every k.
-    behind = x.stage - wait.group_stage + after(x.group, wait.group)
-    waiting = wait.distance + max(min(0, distance), behind)
+    lag = x.stage - wait.group_stage + after(x.group, wait.group)
+    waiting = wait.distance + max(min(0, distance), lag)
     # The loop may end with the later of both iterations. The statement that waits may be w
     # itself: then its wait stands before the write.
     return waiting <= max(0, distance) and (wait.stage + waiting, wait.order) <= w.time(distance)

@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import post_order, reached
 from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
-    handed_on,
+    forwarded,
     sources,
     starts,
     successors,
@@ -70,7 +70,7 @@ class Carrier(ABC):
         """How many variables are forwarded to a block where paths meet."""
 
     @abstractmethod
-    def width_behind(self, op: Operation) -> int:
+    def width_after(self, op: Operation) -> int:
         """How many variables an op with branches hands on."""
 
     @abstractmethod
@@ -78,10 +78,10 @@ class Carrier(ABC):
         """The variables at the start of a region that does not simply follow its op."""
 
     @abstractmethod
-    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+    def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """The variables after an op with such regions."""
 
-    def handed(self, variables: Variables, width: int) -> Variables:
+    def passed_on(self, variables: Variables, width: int) -> Variables:
         """The variables that are forwarded to a place that takes `width` of them."""
         return variables[:width]
 
@@ -112,7 +112,7 @@ class Carrier(ABC):
                 for region in op.regions:
                     if len(list(region.blocks)):
                         self._region(region, self.apart(op, region.blocks[0]))
-                variables = self.behind_apart(op, variables)
+                variables = self.after_apart(op, variables)
             else:
                 variables = self._follow(op, REGION_ROWS[op.name], variables)
         return variables
@@ -143,17 +143,17 @@ class Carrier(ABC):
                 exits.append((block, left))
             for target in end.successors:
                 at_start.setdefault(target, left)
-            self._hand_to_successors(end, taken, left)
+            self._forward_to_successors(end, taken, left)
         return exits
 
-    def _hand_to_successors(
+    def _forward_to_successors(
         self, end: Operation, taken: dict[Block, tuple[int, list[int]]], left: Variables
     ) -> None:
         more = []
         for number, target in enumerate(end.successors):
             width, numbers = taken[target]
             passed = self._companions(_successor_operands(end, number), numbers, left)
-            more.append([*self.handed(left, width), *passed])
+            more.append([*self.passed_on(left, width), *passed])
         if any(more):
             operands, attributes = with_successor_operands(end, more)
             blocks = list(end.successors)
@@ -187,12 +187,12 @@ class Carrier(ABC):
             numbers[key] = sorted({*numbers.get(key, ()), *self.accompanied(taken[place])})
             if changed:
                 block = None if place == OUT else op.regions[place].blocks[0]
-                here = self.width_behind(op) if block is None else self.width_at(block)
+                here = self.width_after(op) if block is None else self.width_at(block)
                 width[key] = max(width[key], here)
         more: list[Value] = []
         if 0 in group:
             passed = self._companions(starts(op, row), numbers[group[0]], variables)
-            more = [*self.handed(variables, width[group[0]]), *passed]
+            more = [*self.passed_on(variables, width[group[0]]), *passed]
         out = group[OUT]
         leaving = width[out] + len(numbers[out])
         made = _made_again(op, more, [self.kind] * leaving) if more or leaving else op
@@ -209,8 +209,8 @@ class Carrier(ABC):
             key = group[targets(row, place, count)[0]]
             for block, left in self._region(region, inside) if len(list(region.blocks)) else ():
                 end = terminator(block)
-                passed = self._companions(handed_on(end), numbers[key], left)
-                _hand_on(end, [*self.handed(left, width[key]), *passed])
+                passed = self._companions(forwarded(end), numbers[key], left)
+                _yield_more(end, [*self.passed_on(left, width[key]), *passed])
         self._bind(made.results, numbers[out], list(made.results)[old + width[out] :])
         return list(made.results)[old : old + width[out]] if changed else variables
 
@@ -267,7 +267,7 @@ def _exit_name(op: Operation) -> str:
     return "scf.yield"
 
 
-def _hand_on(end: Operation, more: list[Value]) -> None:
+def _yield_more(end: Operation, more: list[Value]) -> None:
     """Hand on more values at the end of a region."""
     if more:
         again(end, [*end.operands, *more])

@@ -191,13 +191,13 @@ class _Cursors(Carrier):
     def width_at(self, block: Block) -> int:
         return len(self._memory)
 
-    def width_behind(self, op: Operation) -> int:
+    def width_after(self, op: Operation) -> int:
         return len(self._memory)
 
     def apart(self, op: Operation, block: Block) -> Variables:
         """Cells are used in no such region."""
         raise AssertionError(op.name)
 
-    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+    def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """Nor changed there."""
         return variables

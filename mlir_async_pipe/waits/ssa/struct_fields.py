@@ -114,13 +114,13 @@ class _Fields(Carrier):
     def width_at(self, block: Block) -> int:
         return 0
 
-    def width_behind(self, op: Operation) -> int:
+    def width_after(self, op: Operation) -> int:
         return 0
 
     def apart(self, op: Operation, block: Block) -> Variables:
         return []
 
-    def behind_apart(self, op: Operation, variables: Variables) -> Variables:
+    def after_apart(self, op: Operation, variables: Variables) -> Variables:
         return variables
 
 
@@ -129,12 +129,12 @@ def _taken(op: Operation) -> Field | None:
     if not type_text(op.results[0].type).startswith(("i", "!llvm.ptr")):
         return None
     whole, position, put = member_of(op.operands[0], position_of(op))
-    if put is not None or not _is_handed(whole):
+    if put is not None or not _is_forwarded(whole):
         return None
     return Field(whole.type, position, op.results[0].type)
 
 
-def _is_handed(value: Value) -> bool:
+def _is_forwarded(value: Value) -> bool:
     """Whether a loop, a branch or another block gives a value."""
     if not is_block_argument(value):
         made = defining_op(value)

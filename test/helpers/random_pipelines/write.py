@@ -476,10 +476,10 @@ class _Writer:
         match what:
             case "sum":
                 new = self.value(f"arith.addf {self.plain_value()}, %p{distance} : f32")
-                self.hand_on("%p", distance, new)
+                self.yield_values("%p", distance, new)
             case "rows":
                 up = self.value(f"arith.addi %k{distance}, %c1 : index")
-                self.hand_on("%k", distance, self.value(f"arith.andi {up}, %c1 : index"))
+                self.yield_values("%k", distance, self.value(f"arith.andi {up}, %c1 : index"))
             case "memory":
                 self.statement(self.last)
                 old = self.value(f"memref.load {self.rest}[%row, {self.own}] : {self.row()}")
@@ -509,7 +509,7 @@ class _Writer:
             else self.value(f"arith.sitofp {value} : {copy.element} to f32")
         )
 
-    def hand_on(self, name: str, distance: int, new: str) -> None:
+    def yield_values(self, name: str, distance: int, new: str) -> None:
         """A shift register: new -> 1 -> 2 -> …"""
         values = [new, *(f"{name}{n}" for n in range(1, distance))]
         following = dict(zip((f"{name}{n}" for n in range(1, distance + 1)), values, strict=True))

@@ -74,9 +74,9 @@ def test_each_group_has_barriers_of_its_own():
         op for op in ops(module, "nvvm.barrier") if constant_value(op.operands[1]) == LOADS.threads
     ]
     assert len(both) == 1 and constant_value(both[0].operands[0]) is None
-    (begin, hand_on) = ops(module, "nvvm.barrier.arrive")
+    (begin, yield_values) = ops(module, "nvvm.barrier.arrive")
     assert [constant_value(value) for value in begin.operands] == [3, 2 * LOADS.threads]
-    assert constant_value(hand_on.operands[1]) == 2 * LOADS.threads
+    assert constant_value(yield_values.operands[1]) == 2 * LOADS.threads
 
 
 def test_the_pass_s_option_says_the_same():
@@ -262,9 +262,9 @@ def _to_itself(module) -> None:
 
 def _swapped(module) -> None:
     """Each group waits at the barrier of the other one, and hands on to itself."""
-    hand_on, wait = ops(module, "nvvm.barrier.arrive")[1], _order(module)[0]
-    mine, theirs = wait.operands[0], hand_on.operands[0]
-    hand_on.operands[0], wait.operands[0] = mine, theirs
+    yield_values, wait = ops(module, "nvvm.barrier.arrive")[1], _order(module)[0]
+    mine, theirs = wait.operands[0], yield_values.operands[0]
+    yield_values.operands[0], wait.operands[0] = mine, theirs
 
 
 def _fewer_meet(module) -> None:

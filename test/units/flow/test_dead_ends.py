@@ -124,7 +124,7 @@ def test_no_value_comes_from_a_dead_end(name):
     with new_context():
         module = result_program(name)
         op = only(module, name)
-        handed = [end for _, end in origins(op.results[0]).handed]
+        handed = [end for _, end in origins(op.results[0]).entries]
         cut(next(end for end in handed if end != op))
         found = origins(op.results[0])
-        assert found.complete and len(found.handed) == len(handed) - 1
+        assert found.complete and len(found.entries) == len(handed) - 1

@@ -34,8 +34,8 @@ DOMAINS = {
         [
             Ageing(NEWEST << 1, {1: {MADE: NEWEST}}),
             Ageing(NEWEST, {2: {MADE: OPEN}}),
-            AGES.hand({1: 2, 2: 1}),
-            AGES.hand({3: 1}),
+            AGES.forward({1: 2, 2: 1}),
+            AGES.forward({3: 1}),
         ],
     ),
 }

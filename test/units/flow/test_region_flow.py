@@ -9,7 +9,7 @@ from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, re
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import connect, handed_along, item_with_frames
+from mlir_async_pipe.facts.flow.items import connect, forwarded_along, item_with_frames
 from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     UNKNOWN,
@@ -90,7 +90,7 @@ def test_branch_leads_to_its_blocks_and_stays_in_its_region(name):
         nodes = {node.block: node for node in frame.nodes}
         connect(frame, nodes, lambda node: operations(node.block)[-1])
         assert not leaves(op) and not frame.entry.exits
-        along = handed_along(frame.entry, op)
+        along = forwarded_along(frame.entry, op)
         assert [(node.block, given) for node, given in along] == [
             (block, []) for block in successors(op.block)
         ]

@@ -79,7 +79,7 @@ def _keep_in_loop(
     block, initial, results = loop.regions[0].blocks[0], list(loop.operands), list(loop.results)
     arguments = list(block.arguments)[1:]
     numbers = [number for number, argument in enumerate(arguments) if argument in needed]
-    _hand_on(block, numbers)
+    _yield_only(block, numbers)
     _keep(operations(block)[:-1], kept, around, needed)
     made = create(
         loop.name,
@@ -107,12 +107,12 @@ def _keep_in_branch(
     """A branch gives nothing that is needed."""
     for region in branch.regions:
         for block in region.blocks:
-            _hand_on(block, [])
+            _yield_only(block, [])
             _keep(operations(block)[:-1], kept, around, needed)
     return again(branch, list(branch.operands), [])
 
 
-def _hand_on(block: ir.Block, numbers: list[int]) -> None:
+def _yield_only(block: ir.Block, numbers: list[int]) -> None:
     """The end of a block hands on those values alone."""
     end = terminator(block)
     create("scf.yield", [end.operands[n] for n in numbers], ip=before(end), loc=end.location)

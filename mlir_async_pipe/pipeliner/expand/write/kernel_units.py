@@ -170,7 +170,7 @@ def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:
     if op.name != names.GROUPING_OP or len(list(op.regions[0].blocks)) != 1:
         return [op]
     *inner, end = operations(op.regions[0].blocks[0])
-    _hand_on_cycles(op, inner)
+    _yield_cycles(op, inner)
     for member in inner:
         member.move_before(op)
         if inside_pipeline:
@@ -181,7 +181,7 @@ def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:
     return inner
 
 
-def _hand_on_cycles(group: Operation, members: list[Operation]) -> None:
+def _yield_cycles(group: Operation, members: list[Operation]) -> None:
     """Cycles of a dissolved region: each copy takes them as its latency; where there is none,
     the last op takes them, and the others are free."""
     cycles = integer_attribute(group, names.CYCLES)
@@ -224,10 +224,10 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
     return scope
 
 
-def _commit(group: Group, members: list[Operation], behind: Operation) -> Operation:
+def _commit(group: Group, members: list[Operation], last: Operation) -> Operation:
     """Write the commit of a group after its last member."""
     members = [] if group.abstract else [op for op in members if row_of(op).token]
-    return write_commit(group, [op.results[0] for op in members], after(behind), behind.location)
+    return write_commit(group, [op.results[0] for op in members], after(last), last.location)
 
 
 def write_commit(group: Group, copies: list[Value], ip: Any, loc: Any) -> Operation:

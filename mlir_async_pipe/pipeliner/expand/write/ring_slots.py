@@ -44,7 +44,7 @@ def show_slot(buffers: list[VersionedBuffer], slot: Value, ops: list[Operation])
 
 
 def _move(buffer: VersionedBuffer, slot: Value, view: Operation) -> None:
-    made = move_view(view, buffer.value, buffer.shape, slot, behind_another=False)
+    made = move_view(view, buffer.value, buffer.shape, slot, of_moved=False)
     _free_views_of(made[-1].results[0])
 
 

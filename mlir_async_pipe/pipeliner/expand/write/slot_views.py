@@ -30,15 +30,15 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import REINTERPRET
 
 
 def move_view(
-    op: Operation, value: Value, shape: tuple[int, ...], slot: Value, behind_another: bool
+    op: Operation, value: Value, shape: tuple[int, ...], slot: Value, of_moved: bool
 ) -> list[Operation]:
     """Let a view show `slot` of the versioned buffer `value`, whose slots have `shape`.
 
-    `behind_another`: its source is a view that was moved before. Returns the ops that stand
+    `of_moved`: its source is a view that was moved before. Returns the ops that stand
     in its place, the view last."""
     if op.name == REINTERPRET:
         return _move_reinterpret(op, value, slot)
-    if behind_another:
+    if of_moved:
         op.results[0].set_type(freed(op.results[0].type))
         return [op]
     if op.name == "memref.subview":
@@ -60,8 +60,12 @@ def whole_slot(value: Value, shape: tuple[int, ...], slot: Value, ip: Any, loc: 
 
 def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
     attributes = carried_attributes(op)
-    for name, front in (("static_offsets", DYNAMIC), ("static_sizes", 1), ("static_strides", 1)):
-        values = [front, *ir.DenseI64ArrayAttr(attributes[name])]
+    for name, dimension in (
+        ("static_offsets", DYNAMIC),
+        ("static_sizes", 1),
+        ("static_strides", 1),
+    ):
+        values = [dimension, *ir.DenseI64ArrayAttr(attributes[name])]
         attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
     sizes[1] += 1

@@ -120,7 +120,7 @@ class LoopWriter:
         for counter in plan.counters:
             for asked in (counter.slot, counter.phase):
                 asked.replace_all_uses_with(after.value(asked, self.last_stage))
-        self.steps.write_barrier(plan.boundary.behind)
+        self.steps.write_barrier(plan.boundary.after)
         return results
 
     def _kernel(self) -> Operation:

@@ -35,7 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     terminator,
 )
-from mlir_async_pipe.bindings.structured_ops import end_of, hand_on, write_if
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
@@ -114,8 +114,8 @@ class PingPongWriter:
         beside = {buffer.root.identity for buffer in ping_pong.tiles}
         tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
         show_slot(tiles, self.own_group, own)
-        hand_on(theirs, self._after_others(slot, phase, before(theirs)))
-        hand_on(ours, self.loop.write_uses(slot, phase))
+        yield_values(theirs, self._after_others(slot, phase, before(theirs)))
+        yield_values(ours, self.loop.write_uses(slot, phase))
         self._meet(before(self.loop.loop))
         self._arrive(self.other, after(self.loop.loop))
         build = IntegerWriter(before(end), loc)

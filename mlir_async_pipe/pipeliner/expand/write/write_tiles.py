@@ -32,11 +32,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import (
     at_end_of,
     end_of,
-    hand_on,
     take_results,
     write_for,
     write_if,
     write_versions,
+    yield_values,
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import read_body
@@ -106,11 +106,11 @@ def _write_loop(
     )
     mapping[inner_arguments[0]] = step
     *body, inner_end = operations(inner_block)
-    for op in (*nest.front, *body):
+    for op in (*nest.head, *body):
         clone(op, mapping, ip)
     yielded = [mapping.get(value, value) for value in inner_end.operands]
     last = inner_integers.compare("eq", step, last_step)
-    following = _behind(nest, last, mapping, carried[: len(outer_arguments) - 1], yielded, ip)
+    following = _write_tail(nest, last, mapping, carried[: len(outer_arguments) - 1], yielded, ip)
     next_tile = integers.select(last, integers.add(tile, outer.operands[2]), tile)
     next_step = inner_integers.select(
         last, inner.operands[0], inner_integers.add(step, inner.operands[2])
@@ -126,7 +126,7 @@ def _assumes_too_much(name: str, nest: Nest) -> bool:
     return str(nest.inner.attributes[name]) == '"assume"'
 
 
-def _behind(
+def _write_tail(
     nest: Nest,
     last: Value,
     mapping: dict[Value, Value],
@@ -138,19 +138,19 @@ def _behind(
     begins with: values carried by the outer loop, then those of the inner one."""
     outer, inner, loc = nest.outer, nest.inner, nest.outer.location
     kept = [*outer_carried, *yielded]
-    if not kept and not nest.behind:
+    if not kept and not nest.tail:
         return []
     branch = write_if(last, kept, kept or None, ip, loc)
     then = at_end_of(branch.regions[0])
     inside = dict(mapping) | dict(zip(inner.results, yielded, strict=True))
-    for op in nest.behind:
+    for op in nest.tail:
         clone(op, inside, then)
     outer_end = operations(outer.regions[0].blocks[0])[-1]
-    handed_on = [inside.get(value, value) for value in outer_end.operands]
+    carried_on = [inside.get(value, value) for value in outer_end.operands]
     arguments = list(outer.regions[0].blocks[0].arguments)[1:]
-    next_tile = dict(zip(arguments, handed_on, strict=True))
+    next_tile = dict(zip(arguments, carried_on, strict=True))
     initial = [next_tile.get(value, value) for value in list(inner.operands)[3:]]
-    hand_on(end_of(branch.regions[0]), [*handed_on, *initial])
+    yield_values(end_of(branch.regions[0]), [*carried_on, *initial])
     places = [statement_place(s.op, s.number) for s in read_body(inner).statements]
     stage = max(place.stage for place in places)
     set_integer(branch, names.STAGE, stage, 64)

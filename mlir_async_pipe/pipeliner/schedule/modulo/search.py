@@ -88,7 +88,7 @@ class PartialOrders:
         lags = [self._least_lag(edge, moments, now, slack) for edge in self.problem.edges]
         stages = earliest_stages(self.problem, lags, self.largest)
         if stages is None or any(
-            stages[copy] + behind >= self.largest for copy, behind in self._spans.items()
+            stages[copy] + lag >= self.largest for copy, lag in self._spans.items()
         ):
             return
         if most_bytes is not None and self._least_bytes(order, lags) >= most_bytes:
@@ -129,8 +129,8 @@ class PartialOrders:
             inside = (latest if wait is None else wait + slack) - (begin or 0)
             return 0 if first is not False and source.delay <= inside + TOLERANCE else from_top
         if first is False:
-            behind = (now if begin is None else begin) - (wait or 0)
-            return max(1, whole_steps(source.delay + behind, self.interval))
+            lag = (now if begin is None else begin) - (wait or 0)
+            return max(1, whole_steps(source.delay + lag, self.interval))
         inside = (latest if wait is None else wait + slack) - (begin or 0)
         return whole_steps(source.delay - inside, self.interval)
 
@@ -423,7 +423,7 @@ def candidate_orders(problem: Problem, interval: float) -> list[tuple[int, ...]]
         _copies_first(problem),
         tuple(textual),
         tuple(sorted(textual, key=lambda n: (n in ahead, n))),
-        _behind_last_user(problem),
+        _after_last_user(problem),
         _list_schedule(problem, interval),
     ]
     return list(dict.fromkeys(found))
@@ -451,7 +451,7 @@ def _with_producers(problem: Problem) -> set[int]:
     return needed_by(problem, (n for n, node in enumerate(problem.nodes) if node.asynchronous))
 
 
-def _behind_last_user(problem: Problem) -> tuple[int, ...]:
+def _after_last_user(problem: Problem) -> tuple[int, ...]:
     """Each copy right after the last node that uses the buffers it writes: one version less."""
     order = [n for n, node in enumerate(problem.nodes) if not node.asynchronous]
     for number, node in enumerate(problem.nodes):
