@@ -62,7 +62,7 @@ def at_end_of(region: Any) -> Any:
 
 
 def yield_values(end: Operation, values: Sequence[Value]) -> None:
-    """Let a terminator hand on other values."""
+    """Let a terminator forward other values."""
     for number, value in enumerate(values):
         end.operands[number] = value
 

@@ -158,7 +158,7 @@ class Pipeline:
         and epilogue.
 
         `load(i, slot)` writes what iteration i produces, `use(i, slot, …)` what it does with it: it
-        is handed what is carried, beginning with `init`, and returns that for the next iteration.
+        is given what is carried, beginning with `init`, and returns that for the next iteration.
         Gives what is carried after the last one: a value or a tuple, as `init` is.
         `options`: those of `annotate`, such as `stage_through="registers"`.
 
@@ -320,7 +320,7 @@ class LoopContext:
         return results[0] if single else results
 
     def _following(self, given: Any, initial: list[Value]) -> list[Value]:
-        """What `use` returned, as the values that the next iteration is handed."""
+        """What `use` returned, as the values that the next iteration is given."""
         values = _values(given)
         expected = [value.type for value in initial]
         if [value.type for value in values] != expected:

@@ -262,7 +262,7 @@ class Explorer:
     def _generalise(self, header: Block, state: State) -> None:
         """Let a loop's state stand for all later iterations as soon as nothing is remembered
         from before the loop: slots then differ by the iteration number alone. A loop around others to
-        which nothing is handed does so at once: what is in it is not followed for each iteration."""
+        which nothing is given does so at once: what is in it is not followed for each iteration."""
         loop, inside = self.headers[header.number]
         atom = Atom("iteration", loop)
         number = state.facts.get(atom, ANYTHING).low

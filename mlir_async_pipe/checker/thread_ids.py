@@ -76,7 +76,7 @@ def differs(value: Any, frame: int) -> bool:
     """Whether a value may differ between the threads of a block.
 
     The kernel's own arguments are the same for all; those of a callee need not be. What blocks
-    and loops hand on is followed by `divergence`, as far as it decides anything: here it differs.
+    and loops forward is followed by `divergence`, as far as it decides anything: here it differs.
     """
     seen = set()
     pending = [value]

@@ -410,7 +410,7 @@ def _retype(argument: Value) -> None:
 
 
 def _forwarding(argument: Value) -> list[tuple[Operation, int]]:
-    """The branches that hand on a block argument, and which operand it is."""
+    """The branches that forward a block argument, and which operand it is."""
     block, number = ir.BlockArgument(argument).owner, ir.BlockArgument(argument).arg_number
     found = []
     for end in map(terminator, block.region.blocks):

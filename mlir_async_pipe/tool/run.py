@@ -2,7 +2,7 @@
 
 No handle to an op inside the root lives across a step of MLIR: its passes erase ops without telling
 Python, and touching such a handle afterwards ends the process. What dropping barriers learned of the
-kernels that it left as they were is handed to a check right after it, which does not ask again.
+kernels that it left as they were is given to a check right after it, which does not ask again.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ BRANCH_ROWS = {
     )
 }
 
-# Branches that hand on values of LLVM types only: no tokens and no index values.
+# Branches that forward values of LLVM types only: no tokens and no index values.
 LLVM_BRANCHES = tuple(name for name in BRANCH_ROWS if name.startswith("llvm."))
 
 

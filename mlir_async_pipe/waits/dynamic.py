@@ -432,7 +432,7 @@ k + 2: by k groups), or `MADE`, by its ages at the end of the path."""
 
 class Ageing(NamedTuple):
     """What paths do: the numbers of groups that they may commit, and the tokens that they make or
-    hand on; all others just grow older."""
+    forward; all others just grow older."""
 
     groups: int
     rows: dict[int, Row]

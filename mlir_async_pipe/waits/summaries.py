@@ -538,7 +538,7 @@ class Summaries:
     def _both_regions(
         self, item: Item, assumption: Assumption, kept: set[int]
     ) -> tuple[int, dict[int, Row]]:
-        """One iteration of an scf.while: its cost, and the rows of what its end hands on."""
+        """One iteration of an scf.while: its cost, and the rows of what its end forwards."""
         second = item.frames[1]
         body = self.before_condition(item, assumption, True)
         after = self.passage(second, assumption)
@@ -801,7 +801,7 @@ class BlockGraph:
         return {**self.assumption, **dict(zip(self._local, place[1], strict=True))}
 
     def forwarded(self, cost_of: dict[int, int], number: int) -> int:
-        """The least cost of what the exits hand on as operand `number`, after a search."""
+        """The least cost of what the exits forward as operand `number`, after a search."""
         return min(self._all_forwarded(cost_of, number), default=FOREVER)
 
     def _all_forwarded(self, cost_of: dict[int, int], number: int) -> Iterator[int]:

@@ -211,7 +211,7 @@ class TokenValues:
         return found
 
     def _follow_leaving(self, frame: Frame, number: int) -> None:
-        """The values that the exits of a frame hand on as operand `number`."""
+        """The values that the exits of a frame forward as operand `number`."""
         for node in frame.nodes:
             if node.exits and number not in node.leaving:
                 known = self._exits.get(node)

@@ -158,7 +158,7 @@ def _follow(
     if blocks := numbers.blocks.members_of_all():
         classes = WarpClasses(tuple(warps_of(mask) for mask in blocks))
     paths, short = _any_number(flow, effects, numbers, classes)
-    # What one side hands on may be no number of all threads, but one of each role.
+    # What one side forwards may be no number of all threads, but one of each role.
     if short.reason in ("specialised", "unknown-number"):
         classes = WarpClasses((warps_of(everybody),))
         paths, short = _any_number(flow, effects, numbers, classes)

@@ -221,7 +221,7 @@ class PathState:
                     strand.env[other] = None
 
     def values(self) -> Iterator[Value]:
-        """The numbers that roles have, or hand on."""
+        """The numbers that roles have, or forward."""
         for strand in self.strands():
             yield from strand.env.values()
             for side in strand.sides:
@@ -230,7 +230,7 @@ class PathState:
             yield from (value for _, value in role.at_join or ())
 
     def rewrite(self, change: Callable[[Value], Value]) -> None:
-        """Each number that a role has, or hands on, is written differently."""
+        """Each number that a role has, or forwards, is written differently."""
 
         def changed(at_join: tuple[tuple[int, Value], ...]) -> tuple[tuple[int, Value], ...]:
             return tuple((number, change(value)) for number, value in at_join)

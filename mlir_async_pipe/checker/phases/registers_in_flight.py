@@ -161,7 +161,7 @@ class Registers:
 
     def assign(self, assigns: list[tuple[int, int]]) -> None:
         for target, parts in [(target, self.parts(source)) for target, source in assigns]:
-            # What is handed on to itself, by other names perhaps, is not written.
+            # What is forwarded to itself, by other names perhaps, is not written.
             self._check_factor(self.parts(target) - parts, None)
             self.fill(target, parts)
 
@@ -221,7 +221,7 @@ class Registers:
 
     @staticmethod
     def _check_factor(parts: Parts, op: int | None) -> None:
-        """An op writes a register, or another value is handed on there."""
+        """An op writes a register, or another value is forwarded there."""
         for _, held in sorted(parts):
             if held.how == FACTOR and held.age is not None:
                 note = f"it reads these registers until its group is waited for: count {max(held.age, 0)} would do"

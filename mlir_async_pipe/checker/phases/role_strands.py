@@ -210,7 +210,7 @@ def deadlock(state: PathState) -> PhaseFault:
 #     scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
 #
 # Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
-# after the other with the threads of each; values that they hand on differ between threads. So are
+# after the other with the threads of each; values that they forward differ between threads. So are
 # sides that only arrive and copy, as long as there are no roles: a phase needs the arrivals of both.
 # Else, and where threads may have to wait on a side, each is a role (`role_strands`).
 

@@ -1,4 +1,4 @@
-"""Control flow, with one meaning: what may run after what, and what each place is handed.
+"""Control flow, with one meaning: what may run after what, and what each place is given.
 
 Made from the rows of `vocabulary.control_flow`, so an op with regions or successors that gets a
 row there is followed by every analysis; one without is an `UNKNOWN` frame of the graph. Public:

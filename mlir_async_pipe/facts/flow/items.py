@@ -182,7 +182,7 @@ def passed(end: Any, edges: int) -> tuple[Any, list[range | None]]:
 
 
 def forwarded_along(node: Node, end: Any) -> list[tuple[Node, list[Any]]]:
-    """The blocks that a known branch leads to, with the values that it hands on to each."""
+    """The blocks that a known branch leads to, with the values that it forwards to each."""
     operands, ranges = passed(end, len(node.edges))
     return [
         (edge.target, [operands[number] for number in numbers or ()])

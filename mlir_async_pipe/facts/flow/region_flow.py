@@ -10,7 +10,7 @@ What leaves a source is taken by the results of the op, or by arguments (`taking
 first block.
 Of other threads' regions, and of ops without a row, there are no edges.
 
-`origins` are what a value may come from: the values that control flow hands on.
+`origins` are what a value may come from: the values that control flow forwards.
 
     %r = scf.for … iter_args(%a = %t) { … yield %u }      %r and %a: %t or %u
     %r = scf.while (%a = %t) { … condition(%p) %v } do { ^(%b) … yield %u }
@@ -111,7 +111,7 @@ def successors(block: Block) -> list[Block]:
 
 
 def forwarded(end: Operation) -> list[Value]:
-    """The operands that a terminator hands on to what follows its region."""
+    """The operands that a terminator forwards to what follows its region."""
     first = EXIT_OPS.get(end.name)
     return [] if first is None else list(end.operands)[first:]
 
@@ -186,7 +186,7 @@ def _start(op: Operation, row: RegionRow, number: int) -> Iterator[Forwarded | N
 
 
 def _leaving(region: Any, number: int) -> Iterator[Forwarded | None]:
-    """What the ends of a region hand on as number `number`; None runs no region."""
+    """What the ends of a region forward as number `number`; None runs no region."""
     for block in () if region is None else region.blocks:
         end = terminator(block)
         if leaves(end):
@@ -197,7 +197,7 @@ def _leaving(region: Any, number: int) -> Iterator[Forwarded | None]:
 
 
 def _along_edges(region: Any, target: Block, number: int) -> Iterator[Forwarded | None]:
-    """What the branches of a region hand on to argument `number` of a block."""
+    """What the branches of a region forward to argument `number` of a block."""
     for block in region.blocks:
         end = terminator(block)
         for place, successor in enumerate(end.successors):

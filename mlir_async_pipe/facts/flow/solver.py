@@ -83,7 +83,7 @@ class Semiring(ABC, Generic[T]):
         return self.then(worth, self.forward(sources))
 
     def along(self, edge: Edge) -> dict[int, int]:
-        """What the values take that an edge hands on; with a `take` that forgets the others, all
+        """What the values take that an edge forwards; with a `take` that forgets the others, all
         that are read after it."""
         return {edge.target.arguments[place]: value for place, value in edge.values.items()}
 
@@ -166,7 +166,7 @@ class Solver(Generic[T]):
         return reduce(self.domain.join, ends, self.domain.never)
 
     def _forward(self, worth: T, sources: Callable[[Any], dict[int, int]], place: Any) -> T:
-        """A path that then hands on values at a place."""
+        """A path that then forwards values at a place."""
         domain = self.domain
         return domain.then(worth, domain.forward(sources(place))) if domain.has_values else worth
 

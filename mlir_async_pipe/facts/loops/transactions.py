@@ -33,7 +33,7 @@ Products of a warpgroup that may still run while the next iteration issues its o
     %next = nvgpu.warpgroup.mma %a, %b, %sum {waitGroup = 0}     waits for itself
     scf.yield %next                                              waitGroup = 1: for the one before
 
-That is so where what they sum up is handed to products only, in the loop: each has then an iteration's
+That is so where what they sum up is given to products only, in the loop: each has then an iteration's
 time to run. With p iterations in flight and g groups an iteration a wait leaves p g.
 """
 

@@ -82,7 +82,7 @@ def as_signed(number: int, bits: int) -> int:
 
 def is_size(value: Value) -> bool:
     """Whether a value is an argument of type index of a function or launch: taken to be 0 or
-    more. What loops carry, and what branches hand on, may be anything."""
+    more. What loops carry, and what branches forward, may be anything."""
     if not is_block_argument(value) or type_text(value.type) != "index":
         return False
     block = ir.BlockArgument(value).owner

@@ -176,7 +176,7 @@ def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
 
 
 def _forwarded(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
-    """What `op`, or the branches in its regions, may hand on as `value`, and all that decides
+    """What `op`, or the branches in its regions, may forward as `value`, and all that decides
     which of it; each branch of a region may."""
     found = origins(value)
     if not found.complete:

@@ -123,7 +123,7 @@ DYNAMIC = "dynamic"
 @remembered
 def tensor_alignments(root: Operation) -> dict[Any, int]:
     """Bytes by what they are asked of: an attribution or allocation (its value), a global (its
-    name), DYNAMIC shared memory, or ANY buffer. Callees ask it of what they are handed."""
+    name), DYNAMIC shared memory, or ANY buffer. Callees ask it of what they are given."""
     asked: dict[Any, int] = {}
     calls = [op for op in walk(root) if callee_name(op) is not None]
     waiting = [pair for op in walk(root) if (pair := _asked_by(op)) is not None]

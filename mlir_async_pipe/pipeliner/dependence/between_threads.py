@@ -98,7 +98,7 @@ def belongs_to_single_threads(regions: list[CoveredRegion], induction: Value, bl
             # Barriers also part the paths of threads that guards send on different ones; the
             # checker would have to follow all of them at once.
             or region.conditional
-            # What a lane addresses is handed to the other lanes of its warp (ldmatrix).
+            # What a lane addresses is given to the other lanes of its warp (ldmatrix).
             or region.access.active_lanes is not None
             or any(form.coefficient(induction) for form in region.subscripts)
         ):

@@ -247,7 +247,7 @@ def static_shape(region: CoveredRegion) -> tuple[int, ...] | None:
 
 @remembered
 def shape_of(memory: Any) -> tuple[int, ...] | None:
-    """The static shape of a memref: whoever looks at the first size of what a function is handed
+    """The static shape of a memref: whoever looks at the first size of what a function is given
     asks here."""
     kind = ir.MemRefType(memory.type)
     return tuple(kind.shape) if kind.has_static_shape else None

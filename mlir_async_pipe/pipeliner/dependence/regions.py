@@ -11,7 +11,7 @@ Views that stay in the coordinates of what they are views of (`values.views`) ar
 keeps its own coordinates (`base`), so that two accesses through different such views cannot be
 compared.
 
-A call of a known function touches memory that is handed to it, and nothing else:
+A call of a known function touches memory that is given to it, and nothing else:
 
     func.call @put(%C, %i, %v)      writes somewhere in what %C shows; a pure callee touches nothing
 

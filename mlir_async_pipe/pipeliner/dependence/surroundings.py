@@ -295,7 +295,7 @@ def _read(function: Operation) -> _Function:
 
 def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
     """What one op does to memory; an op of which nothing is known (a call, a return) does
-    everything to what it is handed."""
+    everything to what it is given."""
     known = accesses(op)
     if known or not is_opaque(op):
         return [

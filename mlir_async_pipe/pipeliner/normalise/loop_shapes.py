@@ -51,7 +51,7 @@ class BlockEdge:
 
 @dataclass(frozen=True)
 class Straight:
-    """What a block is handed, and all its ops but the last."""
+    """What a block is given, and all its ops but the last."""
 
     block: Block
     passed: tuple[Value, ...]
@@ -59,7 +59,7 @@ class Straight:
 
 @dataclass(frozen=True)
 class BlockPath:
-    """What runs from one block to another, and what that one is handed at the end."""
+    """What runs from one block to another, and what that one is given at the end."""
 
     items: tuple[Straight | If | BranchLoop, ...]
     end: tuple[Value, ...]
@@ -76,7 +76,7 @@ class If:
 
 @dataclass(frozen=True)
 class BranchLoop:
-    """`header` is handed `entry` at first, and goes on to `body` by its successor `on`."""
+    """`header` is given `entry` at first, and goes on to `body` by its successor `on`."""
 
     header: Block
     entry: tuple[Value, ...]

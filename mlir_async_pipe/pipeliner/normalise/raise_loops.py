@@ -135,7 +135,7 @@ def _raise_all(function: Operation, session: Session) -> bool:
 
 
 def _handed_at_first(graph: BranchGraph, header: Block) -> tuple[Value, ...]:
-    """What a loop is handed by the one path that enters it; its own arguments if there are more."""
+    """What a loop is given by the one path that enters it; its own arguments if there are more."""
     edges = [
         edge
         for block in graph.before[header]
@@ -196,7 +196,7 @@ def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operatio
 def _write_path(
     path: BlockPath, counts: dict[Block, CountedLoop], made: Values, ip: Any
 ) -> list[Value]:
-    """Write what runs on a path at `ip`; the values that its end is handed."""
+    """Write what runs on a path at `ip`; the values that its end is given."""
     for item in path.items:
         if isinstance(item, Straight):
             _write_straight(item.block, item.passed, made)

@@ -134,7 +134,7 @@ def _through_others(
 
 
 def _flips(loop: Operation, number: int) -> bool:
-    """Whether each iteration hands on the other parity of a value that the loop carries."""
+    """Whether each iteration forwards the other parity of a value that the loop carries."""
     block = loop.regions[0].blocks[0]
     own: Value = block.arguments[number + 1]
     return _parity(terminator(block).operands[number]).same(Parity(own, 1))
@@ -143,7 +143,7 @@ def _flips(loop: Operation, number: int) -> bool:
 def _through_branch(
     branch: Operation, current: Value, start: Parity
 ) -> tuple[Value, Parity] | None:
-    """The result of an scf.if that hands on what the loop leaves, and what it had where it does not
+    """The result of an scf.if that forwards what the loop leaves, and what it had where it does not
     run."""
     if start.root is None:
         return current, start

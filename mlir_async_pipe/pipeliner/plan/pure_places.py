@@ -2,7 +2,7 @@
 
     %j = arith.addi %i, %c        once a stage: a pure function of the induction variable
     %y = arith.mulf %x, %x        once, with the earliest of its users, those that the next iteration
-                                  has of what the yield hands on among them
+                                  has of what the yield forwards among them
     yield %y                      with the earliest statement that uses its iter_arg, or with
                                   the latest of its operands, if that comes later
 
@@ -88,7 +88,7 @@ class PurePlaces:
         )
 
     def _takers(self, result: int) -> list[SchedulePlace]:
-        """The statements that use what the yield hands on, in their next iteration, the earliest first."""
+        """The statements that use what the yield forwards, in their next iteration, the earliest first."""
         arguments = (n for n, value in enumerate(self._table.yielded, 1) if value == result)
         return sorted(place for argument in arguments for place in self._statement_users(argument))
 

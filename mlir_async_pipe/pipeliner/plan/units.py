@@ -10,7 +10,7 @@ once, with its earliest user.
     %w = arith.addf %v, %c                -->        load, addf, store
     memref.store %w, %b[0] {async}                 })
 
-A scope hands on memory only: a value that leaves it would be used before it exists.
+A scope forwards memory only: a value that leaves it would be used before it exists.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Carrier(ABC):
 
     @abstractmethod
     def width_after(self, op: Operation) -> int:
-        """How many variables an op with branches hands on."""
+        """How many variables an op with branches forwards."""
 
     @abstractmethod
     def apart(self, op: Operation, block: Block) -> Variables:
@@ -268,7 +268,7 @@ def _exit_name(op: Operation) -> str:
 
 
 def _yield_more(end: Operation, more: list[Value]) -> None:
-    """Hand on more values at the end of a region."""
+    """Forward more values at the end of a region."""
     if more:
         again(end, [*end.operands, *more])
 

@@ -1,4 +1,4 @@
-"""Fields of structs that loops, branches and blocks hand on become values that are forwarded by themselves.
+"""Fields of structs that loops, branches and blocks forward become values that are forwarded by themselves.
 
       llvm.br ^bb1(%s : !llvm.struct<(ptr<3>, i32)>)        llvm.br ^bb1(%s, %p : …, !llvm.ptr<3>)
     ^bb1(%t: !llvm.struct<(ptr<3>, i32)>):            -->  ^bb1(%t: …, %q: !llvm.ptr<3>):
@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
 
 def split_fields(root: Operation) -> int:
-    """Hand on beside their structs the fields that somebody takes out of what is forwarded; how many there
+    """Forward beside their structs the fields that somebody takes out of what is forwarded; how many there
     were."""
     split = 0
     for function in functions(root):
@@ -54,7 +54,7 @@ def split_fields(root: Operation) -> int:
 
 
 def taken_fields(root: Operation) -> list[Field]:
-    """The integers and pointers that ops below `root` take out of structs which they are handed, but for
+    """The integers and pointers that ops below `root` take out of structs which they are given, but for
     registers of products."""
     found = (_taken(op) for op in walk_named(root, MEMBER_TAKEN.__eq__))
     fields = list(dict.fromkeys(field for field in found if field is not None))
@@ -125,7 +125,7 @@ class _Fields(Carrier):
 
 
 def _taken(op: Operation) -> Field | None:
-    """The field that an op takes out of a struct which it is handed; None if that is not what it does."""
+    """The field that an op takes out of a struct which it is given; None if that is not what it does."""
     if not type_text(op.results[0].type).startswith(("i", "!llvm.ptr")):
         return None
     whole, position, put = member_of(op.operands[0], position_of(op))

@@ -113,7 +113,7 @@ def _keep_in_branch(
 
 
 def _yield_only(block: ir.Block, numbers: list[int]) -> None:
-    """The end of a block hands on those values alone."""
+    """The end of a block forwards those values alone."""
     end = terminator(block)
     create("scf.yield", [end.operands[n] for n in numbers], ip=before(end), loc=end.location)
     end.erase()

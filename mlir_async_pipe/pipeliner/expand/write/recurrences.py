@@ -259,6 +259,6 @@ class ArgumentRecurrence(Recurrence):
         return self.initial[self.arguments.index(argument)]
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
-        """What the yield hands on: another such argument's value, or one from outside."""
+        """What the yield forwards: another such argument's value, or one from outside."""
         value = self.yielded[self.number]
         return others[value].current if value in self.arguments else value

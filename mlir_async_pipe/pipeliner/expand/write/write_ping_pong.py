@@ -3,7 +3,7 @@
                                      scf.for %tile … iter_args(slot, phase, mine, count) {
     scf.for %tile {                    scf.if %mine {
       front                              front
-      loop                     -->       order[group]; loop; hand on to order[other]
+      loop                     -->       order[group]; loop; arrive at order[other]
       store                              drain; store
     }                                  } else { slot and phase after the tile of the others }
                                      }

@@ -127,7 +127,7 @@ def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]
     )
     for create_op in old:
         create_op.erase()
-    # What a loop hands on to the next one is idle when that one does without.
+    # What a loop forwards to the next one is idle when that one does without.
     for loop in reversed(loops):
         drop_idle_values(loop.loop)
     if together is not None:
@@ -348,7 +348,7 @@ class RingLoop:
     def _drain(self) -> None:
         """After the loop no product is in flight; slot and phase are those of the next tile there.
 
-        Slots of the last p tiles go back not as the loop carried them: what it hands on from where
+        Slots of the last p tiles go back not as the loop carried them: what it forwards from where
         it does not run would stand in a block of its own, with the zeros of its accumulators, and
         ptxas would wait for each product (C7515)."""
         plan, loop, (slot, phase, _) = self.plan, self.loop, self.held

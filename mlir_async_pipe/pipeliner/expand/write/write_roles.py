@@ -126,7 +126,7 @@ def _write_uses(
         # The first op of these threads may be a barrier.
         name_barriers(roles.block)
     ends = carry(paths, state)
-    # What a loop hands on to the next one is idle when that one does without.
+    # What a loop forwards to the next one is idle when that one does without.
     for one in reversed(loops if products is None else []):
         drop_idle_values(one.loop.loop)
     if groups is not None:
