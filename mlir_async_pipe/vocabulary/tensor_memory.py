@@ -65,7 +65,7 @@ TENSOR_ROWS = (
     _row("shift", "shift", ("address",)),
     _row("ld", "load", ("address", "offset?"), plain=True),
     _row("ld.red", "load", ("address", "offset?")),
-    _row("st", "store", ("address", "value", "offset?")),
+    _row("st", "store", ("address", "value", "offset?"), plain=True),
     _row("wait", "wait"),
     _row("fence", "fence"),
 )

@@ -2,8 +2,9 @@
 
     nvvm.tcgen05.mma %sums, %a, %b, …      reads what its descriptors name, fills N columns of %sums
     nvvm.tcgen05.ld %from                  as many columns as it has registers
+    nvvm.tcgen05.st %to, %registers        likewise
 
-Columns are distinguished by what is added to the same value. Stores, copies and shifts are not followed.
+Columns are distinguished by what is added to the same value. Copies and shifts are not followed.
 """
 
 from __future__ import annotations
@@ -90,19 +91,20 @@ def _effect(
             return _allocation(run, number, bounds)
         case Tensor("product", plain=True):
             return _product(run, number, touched, bounds)
-        case Tensor("load", plain=True):
-            cells = _cells(run, number, bounds, *_loaded(op))
+        case Tensor("load" | "store", plain=True):
+            cells = _cells(run, number, bounds, *_moved(op))
 
-            def load(spot: Spot) -> None:
-                spot.memory.use_tensor("load", cells(spot), number, spot.threads())
+            def move(spot: Spot) -> None:
+                spot.memory.use_tensor(done.use, cells(spot), number, spot.threads())
                 _check_lanes(run, number, spot)
 
-            return load
-        case Tensor("wait") if waits_for(op) == "load":
-            return lambda spot: spot.memory.tensor_step("landed", spot.threads())
-        case Tensor("fence"):
-            step = f"fence_{fence_side(op)}"
+            return move
+        case Tensor("wait"):
+            step = "landed" if waits_for(op) == "load" else "stored"
             return lambda spot: spot.memory.tensor_step(step, spot.threads())
+        case Tensor("fence"):
+            side = f"fence_{fence_side(op)}"
+            return lambda spot: spot.memory.tensor_step(side, spot.threads())
     return _not_followed
 
 
@@ -194,9 +196,9 @@ def _given_back(
         spot.memory.tensor.returned(taken, count)
 
 
-def _loaded(op: Any) -> tuple[int, bool]:
-    """The columns that a load touches, at most; whether it touches all of them."""
-    kind = op.results[0].type
+def _moved(op: Any) -> tuple[int, bool]:
+    """The columns that a load or store touches, at most; whether it touches all of them."""
+    kind = (op.results[0] if len(op.results) else op.operands[1]).type
     registers = kind.shape[0] if str(kind).startswith("vector<") else 1
     by_lane = "32x32b" in str(op.attributes["shape"]).lower()
     return int(registers) * (1 if by_lane else 4), by_lane
@@ -207,7 +209,7 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
     address = spot.get(run.operands[0])
     if not isinstance(address, Form) or not is_address(address):
         return
-    height = LANES_OF_WARP // (1 if _loaded(run.op)[1] else 2)
+    height = LANES_OF_WARP // (1 if _moved(run.op)[1] else 2)
     for warp, lanes in _warps(spot):
         own = LANES_OF_WARP * (warp % (LANES // LANES_OF_WARP))
         found = {at // LANE for at in address_parts(address, lanes)[1]}

@@ -5,7 +5,7 @@ may load or add up there.
     producer: waits for empty[0]              so the product's tiles may be overwritten
     multiplier: commit on filled[0]
     readers: wait for filled[0], fence after  so the sums may be loaded
-    readers: load, wait for it, fence before, arrive at drained[0]
+    readers: load, wait for it, fence before, arrive at drained[0]      or store, and wait for that
     multiplier: wait for drained[0], fence after            so products may fill the columns anew
     load, wait for it, barrier                then a warp may give the columns back
 
@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, LANES_OF_A_WARP, LANES_OF_WARP
 
+QUARTERS = LANES // LANES_OF_WARP
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
 IN_FLIGHT = "it adds up there until a wait for the mbarrier of its commit"
 # Notes of faults where threads know of each other by what they wait for, and where all go together.
@@ -30,9 +31,9 @@ _BEFORE = (
     "'fence <before>' is missing after it, before its threads arrive",
     "'fence <before>' is missing after it, before the block meets",
 )
-_LOADS = (
-    "other warps may still load here: they must arrive, after that, where this waits",
-    "other warps may still load here: the block must meet in between",
+_USES = (
+    "other warps may still {} here: they must arrive, after that, where this waits",
+    "other warps may still {} here: the block must meet in between",
 )
 _AFTER = (
     "'fence <after>' is missing before this, after the wait that says so",
@@ -69,18 +70,49 @@ class Product(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Threads `by` load cells in the op `op`."""
+    """Threads `by` load cells in the op `op`, or store there, if it `writes`."""
 
     cells: Cells
     op: int
     by: int
+    writes: bool = False
+
+    def code(self, writes: bool) -> FaultCode:
+        """What is wrong with who touches the cells, and `writes` there, while it is in flight."""
+        if not self.writes:
+            return "source-overwritten"
+        return "overwrite-in-flight" if writes else "read-in-flight"
+
+    def note(self, together: bool) -> str:
+        """That its warps may not be over."""
+        return _USES[together].format("store" if self.writes else "load")
 
 
 class Read(NamedTuple):
-    """The events at which a load `landed`, and at which a fence came after that."""
+    """The events at which a load or store `landed`, and at which a fence came after that."""
 
     landed: Event | None = None
     fenced: Event | None = None
+
+
+def _warps_of(mask: int) -> list[int]:
+    count = -(-mask.bit_length() // LANES_OF_A_WARP)
+    full = (1 << LANES_OF_A_WARP) - 1
+    return [warp for warp in range(count) if mask >> LANES_OF_A_WARP * warp & full]
+
+
+def _quarters_of(mask: int) -> set[int]:
+    """The quarters of the lanes that the warps of a mask may touch."""
+    return {warp % QUARTERS for warp in _warps_of(mask)}
+
+
+def _share_no_lanes(mask: int) -> bool:
+    """Whether each warp of a mask has lanes of its own."""
+    return len(_quarters_of(mask)) == len(_warps_of(mask))
+
+
+def _is_in_one_warp(mask: int) -> bool:
+    return len(_warps_of(mask)) == 1
 
 
 class Core(NamedTuple):
@@ -94,7 +126,7 @@ class Core(NamedTuple):
 @dataclass
 class TensorMemory:
     """Tensor memory on one path. `cores`: by thread; `reading`, `products` and `loads` are the last ones that read
-    the same, add up in the same cells, load the same; `fenced`: by class what it saw at its last fence after;
+    the same, add up in the same cells, load or store the same; `fenced`: by class what it saw at its last fence after;
     `given`: the cells that ops have given back; `columns`: where ops write the address of those that they take, by
     root the op, -1 where that is lost; `live`: ops by the columns that they took, each as often as its columns
     are not given back."""
@@ -179,7 +211,10 @@ class TensorMemory:
         for load, read in self.loads.items():
             met = load.cells.meets(product.sums)
             if met is not False:
-                self._check_read(product, load, read, clocks, certain=met is True)
+                # Of what its own warp has stored and waited for, a fence may not be needed.
+                own = load.writes and _is_in_one_warp(load.by | mask) and read.landed is not None
+                certain = met is True and not own
+                self._check_read(op, mask, load, read, clocks, certain)
         for other, event in self.products.items():
             met = other.sums.meets(product.sums)
             if other.by != mask and met is not False:
@@ -203,19 +238,53 @@ class TensorMemory:
             if clocks.saw(mask, column) <= tick:
                 yield product
 
-    # Loads --------------------------------------------------------------------------------
+    # Loads and stores -----------------------------------------------------------------------
 
     def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
-        self._check_taken(cells, op)
+        self._use(Load(cells, op, mask), "read-in-flight", clocks)
+
+    def store(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
+        self._use(Load(cells, op, mask, writes=True), "overwrite-in-flight", clocks)
+
+    def _use(self, load: Load, code: FaultCode, clocks: WarpClocks) -> None:
+        self._check_taken(load.cells, load.op)
         for product, event in self.products.items():
-            met = product.sums.meets(cells)
+            met = product.sums.meets(load.cells)
             if met is not False:
-                self._check_over(op, mask, product, event, clocks, "read-in-flight", met is True)
-        self.loads[Load(cells, op, mask)] = Read()
+                self._check_over(load.op, load.by, product, event, clocks, code, met is True)
+        for other, read in self.loads.items():
+            met = other.cells.meets(load.cells)
+            if met is not False and (load.writes or other.writes):
+                self._check_used(load, other, read, clocks, met is True)
+        self.loads[load] = Read()
+
+    def _check_used(
+        self, load: Load, other: Load, read: Read, clocks: WarpClocks, certain: bool
+    ) -> None:
+        """Threads touch cells that they or others have touched, and one of the two writes there."""
+        if load.by == other.by and _share_no_lanes(load.by):
+            # Each of its own. Two stores in a row may be in the order of their threads.
+            if read.landed is None:
+                both = load.writes and other.writes
+                raise PhaseFault(
+                    other.code(load.writes), load.op, other.op, UNWAITED, certain and not both
+                )
+        elif load.by & other.by:
+            raise NotFollowedError("specialised")
+        elif _quarters_of(load.by) & _quarters_of(other.by):
+            self._check_read(load.op, load.by, other, read, clocks, certain)
 
     def landed(self, mask: int, clocks: WarpClocks) -> None:
+        """Threads have waited for their loads."""
+        self._land(mask, clocks, stores=False)
+
+    def stored(self, mask: int, clocks: WarpClocks) -> None:
+        """Threads have waited for their stores."""
+        self._land(mask, clocks, stores=True)
+
+    def _land(self, mask: int, clocks: WarpClocks, *, stores: bool) -> None:
         for load, read in self._of(mask):
-            if read.landed is None:
+            if read.landed is None and load.writes == stores:
                 self.loads[load] = read._replace(landed=clocks.event(load.by))
 
     def give_back(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
@@ -232,10 +301,9 @@ class TensorMemory:
             if met is False:
                 continue
             if read.landed is None:
-                raise PhaseFault("source-overwritten", op, load.op, UNWAITED, met is True)
+                raise PhaseFault(load.code(True), op, load.op, UNWAITED, met is True)
             if not clocks.knows(mask, read.landed):
-                why = _LOADS[True]
-                raise PhaseFault("missing-barrier", op, load.op, why, met is True)
+                raise PhaseFault("missing-barrier", op, load.op, load.note(True), met is True)
         self.given |= {(cells, op)}
 
     def fence_before(self, mask: int, clocks: WarpClocks) -> None:
@@ -280,22 +348,22 @@ class TensorMemory:
     # Conflicts ----------------------------------------------------------------------------
 
     def _check_read(
-        self, product: Product, load: Load, read: Read, clocks: WarpClocks, *, certain: bool
+        self, op: int, by: int, load: Load, read: Read, clocks: WarpClocks, certain: bool
     ) -> None:
+        """Threads `by` touch in an op what others load, or have stored."""
         code: FaultCode = "missing-tensor-fence"
         together = clocks.classes.together
         if read.landed is None:
-            code, why = "source-overwritten", UNWAITED
+            code, why = load.code(False), UNWAITED
         elif read.fenced is None:
             why = _BEFORE[together]
-        elif not clocks.sees(product.by, read.fenced):
-            code = "missing-barrier"
-            why = _LOADS[together]
-        elif not self._is_fenced(product.by, read.fenced, clocks):
+        elif not clocks.sees(by, read.fenced):
+            code, why = "missing-barrier", load.note(together)
+        elif not self._is_fenced(by, read.fenced, clocks):
             why = _AFTER[together]
         else:
             return
-        raise PhaseFault(code, product.op, load.op, why, certain)
+        raise PhaseFault(code, op, load.op, why, certain)
 
     def _check_over(
         self,

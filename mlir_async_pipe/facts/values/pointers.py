@@ -177,4 +177,4 @@ def _is_lane(value: Value) -> bool:
         return False
     if is_operator(op.name, "shl"):
         return factor >= LANE_BITS
-    return is_operator(op.name, "mul") and factor % LANE == 0
+    return any(is_operator(op.name, name) for name in ("mul", "and_")) and factor % LANE == 0

@@ -222,3 +222,68 @@ def test_what_an_iteration_loads_is_waited_for_before_it_is_carried(body, codes)
     assert found(text) == (codes, 0)
     ran = machine.run(parse(text), "f", [np.zeros((4, 128, 32), np.int32), 3])
     assert ran.race_codes - {"uninitialised-read"} == codes
+
+
+# Stores -----------------------------------------------------------------------------------------
+
+ZEROS = {
+    "store": "nvvm.tcgen05.st %mine, %none {shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>} : vector<32xi32>",
+    "wait": "nvvm.tcgen05.wait <store>",
+    "before": "nvvm.tcgen05.fence <before>",
+    "meet": "gpu.barrier",
+    "after": "nvvm.tcgen05.fence <after>",
+    "last": "",
+}
+
+
+def zeroed(changes: dict[str, str]) -> str:
+    """A kernel whose threads store zeros where the first product adds up."""
+    parts = ZEROS | changes
+    place = "    %sums = llvm.inttoptr %sums_at : i32 to !llvm.ptr<6>\n"
+    first = "%later = arith.cmpi ne, %k32, %i32_9 : i32"
+    text = ONE.module()
+    assert place in text
+    assert first in text
+    text = text.replace(first, "%later = arith.constant true")
+    end = text.rindex("    gpu.barrier", 0, text.rindex("nvvm.tcgen05.dealloc"))
+    text = f"{text[:end]}    {parts['last']}\n{text[end:]}"
+    return text.replace(
+        place,
+        f"""{place}
+    %none = arith.constant dense<0> : vector<32xi32>
+    %own_warp = arith.divui %tid, %c32 : index
+    %own_number = arith.index_cast %own_warp : index to i32
+    %own_step = arith.constant 2097152 : i32
+    %own_lanes = arith.muli %own_number, %own_step : i32
+    %own_at = arith.addi %sums_at, %own_lanes : i32
+    %mine = llvm.inttoptr %own_at : i32 to !llvm.ptr<6>
+    {parts["store"]}
+    {parts["wait"]}
+    {parts["before"]}
+    {parts["meet"]}
+    {parts["after"]}
+""",
+    )
+
+
+def test_sums_that_threads_have_stored_are_proven_and_added_to():
+    text = zeroed({})
+    assert found(text) == (set(), 0)
+    assert not fails(text, ONE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"wait": ""}, "read-in-flight"),
+        ({"wait": "nvvm.tcgen05.wait <load>"}, "read-in-flight"),
+        ({"before": ""}, "missing-tensor-fence"),
+        ({"after": ""}, "missing-tensor-fence"),
+        ({"meet": ""}, "missing-barrier"),
+        ({"last": ZEROS["store"]}, "overwrite-in-flight"),
+    ],
+)
+def test_sums_that_are_stored_too_late_are_named_and_fail(changes, code):
+    text = zeroed(changes)
+    assert code in found(text)[0]
+    assert fails(text, ONE)

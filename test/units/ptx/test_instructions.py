@@ -375,6 +375,31 @@ def test_registers_are_read_after_the_wait(waited: str, found: set[tuple[str, in
     assert found or not reported
 
 
+STORE, LOAD = (
+    FILL.split(" tcgen05.wait")[0],
+    "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r7}, [%r4 + 1];",
+)
+
+
+@pytest.mark.parametrize(
+    ("filled", "found"),
+    [
+        (FILL, set()),
+        (f"{LOAD} {WAIT} {FILL}", set()),
+        (STORE.replace("+ 1", "+ 2") + " tcgen05.wait::st.sync.aligned;", set()),
+        (STORE, {("read-in-flight", 22)}),
+        (f"{LOAD} {FILL} {WAIT}", {("source-overwritten", 21)}),
+    ],
+)
+def test_columns_are_touched_after_the_wait_for_a_store(
+    filled: str, found: set[tuple[str, int]]
+) -> None:
+    """Lines 21 and 22 of the kernel are what is filled and the load after it."""
+    text = COLUMNS.replace("FILLED", filled).replace("WAITED", WAIT)
+    told = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
+    assert {(one.code, one.place.line) for one in told} == found
+
+
 def test_each_element_of_a_vector_is_added_atomically() -> None:
     text = f"{HEAD}  red.global.add.v2.f32 [%d1], {{%f1, %f2}};\n  ret;\n}}\n"
     module = raise_ptx(text, new_context(), "k.ptx")
