@@ -881,6 +881,22 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
     )
 
 
+@_row(EFFECTS, "cp.reduce.async.bulk.tensor")
+def _add_tensor(w: FunctionWriter, i: Instruction) -> None:
+    """cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [map, {column, row}], [tile];"""
+    tensor, source, *more = i.operands
+    kind = i.parts[8]
+    if kind not in ("add", "min", "max", "inc", "dec", "and", "or", "xor") or "im2col" in i.opcode:
+        raise UnreadError
+    _, hint = _hints(w, i, more)
+    map_, *coordinates = _map_of(w, tensor)
+    operands = [map_, w.pointer(source, "shared"), *coordinates, *hint]
+    sizes = f"array<i32: 1, 1, {len(coordinates)}, {len(hint)}>"
+    properties = f"mode = #nvvm.tma_store_mode<tile>, redKind = #nvvm.tma_redux_kind<{kind}>"
+    name = "nvvm.cp.async.bulk.tensor.reduce"
+    w.op(name, operands, (), f"{properties}, operandSegmentSizes = {sizes}")
+
+
 def _map_of(w: FunctionWriter, tensor: Operand) -> list[Value]:
     if not isinstance(tensor, Address):
         raise UnreadError
@@ -1267,6 +1283,16 @@ def _registers(w: FunctionWriter, i: Instruction) -> None:
 )
 def _advice(w: FunctionWriter, i: Instruction) -> None:
     """Advice to caches and to the scheduler: no memory changes, nobody waits."""
+
+
+@_row(EFFECTS, "discard")
+def _discard(w: FunctionWriter, i: Instruction) -> None:
+    """discard.global.L2 [address], 128; a write of what is not known (PTX ISA, discard)."""
+    address, size = i.operands
+    kind = vector_type("i32", w.integer(size) // 4)
+    order = f"alignment = {w.integer(size)} : i64, ordering = 0 : i64"
+    unknown = w.make("llvm.mlir.poison", (), kind)
+    w.op("llvm.store", (unknown, w.pointer(address, _space(i))), (), order)
 
 
 @_row(EFFECTS, "griddepcontrol")

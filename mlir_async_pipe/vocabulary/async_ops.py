@@ -208,6 +208,15 @@ NVIDIA_ROWS = (
         asynchronous=always,
         swizzled="source",
     ),
+    Row(
+        "nvvm.cp.async.bulk.tensor.reduce",
+        ("tensor_map", "source", "coordinates*", "l2_cache_hint?"),
+        accesses=(AccessRule("read", "source", "", whole),),
+        queue=BULK_STORE,
+        asynchronous=always,
+        swizzled="source",
+        adds=True,
+    ),
     Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group"),
     Row(
         "nvvm.cp.async.bulk.wait_group",

@@ -340,7 +340,6 @@ _OPS = {
         "nobody has looked at what it does", meets=True, phases=True
     ): "nvvm.cp.async.bulk. nvvm.tcgen05.",
     _UNQUEUED: "amdgpu.tensor_store_from_lds memref.dma_ rocdl.cluster.load. rocdl.tensor.",
-    replace(_UNQUEUED, phases=True): "nvvm.cp.async.bulk.tensor.reduce",
     Opaque(
         "the address is a descriptor of four words, of which no memory can be told", orders=False
     ): "rocdl.raw.buffer.",

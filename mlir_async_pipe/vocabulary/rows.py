@@ -476,6 +476,8 @@ class Row:
     slots: int = 0
     # The operand group of workgroup memory that lies there as a tensor map says.
     swizzled: str = ""
+    # What it writes it combines with what is there, element by element, so that two of its kind may meet.
+    adds: bool = False
     # The operand groups of descriptors whose memory it reads while it is in flight.
     descriptors: tuple[str, ...] = ()
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.

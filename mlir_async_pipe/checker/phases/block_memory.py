@@ -123,6 +123,7 @@ class BlockMemory:
     forgiven: Forgiven = field(default_factory=Forgiven)
     moves: RingMoves | None = None
     names: dict[Hashable, int] = field(default_factory=dict)
+    adding: set[int] = field(default_factory=set)
     noted: dict[Hashable, tuple[Mbarrier, list[Noted], Hashable]] = field(default_factory=dict)
     bits: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
 
@@ -370,10 +371,12 @@ class BlockMemory:
         self.check_write(touch, proxy=False)
         self._issue(queue, touch)
 
-    def issue_store(self, touch: Touch) -> None:
-        """Threads issue a copy that writes global memory until its group is waited for."""
+    def issue_store(self, touch: Touch, *, adds: bool) -> None:
+        """Threads issue a copy that writes global memory until its group is waited for, or `adds` there."""
         if is_map(touch.region):
             raise NotFollowedError("async-proxy")
+        if adds:
+            self.adding.add(touch.op)
         self.check_write(touch, proxy=True)
         self._issue(GLOBAL_STORES, touch)
 
@@ -574,7 +577,11 @@ class BlockMemory:
                 read = Touch(source, copy.op, None)
                 self._refuse("source-overwritten", touch, read, _FETCHED[True])
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
+        # Sums are in any order the same.
+        alike = self.adding if touch.op in self.adding else frozenset[int]()
         for store, wait in in_flight(self.queues, "stores"):
+            if store.op in alike:
+                continue
             # Two tensor stores count only where they must meet: most kernels have several in flight.
             if not (writes and proxy) or must_meet(store.region, touch.region):
                 self._refuse(code, touch, store, wait)
@@ -586,7 +593,7 @@ class BlockMemory:
                 else:
                     self._refuse("source-overwritten", touch, read, _FETCHED[self.together])
         for store, event in self.put.items():
-            if not self._knows(touch, store, event):
+            if store.op not in alike and not self._knows(touch, store, event):
                 why = _SOME_WAITED if self.together else _STORED
                 self._refuse("not-visible", touch, store, why)
 

@@ -351,7 +351,7 @@ class OpEffects:
         if self.in_global is None:
             return
         for written in self.in_global.box(spot, run):
-            spot.memory.issue_store(Touch(written, self.number(run), mask))
+            spot.memory.issue_store(Touch(written, self.number(run), mask), adds=run.row.adds)
         for tensor_map in self.in_global.map_of(spot, run):
             spot.memory.issue_read(BULK_STORE.name, Touch(tensor_map, self.number(run), mask))
 

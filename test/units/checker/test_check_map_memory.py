@@ -274,3 +274,36 @@ def test_a_kernel_that_changes_the_map_of_a_copy_is_not_proven(
     changed, reasons = said(text.replace("CHANGE", f"scf.if %leader {{\n{change}\n}}"))
     assert changed == found[0]
     assert found[1] <= reasons
+
+
+# Sums -----------------------------------------------------------------------------------------
+
+REDUCE = """%to = builtin.unrealized_conversion_cast %b : MAP to !llvm.ptr
+  %near = memref.extract_aligned_pointer_as_index %row : TILE -> index
+  %near_i = arith.index_cast %near : index to i64
+  %from = llvm.inttoptr %near_i : i64 to !llvm.ptr<3>
+  %zero = arith.constant 0 : i32
+  scf.if %leader {
+    nvvm.cp.async.bulk.tensor.reduce %to, %from, box[%zero] {redKind = #nvvm.tma_redux_kind<add>} : !llvm.ptr, <3>
+  }"""
+AGAIN = REDUCE[REDUCE.index("scf.if") :]
+TWICE = {"store": REDUCE, "commit": f"{AGAIN}\n  {PARTS['commit']}"}
+
+
+def test_sums_may_meet_in_global_memory() -> None:
+    assert said(map_text({"store": REDUCE})) == ("safe", set())
+    assert said(map_text(TWICE)) == ("safe", set())
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"commit": f"{PARTS['store']}\n{PARTS['commit']}"}, "overwrite-in-flight"),
+        ({"wait y": "", "end": PARTS["wait y"]}, "read-in-flight"),
+        ({"wait y": f"{PARTS['wait y']} {{read}}"}, "read-in-flight"),
+        ({"wait y": f"memref.store %v, %row[%t] : TILE\n{PARTS['wait y']}"}, "source-overwritten"),
+        ({"commit": ""}, "unwaited-copy"),
+    ],
+)
+def test_what_else_touches_sums_in_flight_is_named(changes: dict[str, str], code: str) -> None:
+    assert code in codes(check_module(parse(map_text({"store": REDUCE} | changes))).report)

@@ -404,6 +404,7 @@ WITHOUT_SEMANTICS = (
     {n for n in DESCRIBED if n.startswith("rocdl.") and ".tr" in n}
     | {n for n in DESCRIBED if ("buffer" in n and ".atomic." in n) or "buffer_atomic" in n}
     | {"amdgpu.global_transpose_load", "nvvm.stmatrix", "nvvm.tensormap.replace"}
+    | {"nvvm.cp.async.bulk.tensor.reduce"}
     | {"nvvm.wmma.load", "nvvm.wmma.store", "vector.compressstore", "vector.expandload"}
 )
 

@@ -145,6 +145,11 @@ ROWS = {
         "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r2], %r1",
         "nvvm.cp.async.bulk.global.shared.cta",
     ),
+    "cp.reduce.async.bulk.tensor": (
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%d1, {%r1, %r3}], [%r2]",
+        "nvvm.cp.async.bulk.tensor.reduce",
+    ),
+    "discard": ("discard.global.L2 [%d1], 128", "llvm.mlir.poison llvm.store"),
     "mbarrier.init": ("mbarrier.init.shared::cta.b64 [%r2], 128", "nvvm.mbarrier.init"),
     "mbarrier.inval": ("mbarrier.inval.shared::cta.b64 [%r2]", "nvvm.mbarrier.inval"),
     "mbarrier.arrive": (
@@ -234,7 +239,6 @@ def test_an_instruction_becomes_the_ops_of_its_row(row: str) -> None:
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%r2], %r1",
         "barrier.red.popc.u32 %r3, 0, %p1",
         "match.all.sync.b32 %r3|%p1, %r1, -1",
-        "discard.global.L2 [%d1], 128",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r2], {%r1, %r1, %r1, %r1}, [%r2+16]",
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.b128 [%r2], %q1, [%r2+16]",
     ],
