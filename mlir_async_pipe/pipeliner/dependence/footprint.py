@@ -9,6 +9,7 @@ what it cannot evaluate (loaded indices, the pipelined induction variable) it re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def _starts(
     points = _points(region, block)
     if points is None:
         return None
-    leaves, threads = points
+    leaves, threads, runs = points
     # Threads alone have the same numbers for every access.
     numbered = leaves or _numbered_by_threads((block, region.lanes))
     subscripts = [
@@ -107,7 +108,7 @@ def _starts(
     ]
     if any(numbers is None for numbers in subscripts):
         return None
-    active = _active(region, threads, block)
+    active = _active(region, threads, block) & runs
     flat = np.broadcast_arrays(
         linear_thread(threads, block), *[s for s in subscripts if s is not None], active
     )
@@ -139,49 +140,72 @@ def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
 
 def _points(
     region: CoveredRegion, block: Size
-) -> tuple[dict[Value, np.ndarray | None], dict[int, np.ndarray]] | None:
-    """Numbers for inner induction variables and thread ids, one axis each, broadcastable."""
-    loops = _static_loops(region.op, region.top)
-    ranges = [np.arange(lower, upper, step) for _, lower, upper, step in loops]
-    threads = np.arange(product(block))
-    if threads.size * product(len(r) for r in ranges) > LARGEST_ENUMERATION:
+) -> tuple[dict[Value, np.ndarray | None], dict[int, np.ndarray], np.ndarray] | None:
+    """Numbers for inner induction variables and thread ids, one axis each, broadcastable; and at which of
+    these points an iteration runs, as a thread may run fewer than another."""
+    loops = _counted_loops(region, block)
+    sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
+    if product(block) * product(sizes) > LARGEST_ENUMERATION:
         return None
-    axes = len(ranges) + 1
-    leaves: dict[Value, np.ndarray | None] = {
-        loop.regions[0].blocks[0].arguments[0]: r.reshape(
-            [-1 if a == i + 1 else 1 for a in range(axes)]
-        )
-        for i, ((loop, *_), r) in enumerate(zip(loops, ranges, strict=True))
-    }
-    linear = threads.reshape([-1] + [1] * (axes - 1))
+    axes = len(loops) + 1
+
+    def along(axis: int, numbers: np.ndarray) -> np.ndarray:
+        return numbers.reshape([-1 if a == axis else 1 for a in range(axes)])
+
+    leaves: dict[Value, np.ndarray | None] = {}
+    runs = np.ones([1] * axes, dtype=bool)
+    for axis, ((loop, lower, upper, step), size) in enumerate(zip(loops, sizes, strict=True), 1):
+        number = along(0, lower) + along(axis, step * np.arange(size))
+        leaves[loop.regions[0].blocks[0].arguments[0]] = number
+        runs = runs & (number < along(0, upper))
+    return leaves, _thread_ids(along(0, np.arange(product(block))), block), runs
+
+
+def _thread_ids(linear: np.ndarray, block: Size) -> dict[int, np.ndarray]:
     x, y, _ = block
-    return leaves, {0: linear % x, 1: linear // x % y, 2: linear // (x * y)}
+    return {0: linear % x, 1: linear // x % y, 2: linear // (x * y)}
 
 
-def _static_loops(op: Operation, top: Operation) -> list[tuple[Operation, int, int, int]]:
-    """The scf.for between `op` and `top` that have constant bounds. The induction variables of
-    the others have no numbers, nor has what is computed from them."""
+def _counted_loops(
+    region: CoveredRegion, block: Size
+) -> list[tuple[Operation, np.ndarray, np.ndarray, int]]:
+    """The loops between an access and the body that are counted. The induction variables of the others
+    have no numbers, nor has what is computed from them."""
     loops = []
-    current = op
-    while current != top:
+    current = region.op
+    while current != region.top:
         above = parent(current)
         assert above is not None
-        if above.name == "scf.for":
-            bounds = [constant_value(above.operands[i]) for i in range(3)]
-            if all(bound is not None for bound in bounds):
-                lower, upper, step = (int(bound) for bound in bounds if bound is not None)
-                loops.append((above, lower, upper, step))
+        bounds = _bounds(above, block, region.lanes) if above.name == "scf.for" else None
+        if bounds is not None:
+            loops.append((above, *bounds))
         current = above
     return loops
 
 
-def _numbers(
-    form: Linear,
-    numbered: dict[Value, np.ndarray | None],
-    threads: dict[int, np.ndarray],
-    block: Size,
-    lanes: int,
-) -> np.ndarray | None:
+def is_counted(op: Operation) -> bool:
+    """Whether an op is a loop whose iterations are enumerated for each thread."""
+    return op.name == "scf.for" and _bounds(op, (1, 1, 1), 1) is not None
+
+
+def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
+    thread ids say all."""
+    step = constant_value(loop.operands[2])
+    leaf = _ids(_thread_ids(np.arange(product(block)), block), block, lanes)
+    lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
+    if step is None or step < 1 or lower is None or upper is None:
+        return None
+    if lower.ndim + upper.ndim and "unsignedCmp" in loop.attributes:
+        return None
+    return np.atleast_1d(lower), np.atleast_1d(upper), step
+
+
+def _ids(
+    threads: dict[int, np.ndarray], block: Size, lanes: int
+) -> Callable[[Value], np.ndarray | None]:
+    """Numbers of what threads and the block's size say."""
+
     def leaf(value: Value) -> np.ndarray | None:
         known = launch_id(value)
         if known is None:
@@ -194,6 +218,17 @@ def _numbers(
             return linear_thread(threads, block) % lanes
         return None
 
+    return leaf
+
+
+def _numbers(
+    form: Linear,
+    numbered: dict[Value, np.ndarray | None],
+    threads: dict[int, np.ndarray],
+    block: Size,
+    lanes: int,
+) -> np.ndarray | None:
+    leaf = _ids(threads, block, lanes)
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
     for symbol, coefficient in form.terms:
         numbers = evaluate_more(symbol, numbered, leaf)

@@ -41,7 +41,12 @@ from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
-from mlir_async_pipe.pipeliner.dependence.footprint import footprint, static_shape, written_together
+from mlir_async_pipe.pipeliner.dependence.footprint import (
+    footprint,
+    is_counted,
+    static_shape,
+    written_together,
+)
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -146,16 +151,19 @@ def _happens_for_all(write: CoveredRegion, read: CoveredRegion) -> bool:
     the read, on which all threads agree."""
     if not write.conditional:
         return True
-    if not _happens_with(write, read):
+    guards = _guards(write, enumerated=True)
+    if guards is None or write.access is None or not write.access.certain:
         return False
     uniformity = Uniformity()
-    guards = _guards(write) or set()
-    return all(uniformity.difference(condition) is None for condition, _ in guards)
+    return guards <= (_guards(read) or set()) and all(
+        uniformity.difference(condition) is None for condition, _ in guards
+    )
 
 
-def _guards(region: CoveredRegion) -> set[tuple[Value, int]] | None:
+def _guards(region: CoveredRegion, *, enumerated: bool = False) -> set[tuple[Value, int]] | None:
     """The conditions of the `scf.if` between an access and the loop body, each with the
-    number of the branch; None if something else may skip the access."""
+    number of the branch; None if something else may skip the access. `enumerated`: no loop does whose
+    iterations are enumerated for each thread."""
     found: set[tuple[Value, int]] = set()
     current = region.op
     while True:
@@ -165,7 +173,7 @@ def _guards(region: CoveredRegion) -> set[tuple[Value, int]] | None:
         if above.name == "scf.if":
             branch = next(n for n, r in enumerate(above.regions) if current.block in list(r.blocks))
             found.add((above.operands[0], branch))
-        elif above.name != "scf.execute_region":
+        elif above.name != "scf.execute_region" and not (enumerated and is_counted(above)):
             return None
         current = above
 

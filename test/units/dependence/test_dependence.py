@@ -255,6 +255,38 @@ def test_inner_loops_are_enumerated():
     assert private(body)
 
 
+def copied_from_its_thread_on(upper: str, stored: str = "%k") -> str:
+    """Thread t writes elements t, t + 32, … below `upper`, or `stored` for each of them; it reads element t + 8."""
+    return (
+        f"%end = arith.constant {upper} : index\n"
+        "scf.for %k = %tid to %end step %c32 {\n" + STORE.format(index=stored) + "\n}\n"
+        "%o = arith.addi %tid, %c8 : index\n" + LOAD.format(index="%o")
+    )
+
+
+def test_a_loop_that_runs_once_or_twice_in_a_thread_is_enumerated():
+    """With 32 threads elements 8 to 39 are read."""
+    assert private(copied_from_its_thread_on("40"), written_elsewhere=True)
+    assert not private(copied_from_its_thread_on("39"), written_elsewhere=True)
+    assert not private(copied_from_its_thread_on("40"), threads=16, written_elsewhere=True)
+
+
+def test_a_loop_that_some_threads_never_run_writes_nothing_for_them():
+    body = copied_from_its_thread_on("16", stored="%tid").replace("%S[%o]", "%S[%tid]")
+    assert not private(body, written_elsewhere=True)
+    assert private(body.replace("constant 16", "constant 32"), written_elsewhere=True)
+
+
+def test_a_loop_up_to_what_memory_says_is_not_enumerated():
+    loaded = (
+        "%w = memref.load %S[%c0] : memref<64xf32, #wg>\n%count = arith.fptoui %w : f32 to i32\n"
+    )
+    body = copied_from_its_thread_on("40").replace(
+        "%end = arith.constant 40 : index", loaded + "%end = arith.index_cast %count : i32 to index"
+    )
+    assert not private(body, written_elsewhere=True)
+
+
 def test_without_a_block_size_every_possible_size_must_be_covered():
     same = STORE.format(index="%tid") + "\n" + LOAD.format(index="%tid")
     assert private(same, threads=None)
