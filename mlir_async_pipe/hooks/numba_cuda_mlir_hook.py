@@ -75,19 +75,19 @@ class NumbaCudaMlir(Hook):
         step = importlib.import_module(f"{_STACK}.mlir_optimization")
         original = step.optimize
         self._replace(step, "optimize", lambda compiled: self._optimize(compiled, original))
-        if self.threads is None:
-            self._ask_for_launches()
+        self._add_planner()
         self._answer_without_a_driver()
 
-    def _ask_for_launches(self) -> None:
-        """Register a planner that asks for the launch of each kernel. There is no call that takes one away."""
+    def _add_planner(self) -> None:
+        """Register a planner that asks for the launch of each kernel, if the hook does not know it. While there is
+        one, the stack neither reads nor writes its cache on disk. There is no call that takes one away."""
         extending = importlib.import_module(f"{_STACK}.extending")
         registry = importlib.import_module(f"{_STACK}._whole_function_planners")._planner_registry
 
         def run(planner: Any) -> bool:
             # Raised where a kernel is compiled without a launch.
             with contextlib.suppress(RuntimeError):
-                if not planner.is_device_function:
+                if self.threads is None and not planner.is_device_function:
                     extending.require_launch_config(planner.state)
             return False
 

@@ -7,8 +7,10 @@ examples/embedding/numba_kernels.py
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,6 +205,33 @@ for grid, made in zip((1, 2), hook.reports, strict=True):
 assert launched[0] is launched[2] is not launched[1]
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=120)
+
+
+def test_the_cache_on_disk_has_nothing_of_the_hook(tmp_path: Path) -> None:
+    """What is compiled for one block, without a test of its arrays, must not be found by others."""
+    source = tmp_path / "kernels.py"
+    source.write_text("""
+import mlir_async_pipe
+from numba_cuda_mlir import cuda, types
+line = types.float32[::1]
+@cuda.jit(cache=True)
+def sums(x, out):
+    tile = cuda.shared.array(128, types.float32)
+    t = cuda.threadIdx.x
+    total = types.float32(0.0)
+    for start in range(0, x.shape[0], 128):
+        tile[t] = x[start + t]
+        cuda.syncthreads()
+        total += tile[127 - t]
+        cuda.syncthreads()
+    out[t] = total
+with mlir_async_pipe.hooks.numba_cuda_mlir(3, threads=128, grid=1, noalias=True) as hook:
+    sums.compile(types.void(line, line))
+assert hook.reports[0].loops == 1
+""")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, source], check=True, env=environment, timeout=120)
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".py", ".pyc"}
 
 
 def test_the_calls_work_on_values_of_a_language() -> None:
