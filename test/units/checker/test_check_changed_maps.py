@@ -173,3 +173,14 @@ def test_a_map_that_a_copy_writes_is_not_followed() -> None:
     nvvm.cp.async.bulk.commit.group
     nvvm.cp.async.bulk.wait_group 0"""
     assert said(text_of({"replace": put}))[0] == "unknown"
+
+
+def test_a_map_behind_a_loaded_pointer_may_be_what_is_changed() -> None:
+    loaded = "%map_ = llvm.load %table : !llvm.ptr -> !llvm.ptr"
+    text = text_of({"late": ""}).replace(
+        "%map_: !llvm.ptr {llvm.noalias}", "%table: !llvm.ptr, %own: !llvm.ptr"
+    )
+    text = text.replace("llvm.addrspacecast %map_", "llvm.addrspacecast %own")
+    text = text.replace("  %t = gpu.thread_id x", f"  {loaded}\n  %t = gpu.thread_id x")
+    assert said(text)[0] == "unknown"
+    assert said(text.replace(REPLACE, ""))[0] == "safe"
