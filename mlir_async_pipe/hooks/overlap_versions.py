@@ -20,14 +20,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     as_kind,
     attribute,
+    before,
     create,
     functions,
+    is_function,
     is_kernel,
     operations,
     symbol_name,
     walk,
     walk_named,
 )
+from mlir_async_pipe.bindings.structured_ops import address_of
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.memory_roots import (
     GIVEN,
@@ -35,9 +38,10 @@ from mlir_async_pipe.facts.values.memory_roots import (
     root_of,
     space_of_type,
 )
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import slot_zero, versions_of
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, span_bytes
-from mlir_async_pipe.vocabulary.memory_names import in_workgroup_memory
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
+from mlir_async_pipe.vocabulary.memory_names import global_name
 
 ARGUMENT_ATTRIBUTES = "arg_attrs"
 # Pairs of a kernel's arguments, by number.
@@ -112,26 +116,37 @@ def add_plain_versions(module: Any, plain: Any, pairs: dict[str, Pairs]) -> None
                 kernel.attributes[ARGUMENT_ATTRIBUTES] = original.attributes[ARGUMENT_ATTRIBUTES]
             elif ARGUMENT_ATTRIBUTES in kernel.attributes:
                 del kernel.attributes[ARGUMENT_ATTRIBUTES]
-            _add_missing(kernel.parent, original.parent)
+            _share_memory(kernel.parent, original)
+            _add_missing(kernel.parent, original)
             _join(kernel, original, pairs[name])
 
 
-def workgroup_bytes(module: Any) -> int:
-    """Bytes of workgroup memory that a plain version has to itself beside the pipelined one."""
-    found = 0
-    for op in walk_named(module, lambda name: name == "memref.global"):
-        kind = ir.TypeAttr(op.attributes["type"]).value
-        if in_workgroup_memory(kind):
-            found += span_bytes(kind) or 0
-    return found
+def _share_memory(table: Any, original: Operation) -> None:
+    """Let a kernel keep in the first slots of the pipelined one what it kept in globals of its own:
+    only one of them runs."""
+    declared = {symbol_name(op): op for op in operations(table.regions[0].blocks[0])}
+    for op in walk_named(original, lambda name: name == "memref.get_global"):
+        name = global_name(op) or ""
+        slots = declared.get(versions_of(name))
+        if name in declared or slots is None or slots.name != "memref.global":
+            continue
+        whole = ir.MemRefType(ir.TypeAttr(slots.attributes["type"]).value)
+        kind = ir.MemRefType(op.results[0].type)
+        if list(whole.shape[1:]) == list(kind.shape):
+            ip = before(op)
+            memory = address_of(versions_of(name), whole, ip, op.location)
+            op.results[0].replace_all_uses_with(slot_zero(memory, kind, tuple(kind.shape), ip))
+            op.erase()
 
 
-def _add_missing(table: Any, original: Any) -> None:
-    """Copy the symbols that the pipelined kernel has no more use for."""
+def _add_missing(table: Any, kernel: Operation) -> None:
+    """Copy the symbols that a kernel uses and the pipelined one does not."""
     block = table.regions[0].blocks[0]
     known = {symbol_name(op) for op in operations(block)}
-    for op in operations(original.regions[0].blocks[0]):
-        if symbol_name(op) and symbol_name(op) not in known:
+    used = {global_name(op) for op in walk(kernel)}
+    for op in operations(kernel.parent.regions[0].blocks[0]):
+        name = symbol_name(op)
+        if name and name not in known and (name in used or is_function(op)):
             op.clone(ip=ir.InsertionPoint.at_block_begin(block))
 
 

@@ -35,7 +35,6 @@ from mlir_async_pipe.hooks.overlap_versions import (
     ARGUMENT_ATTRIBUTES,
     add_plain_versions,
     pairs_to_compare,
-    workgroup_bytes,
 )
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note
@@ -162,8 +161,6 @@ def pipelined(
             for function in functions(module):
                 if symbol_name(function) in pairs:
                     _mark_noalias(function)
-            if pairs and wish.smem_limit:
-                wish = replace(wish, smem_limit=wish.smem_limit - workgroup_bytes(module))
             if not _choose(module, wish, session):
                 return KernelReport(name, 0, session.report().diagnostics, before=before)
             report = api.pipeline(module, wish.target, smem_limit=wish.smem_limit)

@@ -7,6 +7,7 @@ hooks/pipelined_kernel.py, pipeliner/normalise/guarded_stores.py, facts/loops/co
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,12 @@ def test_a_launch_runs_the_version_for_its_arrays(distance: int) -> None:
     scaled(expected, source, source + distance)
     launch_scale(made["ptx"], memory, source, source + distance)
     assert np.array_equal(memory, expected)
+
+
+def test_the_plain_version_has_no_shared_memory_of_its_own() -> None:
+    made = made_for_one_block()
+    assert len(re.findall(r"memref\.global .*workgroup", made["module"])) == 1
+    assert made["ptx"].count(".shared .align") == 1
 
 
 def test_without_a_plain_version_the_same_launch_goes_wrong() -> None:

@@ -179,7 +179,7 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         new = _new_allocation(defining_op(old), versioned)
         ip = after(source_op(new))
         replaced = [old]
-    view = _slot_zero(new, kind, shape, ip)
+    view = slot_zero(new, kind, shape, ip)
     for value in replaced:
         value.replace_all_uses_with(view)
     if plan.root.kind in ("allocation", "dynamic"):
@@ -220,7 +220,7 @@ def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, 
     old.set_type(versioned)
     block = ir.BlockArgument(old).owner
     ip = before(operations(block)[0])
-    view = _slot_zero(old, kind, shape, ip)
+    view = slot_zero(old, kind, shape, ip)
     for user, number in uses:
         user.operands[number] = view
     return view
@@ -254,12 +254,17 @@ def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Valu
     return address_of(name, versioned, ip, loop.location), ip
 
 
+def versions_of(name: str) -> str:
+    """The symbol of the versions of a global."""
+    return f"{name}_versions"
+
+
 def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
     """Declare a global like the buffer's, but for its type; returns the name."""
     declared = find_global(plan.root)
     assert declared is not None
     context = declared.context
-    name = fresh_name(declared.parent.operation, f"{plan.root.key}_versions")
+    name = fresh_name(declared.parent.operation, versions_of(plan.root.key))
     attributes = {
         **carried_attributes(declared),
         **kind,
@@ -275,7 +280,7 @@ def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
     return name
 
 
-def _slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
+def slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
     """Slot 0 under the old type: its offset is 0, so the dense layout fits."""
     view = slot_subview(
         value,
