@@ -329,6 +329,14 @@ def attributes_of(op: Operation) -> dict[str, Any]:
     return {name: op.attributes[name] for name in attribute_names(op)}
 
 
+def set_attributes(op: Operation, wanted: dict[str, Any]) -> None:
+    """Let an op have these attributes and no others."""
+    for name in attributes_of(op).keys() - wanted.keys():
+        del op.attributes[name]
+    for name, value in wanted.items():
+        op.attributes[name] = value
+
+
 def set_integer(op: Operation, name: str, value: int, bits: int) -> None:
     """Set an integer attribute of the given width; 0 bits stands for `index`."""
     kind = (

@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     outermost,
     parent,
+    set_attributes,
     symbol_name,
 )
 
@@ -66,7 +67,7 @@ def _at_the_place_of(op: Operation, copy: Operation) -> Operation:
 
 def become(op: Operation, made: Operation) -> None:
     """Give an op the attributes and the contents of another one of its name."""
-    _take_attributes(op, made)
+    set_attributes(op, attributes_of(made))
     if op.name in SYMBOL_TABLES:
         _take_symbols(op.regions[0].blocks[0], made.regions[0].blocks[0])
         return
@@ -82,14 +83,6 @@ def take_body(op: Operation, made: Operation) -> None:
         # The old body ends with the copy, which then holds it.
         for block in old:
             block.append_to(theirs)
-
-
-def _take_attributes(op: Operation, made: Operation) -> None:
-    wanted = attributes_of(made)
-    for name in attributes_of(op).keys() - wanted.keys():
-        del op.attributes[name]
-    for name, value in wanted.items():
-        op.attributes[name] = value
 
 
 def _take_symbols(block: Block, made: Block) -> None:

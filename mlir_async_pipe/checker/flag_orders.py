@@ -156,19 +156,16 @@ class FlagOrders:
         else:
             passed = points.backwards(start, closed)
         passed |= points.beside(start)
-        if any(self._orders_threads(point, threads, release=release) for point in passed):
+        if any(self._has_order(point, threads, release=release) for point in passed):
             return True
         # Another thread of the block, which meets this one, may do it.
         meets = threads != "block" and any(
-            points.fences(point, frozenset())
-            or self._orders_threads(point, "block", release=release)
+            points.fences(point, frozenset()) or self._has_order(point, "block", release=release)
             for point in passed
         )
-        return meets and any(
-            self._orders_threads(p, threads, release=release) for p in points.all()
-        )
+        return meets and any(self._has_order(p, threads, release=release) for p in points.all())
 
-    def _orders_threads(self, point: Point, threads: Scope, *, release: bool) -> bool:
+    def _has_order(self, point: Point, threads: Scope, *, release: bool) -> bool:
         order = self.order(point)
         if not (order.release if release else order.acquire):
             return False

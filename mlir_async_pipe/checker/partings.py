@@ -167,10 +167,8 @@ def _reached(flow: Flow, first: int, last: int | None = None) -> list[int]:
 
 def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
     """Whether the kernel's end, or the branch again, can be reached around a block."""
-    paths = walked(
-        flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ()
-    )
-    return any(n == branch or not flow.after(n) for n in paths if n != avoided)
+    seen = walked(flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ())
+    return any(n == branch or not flow.after(n) for n in seen if n != avoided)
 
 
 def part(state: State, parting: Parting | None, number: int) -> None:

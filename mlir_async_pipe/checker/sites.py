@@ -186,7 +186,7 @@ class Sites:
         anything = ((root, True, False, self.roots.spaces(root)) for root in sorted(unknown))
         for kind in dict.fromkeys((*followed, *anything)):
             of_root.setdefault(kind[0], []).append(kind)
-        near, outside = {}, {}
+        near, out = {}, {}
         all_partners = self.roots.partners()
         # A path may lead an unknown pointer to a tracked root.
         self._tracked = self.tracked | {
@@ -198,15 +198,13 @@ class Sites:
             met = [kind for partner in partners for kind in of_root.get(partner, ())]
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
-                outside[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
+                out[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
         for kind, proxy in zip(kinds, proxies, strict=True):
-            is_near, is_outside = (
-                not proxy and found.get(kind, False) for found in (near, outside)
-            )
-            self._matters.append(is_near or is_outside)
+            is_near, is_out = (not proxy and found.get(kind, False) for found in (near, out))
+            self._matters.append(is_near or is_out)
             self._near.append(is_near)
             self._logged.append(is_near and kind[3] != OWN)
-            self._outside.append(is_outside)
+            self._outside.append(is_out)
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in

@@ -203,8 +203,8 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
     tried: set[frozenset[tuple[Atom, int]]] = set()
     flow, effects, numbers = paths.flow, paths.effects, paths.numbers
     for fault, states in paths.taken.items():
-        by_state = (witnesses(state, numbers) for state in states[:STATES])
-        for chosen in islice(chain.from_iterable(by_state), WITNESSES):
+        lists = (witnesses(state, numbers) for state in states[:STATES])
+        for chosen in islice(chain.from_iterable(lists), WITNESSES):
             if fault.ends in met or len(tried) == WITNESSES:
                 break
             if frozenset(chosen.items()) in tried:
@@ -347,12 +347,9 @@ def witnesses(state: PathState, kernel: PathNumbers) -> Iterator[dict[Atom, int]
     ends themselves."""
     atoms = {atom for direction in state.known.ranges for atom, _ in direction}
     ratios = sorted((atom for atom in atoms if atom.kind == RATIO), key=repr)
-    by_state = [_choices(state, kernel, chosen) for chosen in ([ratios, []] if ratios else [[]])]
+    lists = [_choices(state, kernel, chosen) for chosen in ([ratios, []] if ratios else [[]])]
     return (
-        numbers
-        for together in zip_longest(*by_state)
-        for numbers in together
-        if numbers is not None
+        numbers for together in zip_longest(*lists) for numbers in together if numbers is not None
     )
 
 
@@ -371,8 +368,8 @@ def _choices(
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
     conditions, choices = NumberConditions(ranges, known.residues, kernel.divisors()), count(1)
-    for distance in range(FARTHEST + 1):
-        for numbers in _chosen(order, conditions, {}, distance, choices):
+    for steps in range(FARTHEST + 1):
+        for numbers in _chosen(order, conditions, {}, steps, choices):
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
 
 
@@ -413,23 +410,21 @@ def _chosen(
     order: list[Atom],
     conditions: NumberConditions,
     numbers: dict[Atom, int],
-    distance: int,
+    steps: int,
     choices: Iterator[int],
 ) -> Iterator[dict[Atom, int]]:
-    """Numbers for the unknowns in `order` beside those chosen already, `distance` steps from the smallest
+    """Numbers for the unknowns in `order` beside those chosen already, `steps` steps from the smallest
     ones together; `choices` counts them."""
     if not order:
-        if not distance:
+        if not steps:
             yield numbers
         return
     atom, rest = order[0], order[1:]
     ends = _ends(atom, conditions.ranges, numbers)
-    for position, number in enumerate(islice(_candidates(atom, ends, conditions), distance + 1)):
+    for position, number in enumerate(islice(_candidates(atom, ends, conditions), steps + 1)):
         if next(choices) > CHOICES:
             return
-        yield from _chosen(
-            rest, conditions, {**numbers, atom: number}, distance - position, choices
-        )
+        yield from _chosen(rest, conditions, {**numbers, atom: number}, steps - position, choices)
 
 
 def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:

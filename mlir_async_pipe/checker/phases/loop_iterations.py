@@ -303,17 +303,13 @@ class LoopIterations:
 
 def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:
     """The number of the iteration, from 1 on, that a role is in, if it is known."""
-    iteration = strand.iterations[loop.number]
+    now = strand.iterations[loop.number]
     lower, step = (
         None if n is None else strand.env.get(n, state.given(n)) for n in (loop.lower, loop.step)
     )
-    if (
-        not isinstance(iteration.value, int)
-        or not isinstance(lower, int)
-        or not isinstance(step, int)
-    ):
+    if not isinstance(now.value, int) or not isinstance(lower, int) or not isinstance(step, int):
         return None
-    return (iteration.value - lower) // step + 1
+    return (now.value - lower) // step + 1
 
 
 def _is_of_one_role(atom: Atom) -> bool:
@@ -358,8 +354,6 @@ def _advance(state: PathState, atom: Atom, step: int) -> None:
 
     state.rewrite(later)
     for other in state.others:
-        for number, iteration in other.iterations.items():
-            if isinstance(iteration.value, Form) and mentions(iteration.value, atom):
-                other.iterations[number] = iteration._replace(
-                    value=moved(iteration.value, atom, step)
-                )
+        for number, here in other.iterations.items():
+            if isinstance(here.value, Form) and mentions(here.value, atom):
+                other.iterations[number] = here._replace(value=moved(here.value, atom, step))

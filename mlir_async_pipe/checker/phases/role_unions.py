@@ -48,9 +48,7 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
     """What decides which steps come next, and what was done."""
     noted = [_at_mbarrier(memory, key, one) for key, one in memory.mbarriers.items()]
     tensor = memory.tensor
-    pending = [
-        (load, read.landed is None) for load, read in tensor.loads.items() if not read.fenced
-    ]
+    pending = [(at, read.landed is None) for at, read in tensor.loads.items() if not read.fenced]
     shape = (
         memory.clocks.classes.groups,
         frozenset([shape for _, _, shape in noted]),

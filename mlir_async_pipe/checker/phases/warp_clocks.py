@@ -125,10 +125,8 @@ class WarpClocks:
     def started(cls, classes: WarpClasses) -> WarpClocks:
         """Nobody has done anything."""
         size = len(classes.groups)
-        nothing = (0,) * size
-        return cls(
-            classes, dict.fromkeys(range(size), 0), [ClockPair(nothing, nothing)] * size, size
-        )
+        none = (0,) * size
+        return cls(classes, dict.fromkeys(range(size), 0), [ClockPair(none, none)] * size, size)
 
     def copy(self) -> WarpClocks:
         """The same, to be changed on its own."""

@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     plain_values,
     remembered,
+    set_attributes,
     walk,
     walk_named,
 )
@@ -447,10 +448,7 @@ def annotate(
         )
         read_loop(op)
     except (InputError, UsageError):
-        for name in attributes_of(op).keys() - earlier.keys():
-            del op.attributes[name]
-        for name, value in earlier.items():
-            op.attributes[name] = value
+        set_attributes(op, earlier)
         raise
 
 

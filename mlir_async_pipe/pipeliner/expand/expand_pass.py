@@ -320,12 +320,10 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
     for kernel in kernels:
         known = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
         if known not in (None, size) or not (known or is_function(kernel)):
-            extent = (
-                f"of {' x '.join(map(str, known))} blocks" if known else "that it does not name"
-            )
+            what = f"of {' x '.join(map(str, known))} blocks" if known else "that it does not name"
             raise InputError(
                 f"clusters of {' x '.join(map(str, size))} blocks are asked for, and this "
-                f"'{kernel.name}' has clusters {extent}",
+                f"'{kernel.name}' has clusters {what}",
                 code="cluster-conflict",
                 at=kernel,
                 advice="leave the option out, or let the kernel and its launches say the same",

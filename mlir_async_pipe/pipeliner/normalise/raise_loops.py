@@ -42,6 +42,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     functions,
     operations,
+    remap,
     source_op,
     symbol_name,
     terminator,
@@ -181,7 +182,7 @@ def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operatio
     for value in (*header.arguments, *(result for op in old for result in op.results)):
         for user in set(users(value)):
             if _block_of(user, header.owner.operation) not in loop.members:
-                _put(user, value, made[value])
+                remap(user, {value: made[value]})
     create(
         "cf.br",
         [made.get(value, value) for value in loop.leave.operands],
@@ -385,12 +386,6 @@ def _block_of(op: Operation, function: Operation) -> Block:
     while op.parent.operation != function:
         op = op.parent.operation
     return op.block
-
-
-def _put(user: Operation, old: Value, new: Value) -> None:
-    for number, operand in enumerate(user.operands):
-        if operand == old:
-            user.operands[number] = new
 
 
 def _drop_blocks(blocks: list[Block], header_ops: list[Operation]) -> None:

@@ -69,9 +69,7 @@ def fit_into(
     steps = 1 + max(use.stage for own in uses for use in own)
     if prod(len(of_plan) for of_plan in choices) * steps <= LARGEST_SEARCH:
         fitting = (choice for choice in product(*choices) if workgroup_bytes(choice) <= free)
-        chosen = max(
-            fitting, key=lambda choice: (*_looseness(counts(choice)), -workgroup_bytes(choice))
-        )
+        chosen = max(fitting, key=lambda one: (*_looseness(counts(one)), -workgroup_bytes(one)))
     for before, now in zip(plans, chosen, strict=True):
         if now.versions < before.versions:
             diagnostics.remark(

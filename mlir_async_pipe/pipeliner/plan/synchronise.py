@@ -149,22 +149,17 @@ class _Walker:
         largest = max(need.lag for needs in self.needs.values() for need in needs)
         iterations = range(self.plan.last_stage, self.plan.last_stage + largest + 2)
         state, ends = entry, [end]
-        iteration = iterations.start
-        while iteration in iterations and not played.waits_for_nothing(first):
-            missing, state = self.walk(state, Filled(iteration), played)
+        number = iterations.start
+        while number in iterations and not played.waits_for_nothing(first):
+            missing, state = self.walk(state, Filled(number), played)
             if missing.before:
-                played, state, ends, iteration = (
-                    played.joined(missing),
-                    entry,
-                    [end],
-                    iterations.start,
-                )
+                played, state, ends, number = played.joined(missing), entry, [end], iterations.start
                 continue
             ends.append(state)
             state = state.shifted()
             if state.knows(later):
                 return played, reduce(SyncState.weaker, ends)
-            iteration += 1
+            number += 1
         return None
 
     def walk(

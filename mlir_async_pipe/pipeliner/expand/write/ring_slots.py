@@ -14,6 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     before,
+    remap,
     users,
     walk,
 )
@@ -86,9 +87,7 @@ def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
         return
     moved = _stepped(write, address, offset)
     for user in plain:
-        for number, value in enumerate(list(user.operands)):
-            if value == address:
-                user.operands[number] = moved
+        remap(user, {address: moved})
 
 
 def _keeps_bytes(op: Operation) -> bool:
