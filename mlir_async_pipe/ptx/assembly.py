@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     clone,
     constant_value,
     create,
+    defining_op,
     enclosing,
     erase,
     operations,
@@ -36,7 +37,8 @@ from mlir_async_pipe.ptx.raise_ptx import PtxBody, decided_predicates, declare_r
 from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
-from mlir_async_pipe.vocabulary.products import is_assembled
+from mlir_async_pipe.vocabulary.memory_names import MEMBER_PUT
+from mlir_async_pipe.vocabulary.products import UNDEFINED, is_assembled, is_register_of_sums
 from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
 
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
@@ -115,6 +117,7 @@ def _put(op: Operation, function: Operation) -> None:
         for one in inner:
             made = clone(one, mapping, ip)
             made.location = op.location
+            _lift(made)
         values = [mapping.get(value, value) for value in end.operands]
     else:
         attributes = {
@@ -128,6 +131,27 @@ def _put(op: Operation, function: Operation) -> None:
     for old, new in zip(results, values, strict=True):
         old.replace_all_uses_with(new)
     erase([op])
+
+
+def _lift(op: Operation) -> None:
+    """Put a register among those of a product where it was computed: there its thread writes it, and a fence
+    before the product orders that.
+
+    %x = llvm.fmul …; nvvm.wgmma.fence.aligned; %s = llvm.insertvalue %x, …; nvvm.wgmma.mma_async %s
+    """
+    starts = op.name in UNDEFINED
+    if not starts and (op.name != MEMBER_PUT or is_register_of_sums(op.operands[1])):
+        return
+    block = op.operation.block
+    made = [one for one in map(defining_op, op.operands) if one is not None and one.block == block]
+    latest = made[0] if made else op
+    for one in made[1:]:
+        latest = one if latest.is_before_in_block(one) else latest
+    first = block.operations[0]
+    if made:
+        op.move_after(latest)
+    elif first.operation != op:
+        op.move_before(first)
 
 
 def _function(op: Operation, name: str) -> str:

@@ -375,3 +375,29 @@ def test_registers_that_are_handed_on_while_a_product_is_in_flight_are_named() -
     found, named = alone(f"{SCALED}\n  {MADE}", left=1)
     assert found == "unsafe"
     assert named == {"read-in-flight"}
+
+
+# Both factors in memory: the registers are put into a struct, where they are computed.
+DESCRIBED = ALONE.replace(
+    "{{$8,$9,$10,$11}}, $12, $13, 1, 1, 0;", "$8, $9, $10, 1, 1, 0, 0;"
+).replace("r,r,r,r,l,b", "l,l,b")
+DESCRIBED = DESCRIBED.replace("%a, %b, %a, %b, %d, %yes", "%d, %d, %yes").replace(
+    "i32, i32, i32, i32, i64, i1", "i64, i64, i1"
+)
+
+
+def described(before: str, after: str = "") -> tuple[str, set[str]]:
+    report = check_module(parse(DESCRIBED.format(before=before, after=after, left=0))).report
+    return verdict(report), codes(report)
+
+
+def test_sums_that_are_computed_before_the_fence_are_proven() -> None:
+    assert described(SCALED) == ("safe", set())
+    carried = "\n  ".join(f"%q{n} = llvm.bitcast %s{n} : f32 to f32" for n in range(4))
+    assert described(carried) == ("safe", set())
+
+
+def test_sums_that_are_computed_after_the_fence_are_named() -> None:
+    assert described("", SCALED) == ("unsafe", {"missing-register-fence"})
+    first, *rest = SCALED.split("\n")
+    assert described("\n".join(rest), first) == ("unsafe", {"missing-register-fence"})
