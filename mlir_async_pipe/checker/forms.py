@@ -197,6 +197,16 @@ def earlier(counter: Atom) -> tuple[Atom, Atom]:
     return before, Atom("sum", frozenset(((counter, 1), (before, -1))))
 
 
+def is_earlier(atom: Atom) -> bool:
+    """Whether an atom is how many iterations before the youngest one an access was."""
+    return atom.kind == "any" and atom.key[0][0] == "earlier"  # type: ignore[index]
+
+
+def counter_of(atom: Atom) -> Atom:
+    """The iteration number that `is_earlier` counts back from."""
+    return Atom("iteration", atom.key[0][1])  # type: ignore[index]
+
+
 def sum_atom(form: Form) -> Atom:
     """The atom under which facts about the non-constant part of `form` are kept."""
     if len(form.terms) == 1:

@@ -515,7 +515,7 @@ def _is_earlier(event: Event, young: Event) -> bool:
                 return False
             continue
         step = _step(new.start)
-        plain = Form(old.start.constant, frozenset(t for t in old.start.terms if not _past(t[0])))
+        plain = Form(old.start.constant, frozenset(t for t in old.start.terms if not forms.is_earlier(t[0])))
         difference = forms.subtract(new.start, plain)
         if difference.terms:
             return False
@@ -538,10 +538,6 @@ def _counter(form: Form) -> Atom | None:
     """The only iteration number in a form, beside those in operators."""
     found = [atom for atom, _ in form.terms if atom.kind == "iteration"]
     return found[0] if len(found) == 1 else None
-
-
-def _past(atom: Atom) -> bool:
-    return atom.kind == "any" and atom.key[0][0] == "earlier"  # type: ignore[index]
 
 
 def _or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> Event:

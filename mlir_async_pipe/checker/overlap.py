@@ -12,6 +12,7 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it is undeci
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
@@ -108,6 +109,7 @@ class Comparer:
         # What a path knows of thread ids stands in `ranges`: no other fact matters to these.
         timeless = all(is_thread_number(piece.start) for pair in open_pairs for piece in pair)
         if not timeless:
+            facts = _about(open_pairs, facts)
             key = (*key, frozenset(facts.items()))
         self.budget.asked()
         found = self._known.get(key)
@@ -169,6 +171,22 @@ class Comparer:
         """What holds for a thread that met the conditions `met`, and is not the one of now."""
         common = {atom: known for atom, known in facts.items() if not is_about_threads(atom)}
         return {**common, **thread_facts(self.threads), **dict(met)}
+
+
+def _about(pairs: list[tuple[Piece, Piece]], facts: Facts) -> dict[Atom, AtomRange]:
+    """What is known of the numbers that these pieces are made of: no other fact decides whether they meet."""
+    atoms: set[Atom] = set()
+    for pair in pairs:
+        for piece in pair:
+            atoms |= forms.atoms_of(piece.start)
+    atoms |= {forms.counter_of(atom) for atom in atoms if forms.is_earlier(atom)}
+    return {atom: known for atom, known in facts.items() if _made_of(atom) <= atoms}
+
+
+@lru_cache(maxsize=1 << 12)
+def _made_of(atom: Atom) -> frozenset[Atom]:
+    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
+    return forms.atoms_of(form)
 
 
 def _ready(piece: Piece, facts: Facts) -> Piece:
@@ -360,10 +378,9 @@ def in_reach(
 
 def _made_until(atom: Atom, facts: Facts) -> int | None:
     """How many iterations before the youngest one an access was at most: it was in iteration 0 or later."""
-    what, loop = atom.key[0]  # type: ignore[index]
-    if what != "earlier":
+    if not forms.is_earlier(atom):
         return None
-    counter = Atom("iteration", loop)
+    counter = forms.counter_of(atom)
     left, last = facts.get(forms.earlier(counter)[1]), forms.knowledge(counter, facts).high
     return None if left is None or left.low is None or last is None else last - left.low
 
