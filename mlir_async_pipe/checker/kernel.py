@@ -203,7 +203,7 @@ class _KernelRun:
         tracked: frozenset[int] = frozenset()
         budget = self._budget(SYMBOLIC_POINTS)
         while True:
-            explorer = self._explorer(tracked, budget, symbolic=True)
+            explorer = self._explorer(tracked, budget, symbolic=True, until_found=True)
             try:
                 explorer.run()
             except BudgetError:
@@ -284,7 +284,8 @@ class _KernelRun:
         comparer = Comparer(self.threads, self._budget(0), self.met_across_barriers)
         apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
-        return Explorer(self.flow, values, effects, budget, until_found=self.until_found, **options)
+        options.setdefault("until_found", self.until_found)
+        return Explorer(self.flow, values, effects, budget, **options)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""

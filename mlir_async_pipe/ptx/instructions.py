@@ -39,6 +39,7 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Vector,
 )
+from mlir_async_pipe.vocabulary.barriers import named_barrier_sizes
 from mlir_async_pipe.vocabulary.products import ProductForm, assembled
 from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 
@@ -765,11 +766,10 @@ def _members(w: FunctionWriter, whole: Value, kinds: list[str]) -> list[Value]:
 @_row(EFFECTS, "bar.sync", "barrier.sync", "bar.cta.sync", "barrier.cta.sync")
 def _barrier(w: FunctionWriter, i: Instruction) -> None:
     number, *threads = i.operands
-    if not threads and isinstance(number, Number) and w.integer(number) == 0:
-        w.op("nvvm.barrier", (), (), "operandSegmentSizes = array<i32: 0, 0, 0>")
-        return
-    operands = [w.read(one, "i32") for one in i.operands]
-    w.op("nvvm.barrier", operands, (), f"operandSegmentSizes = array<i32: 1, {len(threads)}, 0>")
+    plain = not threads and isinstance(number, Number) and w.integer(number) == 0
+    operands = [] if plain else [w.read(one, "i32") for one in i.operands]
+    sizes = ", ".join(map(str, named_barrier_sizes(len(operands))))
+    w.op("nvvm.barrier", operands, (), f"operandSegmentSizes = array<i32: {sizes}>")
 
 
 @_row(EFFECTS, "bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
     attribute,
@@ -133,11 +134,22 @@ def _meets_block(op: Any, number: range, threads: range) -> bool:
 
 def write_named_barrier(number: Value, threads: Value, ip: Any, loc: Any) -> None:
     """As many threads as `threads` says meet at the barrier of a number."""
-    # Newer bindings have no predicate.
-    plain = ir.Operation.parse("nvvm.barrier", context=loc.context)
-    groups = len(ir.DenseI32ArrayAttr(plain.attributes[SIZES]))
-    sizes = ir.DenseI32ArrayAttr.get([1, 1, 0][:groups], loc.context)
+    sizes = ir.DenseI32ArrayAttr.get(named_barrier_sizes(2), loc.context)
     create("nvvm.barrier", [number, threads], (), {SIZES: sizes}, ip=ip, loc=loc)
+
+
+def named_barrier_sizes(operands: int) -> list[int]:
+    """The sizes of the operand groups of an nvvm.barrier with a number, and with a count, if it has so many
+    operands."""
+    return [int(group < operands) for group in range(_groups_of_barrier())]
+
+
+@cache
+def _groups_of_barrier() -> int:
+    """Two in newer bindings: the predicate of a reduction is in other ones a group, too."""
+    with new_context() as context:
+        plain = ir.Operation.parse("nvvm.barrier", context=context)
+        return len(ir.DenseI32ArrayAttr(plain.attributes[SIZES]))
 
 
 NAMED_BARRIER = Row(

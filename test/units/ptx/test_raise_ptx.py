@@ -185,9 +185,20 @@ def test_the_tool_takes_ptx_for_what_it_is(tmp_path: Path) -> None:
     assert "read-in-flight" in ended.err and "ld.shared.f32 %f2, [%r15];" in ended.err
 
 
-def test_bindings_with_another_nvvm_dialect_are_refused() -> None:
-    ended = opt(ROOT / "examples" / "handwritten" / "ring.ptx", "--bindings=flydsl")
+def test_bindings_with_another_nvvm_dialect_are_refused(tmp_path: Path) -> None:
+    """A store of one register to tensor memory takes a vector there."""
+    path = tmp_path / "store.ptx"
+    path.write_text(
+        ".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<3>;\n"
+        "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {%r2};\nret;\n}\n"
+    )
+    ended = opt(path, "--bindings=flydsl")
     assert ended.code == 1 and "[ptx-bindings]" in ended.err and not ended.out
+
+
+def test_other_bindings_read_what_their_dialect_has() -> None:
+    ended = opt(ROOT / "examples" / "handwritten" / "ring.ptx", "--bindings=flydsl", "--check-only")
+    assert ended.code == 0, ended.err
 
 
 def test_many_lines_and_comments_before_mlir_are_not_read_again_and_again() -> None:
