@@ -72,6 +72,10 @@ class Finding:
     loose: frozenset[Atom] = frozenset()
 
 
+# Why nothing is known of two accesses by different names.
+MAY_ALIAS = "may-alias"
+
+
 @dataclass
 class Judge:
     """Collects findings while the paths are followed.
@@ -117,8 +121,20 @@ class Judge:
             for event in self._close(later, waits, state.facts):
                 self._compare_threads(later, event, state, "not-visible", wait=waits[event])
         for event in self._close(later, state.log, state.facts):
+            if self._is_reported(later, event, state):
+                continue
             if self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def _is_reported(self, later: Event, earlier: Event, state: State) -> bool:
+        """Whether it is known already of two accesses without a barrier between that they may be to one memory by
+        two names: nothing more is found of them."""
+        if later.region.root == earlier.region.root:
+            return False
+        found = self.findings.get((later.site, earlier.site, "missing-barrier"))
+        if found is None or (found.barrier is None and state.barrier is not None):
+            return False
+        return found.certain or found.reason <= MAY_ALIAS
 
     def _may_miss_a_barrier(self, later: Event, earlier: Event) -> bool:
         """Whether an access and an earlier synchronous one are checked: through workgroup or
@@ -291,7 +307,7 @@ class Judge:
         ):
             return NO
         if later.region.root != earlier.region.root:
-            return Overlap("cannot tell", "may-alias")
+            return Overlap("cannot tell", MAY_ALIAS)
         # One thread met the conditions of both, also where this path has forgotten them.
         ranges = (earlier.threads, later.threads)
         return self.comparer.overlap(

@@ -515,7 +515,9 @@ def _is_earlier(event: Event, young: Event) -> bool:
                 return False
             continue
         step = _step(new.start)
-        plain = Form(old.start.constant, frozenset(t for t in old.start.terms if not forms.is_earlier(t[0])))
+        plain = Form(
+            old.start.constant, frozenset(t for t in old.start.terms if not forms.is_earlier(t[0]))
+        )
         difference = forms.subtract(new.start, plain)
         if difference.terms:
             return False

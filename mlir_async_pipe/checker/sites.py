@@ -460,7 +460,7 @@ class Site:
     independent: int | None = None
     strong: Strength = NOT_STRONG
 
-    @property
+    @cached_property
     def manner(self) -> Manner:
         return Manner(self.writes, self.strong)
 

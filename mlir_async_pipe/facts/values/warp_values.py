@@ -122,13 +122,15 @@ class WarpValues:
     def __init__(self) -> None:
         self._uniformity = Uniformity()
         self._known: dict[Value, Bits] = {}
+        self._alike: dict[Value, int] = {}
 
     def alike(self, value: Value) -> int:
         """The bits of a thread's number on which a value does not depend that threads were handed; 0 of one
         that is the same in all of them anyway."""
-        if self._uniformity.difference(value) is None:
-            return 0
-        return ALL & ~_any(self._bits(value))
+        if value not in self._alike:
+            same = self._uniformity.difference(value) is None
+            self._alike[value] = 0 if same else ALL & ~_any(self._bits(value))
+        return self._alike[value]
 
     def is_of_warp(self, value: Value, lanes: int) -> bool:
         """Whether the lanes of each warp of so many, a power of two, have one value."""
