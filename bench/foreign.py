@@ -132,9 +132,10 @@ def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, 
 # What a wait lets be in flight, and barriers of all threads, as the stacks of the table write them.
 WAIT = re.compile(
     r"(?<=cp\.async\.wait\.group )\d+|(?<=cp\.async\.wait_group )\d+|(?<=numGroups = )\d+"
+    r"|(?<=rocdl\.wait\.asyncmark )\d+"
 )
 BARRIER = re.compile(
-    r"^ *(?:nvvm\.barrier(?: id = \S+ number_of_threads = \S+)?|nvvm\.barrier0|gpu\.barrier.*|bar\.sync.*;|barrier\.sync.*;)$",
+    r"^ *(?:nvvm\.barrier(?: id = \S+ number_of_threads = \S+)?|nvvm\.barrier0|rocdl\.s\.barrier|gpu\.barrier.*|bar\.sync.*;|barrier\.sync.*;)$",
     re.M,
 )
 

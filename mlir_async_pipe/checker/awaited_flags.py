@@ -141,7 +141,8 @@ class AwaitedFlags:
                 continue
             at = self._point(number)
             order = self.orders.order(at)
-            if not order.acquire or order.spins or not self._is_plain(number):
+            acquires = order.acquire and not order.spins and "global" in order.spaces
+            if not acquires or not self._is_plain(number):
                 continue
             inside = [frozenset(body) for body in loops.values() if at[0] in body]
             loop = min(inside, key=len, default=frozenset())
@@ -161,9 +162,8 @@ class AwaitedFlags:
             return None
         release = next(number for number, leaves in writes.items() if leaves)
         last = self.sites.sites[release]
-        is_known = (
-            self._stored(release) is not None and self.orders.order(self._point(release)).release
-        )
+        order = self.orders.order(self._point(release))
+        is_known = self._stored(release) is not None and order.release and "global" in order.spaces
         is_acquired = covers(last.strong.scope, "device") and last.strong.bytes == site.strong.bytes
         return release if is_known and is_acquired else None
 

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from mlir_async_pipe.checker.sites import NOT_STRONG, Site
 from mlir_async_pipe.checker.step_graph import Flow, Lost, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary import order_of, use_of
 from mlir_async_pipe.vocabulary.rows import (
-    ALL_SPACES,
     EVERYTHING,
     UNORDERED,
     MemoryOrder,
@@ -127,6 +125,7 @@ class FlagOrders:
     clusters: bool = False
     _orders: dict[Point, MemoryOrder] = field(default_factory=dict)
     _ordered: dict[tuple[Point, frozenset[str], Scope, bool], bool] = field(default_factory=dict)
+    _met: dict[frozenset[str], bool] = field(default_factory=dict)
 
     def may_order(self, one: int, other: int, threads: Scope) -> bool:
         """Whether something may order two accesses of threads of one block, or of the device."""
@@ -156,20 +155,25 @@ class FlagOrders:
         else:
             passed = points.backwards(start, closed)
         passed |= points.beside(start)
-        if any(self._has_order(point, threads, release=release) for point in passed):
+
+        def orders(point: Point, threads: Scope) -> bool:
+            return self._has_order(point, threads, spaces, release=release)
+
+        if any(orders(point, threads) for point in passed):
             return True
         # Another thread of the block, which meets this one, may do it.
         meets = threads != "block" and any(
-            points.fences(point, frozenset()) or self._has_order(point, "block", release=release)
-            for point in passed
+            points.fences(point, frozenset()) or orders(point, "block") for point in passed
         )
-        return meets and any(self._has_order(p, threads, release=release) for p in points.all())
+        return meets and any(orders(point, threads) for point in points.all())
 
-    def _has_order(self, point: Point, threads: Scope, *, release: bool) -> bool:
+    def _has_order(
+        self, point: Point, threads: Scope, spaces: frozenset[str], *, release: bool
+    ) -> bool:
         order = self.order(point)
         if not (order.release if release else order.acquire):
             return False
-        if self._is_fence(point) and not self._is_met_by_fences:
+        if self._is_fence(point) and not self._is_met_by_fences(spaces):
             return False
         if threads == "block":
             return order.scope != "thread"
@@ -182,16 +186,17 @@ class FlagOrders:
         step = self.points.step(point)
         return isinstance(step, Run) and step.row.fence is not None
 
-    @cached_property
-    def _is_met_by_fences(self) -> bool:
-        """Whether threads meet where fences count: at strong accesses, barriers that leave memory to
+    def _is_met_by_fences(self, spaces: frozenset[str]) -> bool:
+        """Whether threads meet where fences of such memory count: at strong accesses, barriers that leave it to
         fences, and ops with orders of their own."""
-        points = self.points
-        return any(site.strong != NOT_STRONG for site in self.sites) or any(
-            (points.fences(p, frozenset()) and not points.fences(p, ALL_SPACES))
-            or (self.order(p).orders and not self._is_fence(p))
-            for p in points.all()
-        )
+        if spaces not in self._met:
+            points = self.points
+            self._met[spaces] = any(site.strong != NOT_STRONG for site in self.sites) or any(
+                (points.fences(p, frozenset()) and not points.fences(p, spaces))
+                or (self.order(p).orders and not self._is_fence(p))
+                for p in points.all()
+            )
+        return self._met[spaces]
 
     def order(self, point: Point) -> MemoryOrder:
         """What the step at a point orders, beside being a barrier of the block. A volatile or relaxed

@@ -273,6 +273,12 @@ def test_what_stands_between_two_threads_decides(name: str) -> None:
     assert verdict(check(f"{STORE}\n{between}\n{LOAD}"), "missing-barrier") == expected
 
 
+def test_fences_whose_barrier_stands_elsewhere_order_nothing() -> None:
+    fences = f"{BEFORE} {LOCAL}\nBETWEEN\n{AFTER} {LOCAL}"
+    whole, without = (fences.replace("BETWEEN", one) for one in ("rocdl.s.barrier", ""))
+    assert verdict(check(f"{whole}\n{STORE}\n{without}\n{LOAD}"), "missing-barrier") == "unsafe"
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_what_stands_between_two_blocks_decides(name: str) -> None:
     between, _, expected = TABLE[name]
@@ -519,6 +525,21 @@ BROKEN = {
         "wait": _spin(
             "%flag_before",
             'llvm.load %flag_before atomic syncscope("block") acquire {alignment = 4 : i64}',
+        )
+    },
+    "a wait for workgroup memory alone": {
+        "wait": _spin(
+            "%flag_before",
+            "llvm.load %flag_before atomic acquire {alignment = 4 : i64, "
+            'llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">}',
+        )
+    },
+    "a release of workgroup memory alone": {
+        "release": _first(
+            _release("%flag").replace(
+                "{alignment = 4 : i64",
+                '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">, alignment = 4 : i64',
+            )
         )
     },
     "a wait that asks once": {
