@@ -98,7 +98,7 @@ _AS_OPERANDS = (
         "addf clmad compare.and.set cos cvt.packfloat cvt.packfloat.f32 cvt.to.f4x8.packed divf "
         "dot.accumulate.2way dot.accumulate.4way ex2 fabs fma fmax fmin log2 mapa mma_smem_desc mul prmt "
         "rcp.approx.ftz.f rsqrt sin spcompress spdecompress sqrt sqrt.approx subf "
-        "tcgen05_mma_smem_desc_v2",
+        "tcgen05.mma_smem_desc tcgen05_mma_smem_desc_v2",
     )
     | _named(
         "amdgpu",
