@@ -347,6 +347,12 @@ def atoms_of(form: Form) -> frozenset[Atom]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=1 << 12)
+def atoms_under(atom: Atom) -> frozenset[Atom]:
+    """The atoms that a fact about `atom` is about: those of a sum, or itself and what is in its operands."""
+    return atoms_of(Form(0, terms_of(atom)) if atom.kind == "sum" else of_atom(atom))
+
+
 def may_wrap(form: Form) -> bool:
     """Whether a number in the form may not fit into its type."""
     calls = (atom for atom in atoms_of(form) if atom.kind == "call")

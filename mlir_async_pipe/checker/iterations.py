@@ -362,8 +362,7 @@ def _travelled(loop: int) -> tuple[Atom, Atom]:
 def _forget(facts: dict[Atom, AtomRange], atom: Atom) -> None:
     """Nothing is known of an unknown any more, nor of what it is in."""
     for known in list(facts):
-        form = Form(0, forms.terms_of(known)) if known.kind == "sum" else forms.of_atom(known)
-        if atom in forms.atoms_of(form):
+        if atom in forms.atoms_under(known):
             del facts[known]
 
 

@@ -12,7 +12,6 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it is undeci
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.budget import POINTS, Budget
@@ -180,13 +179,7 @@ def _about(pairs: list[tuple[Piece, Piece]], facts: Facts) -> dict[Atom, AtomRan
         for piece in pair:
             atoms |= forms.atoms_of(piece.start)
     atoms |= {forms.counter_of(atom) for atom in atoms if forms.is_earlier(atom)}
-    return {atom: known for atom, known in facts.items() if _made_of(atom) <= atoms}
-
-
-@lru_cache(maxsize=1 << 12)
-def _made_of(atom: Atom) -> frozenset[Atom]:
-    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
-    return forms.atoms_of(form)
+    return {atom: known for atom, known in facts.items() if forms.atoms_under(atom) <= atoms}
 
 
 def _ready(piece: Piece, facts: Facts) -> Piece:

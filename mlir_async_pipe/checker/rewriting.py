@@ -76,8 +76,7 @@ def without_iterations(facts: Facts) -> Facts:
 
 @lru_cache(maxsize=1 << 12)
 def _has_iteration(atom: Atom) -> bool:
-    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
-    return any(inner.kind == "iteration" for inner in forms.atoms_of(form))
+    return any(inner.kind == "iteration" for inner in forms.atoms_under(atom))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -105,10 +105,21 @@ _OPS: dict[str, LaunchId] = {
 ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in _OPS.items()}
 # Every op that says where in the launch a thread stands.
 IDS = frozenset((*ID_OPS, "gpu.global_id"))
-# Ops that hand a number from lane to lane of a warp, and the operand that it is.
+
+
+class Shuffle(NamedTuple):
+    """How an op hands a number from lane to lane: the operand that it is, and between how many lanes at most.
+    AMD's waves have 64, or 32 that agree where 64 do."""
+
+    operand: int
+    lanes: int
+
+
 SHUFFLES = {
-    **{"gpu.shuffle": 0, "nvvm.shfl.sync": 1},
-    **{"rocdl.readfirstlane": 0, "rocdl.readlane": 0},
+    "gpu.shuffle": Shuffle(0, 64),
+    "nvvm.shfl.sync": Shuffle(1, 32),
+    "rocdl.readfirstlane": Shuffle(0, 64),
+    "rocdl.readlane": Shuffle(0, 64),
 }
 # The number of a block in its cluster, x fastest.
 CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
@@ -218,16 +229,16 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
     collected = launched_sizes(module) if launches is None else launches
     found = collected.get(name_at_launch(function), set())
     if not found:
-        found = _size_of_triton(module)
+        return _runnable(_size_of_triton(module))
     return _runnable(next(iter(found))) if len(found) == 1 else None
 
 
-def _size_of_triton(module: Operation) -> set[Size | None]:
+def _size_of_triton(module: Operation) -> Size | None:
     """The block size that Triton launches its kernels with: warps, those of partitions too, times lanes."""
     counts = [integer_attribute(module, f"ttg.{name}") for name in ("total-num-warps", "num-warps")]
     warps = counts[0] or counts[1]
     lanes = integer_attribute(module, "ttg.threads-per-warp")
-    return {(warps * lanes, 1, 1)} if warps and lanes else set()
+    return (warps * lanes, 1, 1) if warps and lanes else None
 
 
 def _runnable(size: Size | None) -> Size | None:

@@ -177,7 +177,7 @@ class PathNumbers:
         if op.name == "memref.dim":
             return lambda spot: self._size(run, spot)
         if op.name in SHUFFLES:
-            return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name]]))
+            return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name].operand]))
         if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
             return lambda spot: spot.get(run.operands[0])
         if op.name == MAPA:

@@ -78,15 +78,11 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
         elif op.name == MEMBER_PUT:
             value = _put_together_again(op)
         else:
-            given = op.operands[SHUFFLES[op.name]]
-            value = given if of_warps.is_of_warp(given, _lanes(op.name)) else None
+            shuffle = SHUFFLES[op.name]
+            given = op.operands[shuffle.operand]
+            value = given if of_warps.is_of_warp(given, shuffle.lanes) else None
         if value is not None and value.type == op.results[0].type:
             yield op, value
-
-
-def _lanes(name: str) -> int:
-    """The most lanes that an op hands numbers between: AMD's waves have 64, or 32 that agree where 64 do."""
-    return 64 if name.startswith("rocdl.") else 32
 
 
 def _viewed_pointer(op: Operation) -> Value | None:

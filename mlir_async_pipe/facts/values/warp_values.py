@@ -174,7 +174,7 @@ class WarpValues:
                 shuffle = defining_op(_plain(given_by))
                 if shuffle is None or shuffle.name not in SHUFFLES:
                     continue
-                if _plain(shuffle.operands[SHUFFLES[shuffle.name]]) == _plain(given):
+                if _plain(shuffle.operands[SHUFFLES[shuffle.name].operand]) == _plain(given):
                     whole &= ~_butterfly(shuffle)
         return (whole,)
 
@@ -189,7 +189,7 @@ def _any(bits: Bits) -> int:
 def _read(op: Operation) -> list[Value]:
     """The values on which the results of an op depend, as far as this is followed."""
     if op.name in SHUFFLES:
-        return [op.operands[SHUFFLES[op.name]]]
+        return [op.operands[SHUFFLES[op.name].operand]]
     if len(op.regions):
         return []
     if is_pure(op) and is_made_of_operands(op.name):

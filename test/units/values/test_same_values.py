@@ -204,6 +204,7 @@ def test_a_vector_with_one_half_stays() -> None:
 WARP = "%five = llvm.mlir.constant(5 : i32) : i32\n  %number = llvm.lshr %tid, %five : i32"
 WAVE = "%six = llvm.mlir.constant(6 : i32) : i32\n  %number = llvm.lshr %tid, %six : i32"
 SHUFFLE = "%same = nvvm.shfl.sync idx %all, %number, %c0, %top : i32 -> i32"
+ANY_LANE = "%width = llvm.mlir.constant(64 : i32) : i32\n  %same, %valid = gpu.shuffle idx %number, %c0, %width : i32"
 FIRST_LANE = "%same = rocdl.readfirstlane %number : i32"
 
 
@@ -214,6 +215,8 @@ FIRST_LANE = "%same = rocdl.readfirstlane %number : i32"
         (WAVE, FIRST_LANE, "llvm.lshr"),
         # Half of a wave of 64 has another number.
         (WARP, FIRST_LANE, "rocdl.readfirstlane"),
+        (WARP, ANY_LANE, "gpu.shuffle"),
+        (WAVE, ANY_LANE, "llvm.lshr"),
         ("%number = llvm.add %tid, %c0 : i32", SHUFFLE, "nvvm.shfl.sync"),
         ("%number = llvm.add %n, %c0 : i32", FIRST_LANE, "llvm.add"),
     ],
