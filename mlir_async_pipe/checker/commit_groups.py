@@ -112,7 +112,7 @@ class Groups:
         number = self.sites.op_number(run.op)
         if row.completion == "counter":
             queues = self.sites.counted_queues(run.op)
-            return partial(self._wait_for_ops, queues, given, number)
+            return partial(self._wait_for_ops, queues, queue, given, number)
         if queue is None:
             return State.taint
         tokens = run.operands if self.sites.reads_tokens(run.op, row) else None
@@ -181,9 +181,15 @@ class Groups:
         return tuple(issue for issue in writes if issue)
 
     def _wait_for_ops(
-        self, queues: tuple[str, ...], count: int | None, number: int, state: State
+        self,
+        queues: tuple[str, ...],
+        counter: str | None,
+        count: int | None,
+        number: int,
+        state: State,
     ) -> None:
-        """Counters count copies, not groups: the N youngest copies stay in flight."""
+        """Counters count copies, not groups: the N youngest copies of theirs stay in flight, and all
+        that another one counts."""
         if count is None:
             return
         retired: list[Issue] = []
@@ -194,14 +200,22 @@ class Groups:
             left = max(count, 0)
             new: list[Group] = []
             for group in (pending.open, *pending.groups):
-                cut = max(0, len(group) - left)
-                retired += group[:cut]
-                new.append(group[cut:])
-                left = max(0, left - len(group))
+                kept: list[Issue] = []
+                for issue in reversed(group):
+                    counted = self._counter_of(issue) == counter
+                    if not counted or left:
+                        kept.append(issue)
+                        left -= counted
+                    else:
+                        retired.append(issue)
+                new.append(tuple(reversed(kept)))
             state.queues[name] = pending._replace(
                 open=new[0], groups=tuple(new[1:]), wait=number, since=0
             )
         self._retire(state, retired, number)
+
+    def _counter_of(self, issue: Issue) -> str | None:
+        return next((self.sites.sites[event.site].counter for event in issue), None)
 
     def _retire(self, state: State, issues: list[Issue], wait: int) -> None:
         if self.several and issues:

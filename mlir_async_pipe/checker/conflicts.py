@@ -24,7 +24,12 @@ from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
 from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import NO, Overlap, is_thread_condition
+from mlir_async_pipe.checker.thread_grid import (
+    NO,
+    Overlap,
+    are_whole_warps,
+    is_thread_condition,
+)
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.warp_values import LAST_LANE, WarpValues
@@ -310,8 +315,18 @@ class Judge:
             return Overlap("cannot tell", MAY_ALIAS)
         # One thread met the conditions of both, also where this path has forgotten them.
         ranges = (earlier.threads, later.threads)
-        return self.comparer.overlap(
+        comparer = self.comparer
+        if not same_thread and any(map(self._is_of_whole_waves, (earlier, later))):
+            # What a wave does its lanes do: they are no other threads.
+            comparer = comparer.where_alike(comparer.threads.lanes - 1)
+        return comparer.overlap(
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
+        )
+
+    def _is_of_whole_waves(self, event: Event) -> bool:
+        """Whether waves did it, of which all lanes came there."""
+        return self.sites[event.site].by_wave and are_whole_warps(
+            event.threads, self.comparer.threads
         )
 
     def doubt_of_order(self, one: int, other: int, threads: Scope) -> str:

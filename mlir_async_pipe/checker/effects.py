@@ -39,7 +39,7 @@ from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row
-from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, TENSORCNT
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 # As many events of one access are distinguished as a ring has slots, usually.
 REMEMBERED_EVENTS = 8
@@ -305,7 +305,7 @@ class Effects:
 
 def _taint_copies(state: State) -> None:
     """The copies of AMD's queues that are in flight may be over, or may not."""
-    if any(name in state.queues for name in (ASYNC_LDS.name, TENSORCNT.name)):
+    if ASYNC_LDS.name in state.queues:
         state.taint()
 
 

@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
 from mlir_async_pipe.checker.sites import SCOPE, Site
 from mlir_async_pipe.checker.unfollowed import COPY_REASON
 from mlir_async_pipe.session.diagnostics import HazardError, Place
-from mlir_async_pipe.vocabulary import given_count
+from mlir_async_pipe.vocabulary import given_count, opaque_of
 
 IN_SCOPE = "synchronisation-in-scope"
 
@@ -173,7 +173,9 @@ def sentence(finding: Finding, sites: list[Site]) -> str:
     if finding.cause == "same-op":
         return f"'{later.op.name}' of two threads writes to one place at once"
     if finding.reason == COPY_REASON:
-        return f"'{later.op.name}' races: what it copies, or who waits for it, is not followed"
+        opaque = opaque_of(later.op)
+        why = "" if opaque is None else f": {opaque.why}"
+        return f"'{later.op.name}' races: what it copies, or who waits for it, is not followed{why}"
     if finding.cause == "budget":
         return f"'{later.op.name}' races: the kernel has too many paths to follow all of them"
     if finding.cause == "async-proxy" and later.access is None:

@@ -53,7 +53,7 @@ from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy
 from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
-from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope, covers, least
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, MemoryOrder, Scope, covers, least
 
 SCOPE = "async_pipe.scope"
 KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
@@ -116,7 +116,7 @@ class Sites:
         op, row, frame = run.op, run.row, run.frame
         if not row.described or (op, frame) in self._of:
             return
-        if row.wait is not None and row.completion != "counter":
+        if row.wait is not None:
             given = given_count(op)
             wanted = 1 if given is None else given + 1
             if row.wait.form != "count" and given is None:
@@ -314,10 +314,7 @@ class Sites:
     def counted_queues(self, op: Any) -> tuple[str, ...]:
         """The queues whose copies a counter wait counts."""
         own = self.queue_name(op, row_of(op))
-        names = [own] if own is not None else []
-        if own == "asynccnt":
-            names.append("async-lds")
-        return tuple(names)
+        return () if own is None else (own, ASYNC_LDS.name)
 
     @cached_property
     def copies_counted(self) -> frozenset[str]:
@@ -459,6 +456,17 @@ class Site:
     space: str
     independent: int | None = None
     strong: Strength = NOT_STRONG
+
+    @cached_property
+    def counter(self) -> str | None:
+        """The counter of the hardware that counts it beside its queue."""
+        counter = row_of(self.op).counter
+        return None if counter is None else counter.name
+
+    @cached_property
+    def by_wave(self) -> bool:
+        """Whether a wave does it once for all of its lanes."""
+        return row_of(self.op).by_wave
 
     @cached_property
     def manner(self) -> Manner:

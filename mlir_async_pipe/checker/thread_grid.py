@@ -317,6 +317,21 @@ def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarr
     return keep
 
 
+@lru_cache(maxsize=1 << 10)
+def are_whole_warps(ranges: ThreadRange, threads: Threads) -> bool:
+    """Whether of each warp all threads meet conditions, or none; of a block whose shape or conditions are not
+    known that is not proven."""
+    if not ranges:
+        return True
+    if threads.is_open or not all(has_numbers(form_under(atom)) for atom, _ in ranges):
+        return False
+    ids = ids_in(threads.size or (LARGEST_BLOCK, 1, 1), threads.lanes)
+    numbers = np.arange(len(ids[Atom("tid", "x")]))
+    met = within(numbers, ranges, ids)
+    met = np.pad(met, (0, -len(met) % threads.lanes), mode="edge").reshape(-1, threads.lanes)
+    return bool((met == met[:, :1]).all())
+
+
 # Positions of threads as rows of numbers: (thread, start in each dimension), each once.
 #
 # rows of both ends      (0, 16, 4), (1, 16, 8), …

@@ -111,12 +111,18 @@ class Detector(Shadow):
     """Checks every access of one run.
 
     `sites` are the decoded ops by number; `granule` is in bytes. Threads are linear ids in
-    the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
+    the grid, of blocks of `block` threads in waves of `lanes`. Addresses come as arrays of granule numbers
+    of shape (threads, granules).
     """
 
-    def __init__(self, memory: Memory, sites: list[Any], granule: int) -> None:
+    def __init__(
+        self, memory: Memory, sites: list[Any], granule: int, block: int = 1, lanes: int = 1
+    ) -> None:
         super().__init__(memory, granule)
         self.sites = sites
+        self._block, self._lanes = block, lanes
+        # Ops that a wave does for all of its lanes, by site.
+        self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
         self.log = RaceLog()
         self.in_flight: list[Any] = []
         self._shared_grid = False
@@ -251,12 +257,24 @@ class Detector(Shadow):
         """`code` is what to say where the writer is a copy that was waited for."""
         writer = self.write_thread[where]
         bad = (self.write_epoch[where] == now) & (writer != threads[:, None])
+        bad = self._of_others(bad, site, self.write_site[where], threads, writer)
         if bad.any():
             bad = self._unseen(bad, threads, where, writer, writes=code == "missing-barrier")
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
         if self._shared_grid:
             self._check_other_block(site, threads, where, self.other_block_writer)
+
+    def _of_others(
+        self, bad: Array, site: int, other_sites: Array, threads: Array, others: Array
+    ) -> Array:
+        """Without those where one end is what a wave did for its lanes, and the other one of these."""
+        if not bad.any() or not self._by_wave.any():
+            return bad
+        mine = threads[:, None]
+        blocks = (others // self._block) == (mine // self._block)
+        waves = (others % self._block // self._lanes) == (mine % self._block // self._lanes)
+        return bad & ~(blocks & waves & (self._by_wave[site] | self._by_wave[other_sites]))
 
     def _unseen(
         self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
@@ -276,10 +294,12 @@ class Detector(Shadow):
         me = threads[:, None]
         first = self.reader[where]
         bad = current & (first != me)
+        bad = self._of_others(bad, site, self.reader_site[where], threads, first)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.reader_site[where], first)
         second = self.second_reader[where]
         bad = current & (first == me) & (second != NOBODY)
+        bad = self._of_others(bad, site, self.second_site[where], threads, second)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.second_site[where], second)
 

@@ -37,8 +37,8 @@ class AsyncOp:
     its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
     `registers` is what a product fills. `over` is called when an arrival says that the op is over;
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
-    `is_remote`: it lands in another block of its cluster. `released`: lanes whose source a wait for
-    reads alone has given back.
+    `is_remote`: it lands in another block of its cluster. `counter` counts it beside its queue, as number
+    `rank` of each lane. `released`: lanes whose source a wait for reads alone has given back.
     """
 
     site: int
@@ -62,6 +62,8 @@ class AsyncOp:
     over: Callable[[], None] | None = None
     by_core: bool = False
     is_remote: bool = False
+    counter: Queue | None = None
+    rank: Array = field(init=False)
     released: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,6 +144,8 @@ class Fifo:
     committed: Array
     thread_marks: Marks
     pending: list[AsyncOp] = field(default_factory=list)
+    # For each counter of the hardware how many ops of each lane it has counted.
+    counted: dict[Queue, Array] = field(default_factory=dict)
 
 
 @dataclass
@@ -204,6 +208,10 @@ class Queues:
         fifo = self.fifo(operation.queue)
         operation.ordinal = np.where(operation.lanes, fifo.issued, -1)
         fifo.issued = fifo.issued + operation.lanes
+        if operation.counter is not None:
+            counted = fifo.counted.get(operation.counter, np.zeros(self.width, np.int64))
+            operation.rank = counted
+            fifo.counted[operation.counter] = counted + operation.lanes
         operation.serial = self._serial
         self._serial += 1
         self.detector.issue(operation)
@@ -237,18 +245,28 @@ class Queues:
                 self.detector.complete_reads(operation, done)
                 operation.released |= done
 
-    def wait_counter(self, queue: Queue, active: Array, left: Array) -> None:
-        """Block until at most `left` ops (not groups) of the queue are in flight."""
+    def wait_counter(self, queue: Queue, counter: Queue, active: Array, left: Array) -> None:
+        """Block until at most `left` ops (not groups) that `counter` counts are in flight."""
         fifo = self.fifo(queue)
-        self.cover(queue, np.where(active, fifo.issued - left - 1, -1))
+        counted = fifo.counted.get(counter)
+        if counted is not None:
+            last = np.where(active, counted - left - 1, -1)
+            self._finish(
+                fifo,
+                [(op, op.rank <= last) for op in fifo.pending if op.counter == counter],
+            )
 
     def cover(self, queue: Queue, up_to: Array) -> None:
         """Promise that all ops with an ordinal of at most `up_to` are over."""
         fifo = self.fifo(queue)
         fifo.covered = np.maximum(fifo.covered, up_to)
+        self._finish(fifo, [(op, op.ordinal <= fifo.covered) for op in fifo.pending])
+
+    def _finish(self, fifo: Fifo, covered: list[tuple[AsyncOp, Array]]) -> None:
+        """The ops are over in the lanes given with each."""
         finished = []
-        for operation in fifo.pending:
-            done = operation.lanes & ~operation.covered & (operation.ordinal <= fifo.covered)
+        for operation, over in covered:
+            done = operation.lanes & ~operation.covered & over
             if done.any():
                 finished.append((operation, done))
         for operation, done in self.policy.order(finished):

@@ -9,7 +9,7 @@ and lowering read nothing else.
 | bulk-store | PTX ISA, cp.async.bulk.commit_group / wait_group[.read]                       |
 | wgmma      | PTX ISA, wgmma.commit_group / wait_group                                      |
 | async-lds  | LLVM, "AMDGPU Asynchronous Operations" (asyncmark, wait.asyncmark)            |
-| asynccnt, tensorcnt | AMD gfx12 ISA counters                                              |
+| asynccnt, tensorcnt | AMD gfx12 ISA counters: of copies of the queue async-lds            |
 | attribute  | TVM RFC 0077, queues of async_commit_queue / async_wait_queue                 |
 
 Intrinsics of LLVM that copy, commit, wait or are a barrier have rows as well:
@@ -61,6 +61,7 @@ from mlir_async_pipe.vocabulary.rows import (
     Row,
     WaitRule,
 )
+from mlir_async_pipe.vocabulary.tensor_mover import TENSOR_COPIES
 
 
 def always(op: Any) -> bool:
@@ -141,6 +142,7 @@ def copy(
         commits=commits,
         completion=completion,
         async_attribute=async_attribute,
+        counter=ASYNCCNT if queue == ASYNC_LDS else None,
     )
 
 
@@ -287,14 +289,7 @@ AMD_ROWS = (
         wait=WaitRule("count", "count", 16),
         completion="counter",
     ),
-    Row(
-        "amdgpu.tensor_load_to_lds",
-        ("descriptor",),
-        queue=TENSORCNT,
-        asynchronous=always,
-        commits="self",
-        completion="counter",
-    ),
+    *TENSOR_COPIES,
     Row(
         "rocdl.s.wait.tensorcnt",
         queue=TENSORCNT,

@@ -213,7 +213,8 @@ class Access(NamedTuple):
     lane l of a wave accesses l extents after the subscripts. `shares`: which part of the memory is a
     thread's, one for each dimension (None: the extent says all). `contiguous`: the memref's strides do
     not hold for the last dimension of the extent, whose elements lie side by side; with extent None the access
-    may leave the view.
+    may leave the view. Where a descriptor stands for memory and subscripts, they are operands of
+    `named_by`, not of the op.
     """
 
     op: Any
@@ -230,6 +231,7 @@ class Access(NamedTuple):
     over_lanes: bool = False
     shares: tuple[Share, ...] | None = None
     contiguous: bool = False
+    named_by: Any = None
 
     @property
     def writes(self) -> bool:
@@ -332,14 +334,21 @@ def accesses(op: Any) -> tuple[Access, ...]:
     row = row_of(op)
     if not row.accesses:
         return ()
-    groups = operand_groups(op, row)
     asynchronous = row.asynchronous(op)
-    operands = list(op.operands)
+    groups = operand_groups(op, row) if row.places is None else {}
+    places = {} if row.places is None else row.places(op)
+    own = list(op.operands)
     found = []
     for rule in row.accesses:
-        memory = groups[rule.memory][0]
-        index_operands = groups[rule.indices] if rule.indices else range(0)
+        named_by, operands = op, own
+        if row.places is None:
+            memory = groups[rule.memory][0]
+            index_operands = groups[rule.indices] if rule.indices else range(0)
+        else:
+            named_by, memory, index_operands = places[rule.memory]
+            operands = list(named_by.operands)
         extent = _extent(rule, op, index_operands)
+        beyond = rule.beyond_rows is not None and rule.beyond_rows(op)
         found.append(
             Access(
                 op,
@@ -355,7 +364,8 @@ def accesses(op: Any) -> tuple[Access, ...]:
                 rule.takes_slot_index,
                 rule.over_lanes,
                 None if rule.shares is None else rule.shares(op),
-                rule.contiguous and _leaves_strides(operands[memory].type, extent),
+                beyond or (rule.contiguous and _leaves_strides(operands[memory].type, extent)),
+                named_by,
             )
         )
     return tuple(found)

@@ -37,6 +37,7 @@ from mlir_async_pipe.vocabulary.op_table import (
 )
 from mlir_async_pipe.vocabulary.products import FACTORS, is_assembled
 from mlir_async_pipe.vocabulary.rows import WGMMA, Opaque, Phase, Row, Tensor, unordered
+from mlir_async_pipe.vocabulary.tensor_mover import DESCRIPTOR_ROWS
 
 # Registers of threads, blocks and the clock; `launch_ids` knows what most of them hold.
 REGISTERS = ("nvvm.read.ptx.sreg.", "rocdl.workitem.", "rocdl.workgroup.")
@@ -103,9 +104,8 @@ _AS_OPERANDS = (
     | _named(
         "amdgpu",
         "dot ds_barrier_state_init_count ds_barrier_state_pending_count ds_barrier_state_phase "
-        "ds_barrier_state_phase_parity ext_packed_fp8 make_dma_base make_dma_descriptor "
-        "make_gather_dma_base make_gather_dma_descriptor packed_scaled_trunc "
-        "packed_stoch_round_fp8 packed_trunc_2xfp8 scaled_ext_packed scaled_ext_packed_matrix",
+        "ds_barrier_state_phase_parity ext_packed_fp8 make_gather_dma_base "
+        "make_gather_dma_descriptor packed_scaled_trunc packed_stoch_round_fp8 packed_trunc_2xfp8 scaled_ext_packed scaled_ext_packed_matrix",
     )
     | _named(
         "rocdl",
@@ -219,6 +219,7 @@ _PRODUCT = Row(
 _COMPUTED, _FUNCTION = _row("", agree="differs"), _row("")
 
 PURE_ROWS = (
+    *DESCRIPTOR_ROWS,
     *map(_row, (*_FAMILIES, *(_AS_OPERANDS | _PURE_LLVM | (VIEW_OPS.keys() - _AS_OPERANDS)))),
     *(_row(op, agree="same") for op in _SAME),
     *(_row(op, agree="differs") for op in (*_DIFFERS, *_DIFFERING_FAMILIES)),
@@ -339,7 +340,7 @@ _OPS = {
     Opaque(
         "nobody has looked at what it does", meets=True, phases=True
     ): "nvvm.cp.async.bulk. nvvm.tcgen05.",
-    _UNQUEUED: "amdgpu.tensor_store_from_lds memref.dma_ rocdl.cluster.load. rocdl.tensor.",
+    _UNQUEUED: "memref.dma_ rocdl.cluster.load. rocdl.tensor.",
     Opaque(
         "the address is a descriptor of four words, of which no memory can be told", orders=False
     ): "rocdl.raw.buffer.",

@@ -300,6 +300,16 @@ class AccessRule:
     # Elements of the last dimension lie side by side, whatever the memref's strides are; without an
     # extent the access is somewhere in the memory of which the memref is a view.
     contiguous: bool = False
+    # So they do beyond the end of a row; a function of the op.
+    beyond_rows: Callable[[Any], bool] | None = None
+
+
+class Place(NamedTuple):
+    """Where `op` names memory and subscripts: the numbers of its operands."""
+
+    op: Any
+    memory: int
+    indices: range
 
 
 @dataclass(frozen=True)
@@ -478,6 +488,12 @@ class Row:
     swizzled: str = ""
     # What it writes it combines with what is there, element by element, so that two of its kind may meet.
     adds: bool = False
+    # Where the memory of its accesses is named, by `AccessRule.memory`, if not by its own operands.
+    places: Callable[[Any], dict[str, Place]] | None = None
+    # A wave does it once for all of its lanes (all operands are the same in them).
+    by_wave: bool = False
+    # The counter of the hardware that counts it beside its queue: a wait for that retires it alone.
+    counter: Queue | None = None
     # The operand groups of descriptors whose memory it reads while it is in flight.
     descriptors: tuple[str, ...] = ()
     # The unit attribute that makes an op of this kind asynchronous, "" if there is none.

@@ -1,7 +1,8 @@
-"""amdgpu tensor copies: a descriptor of a tile, and the copy of it into LDS, done at once.
+"""The tensor data mover of gfx1250: a descriptor of a tile, and copies of it between memory and LDS.
 
-One copy moves a tile for a whole wave: `sharedSize` elements from the base address on; what is
-outside `globalSize` is zeros. Sizes and strides name the slowest dimension first.
+A copy moves a tile for a whole wave: `sharedSize` elements from the base address on. Of a load what is
+outside of `globalSize` is zeros, of a store it is left out. Sizes and strides name the slowest
+dimension first. The copy is over when a wait for its counter or for its mark says so.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
 from mlir_async_pipe.machine.dialects.memref_views import fill
-from mlir_async_pipe.machine.dialects.nvvm import report_synchronous
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary import Queue, groups_of
+from mlir_async_pipe.vocabulary.tensor_mover import NOT_FOLLOWED
 
 Array = np.ndarray
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,14 @@ class Base:
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A base, the sizes and strides of the tensor from there on, and the tile's sizes."""
+    """A base, the sizes and strides of the tensor from there on, and the tile's sizes; of a load
+    `padding` (interval, amount) in bytes."""
 
     base: Base
     sizes: tuple[Array, ...]
     strides: tuple[Array, ...]
     shared: tuple[int, ...]
+    padding: tuple[int, ...]
 
 
 @semantics("amdgpu.make_dma_base")
@@ -58,73 +63,131 @@ def make_base(site: Site) -> Execute:
 
 @semantics("amdgpu.make_dma_descriptor")
 def make_descriptor(site: Site) -> Execute:
-    """A tile without masks, padding, barriers or iteration."""
-    segments = site.segments()
-    if any(segments[4:]):
-        raise site.unsupported("masks, padding, barriers and iteration")
+    """A tile, with padding or without."""
+    groups = groups_of(site.op)
+    for name, why in NOT_FOLLOWED.items():
+        if len(groups[name]):
+            raise site.unsupported(f"a descriptor of which {why}")
     sizes = site.integers("global_static_sizes")
     strides = site.integers("global_static_strides")
     shared = site.integers("shared_static_sizes")
-    starts = np.cumsum(segments)
 
-    def execute(unit: Unit, base: Base, *dynamic: Array) -> TensorTile:
-        operands: tuple[Any, ...] = (base, *dynamic)
-        parts = [operands[starts[number] : starts[number + 1]] for number in range(3)]
-        tile = tuple(int(size.max()) for size in fill(shared, parts[2]))
-        return TensorTile(base, tuple(fill(sizes, parts[0])), tuple(fill(strides, parts[1])), tile)
+    def execute(unit: Unit, *operands: Any) -> TensorTile:
+        def given(name: str) -> tuple[Any, ...]:
+            return operands[groups[name].start : groups[name].stop]
+
+        return TensorTile(
+            operands[0],
+            tuple(fill(sizes, given("sizes"))),
+            tuple(fill(strides, given("strides"))),
+            tuple(int(size.max()) for size in fill(shared, given("tile_sizes"))),
+            tuple(
+                _WORD_BYTES * int(words.max())
+                for words in (*given("pad_interval"), *given("pad_amount"))
+            ),
+        )
 
     return execute
 
 
-@semantics("amdgpu.tensor_load_to_lds")
-def load(site: Site) -> Execute:
-    """Copy the tile, once a wave."""
+@semantics("amdgpu.tensor_load_to_lds", "amdgpu.tensor_store_from_lds")
+def copy(site: Site) -> Execute:
+    """Copy the tile, once a wave, between now and the wait for it."""
+    loads, queue = site.name == "amdgpu.tensor_load_to_lds", site.queue()
 
     def execute(unit: Unit, tile: TensorTile) -> None:
-        report_synchronous(unit, site)
-        lanes = _first_lanes(unit)
         kind = tile.base.element
-        steps = np.indices(tile.shared).reshape(len(tile.shared), -1)
-        linear: Any = np.zeros((1, steps.shape[1]), np.int64)
-        inside: Any = np.ones((1, steps.shape[1]), np.bool_)
-        for axis, positions in enumerate(steps):
-            linear = linear + positions * tile.strides[axis][:, None]
-            inside = inside & (positions < tile.sizes[axis][:, None])
-        source = tile.base.source[:, None] + linear * kind.item_bytes
-        target = tile.base.target[:, None] + np.arange(steps.shape[1]) * kind.item_bytes
-        _move_elements(unit, site, source, target, lanes, inside, (kind, kind))
+        in_global, in_lds, inside = _elements(unit, tile, padded=loads)
+        if loads:
+            _issue(unit, site, queue, kind, (in_global, inside), (in_lds, np.ones_like(inside)))
+        else:
+            _issue(unit, site, queue, kind, (in_lds, inside), (in_global, inside))
 
     return execute
 
 
-def _move_elements(
+def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Array, Array]:
+    """The byte addresses of all elements in global memory and in LDS, and which are inside of the tensor, in rows
+    for each lane."""
+    size = tile.base.element.item_bytes
+    steps = np.indices(tile.shared).reshape(len(tile.shared), -1)
+    linear: Any = np.zeros((1, steps.shape[1]), np.int64)
+    inside: Any = np.ones((1, steps.shape[1]), np.bool_)
+    for axis, positions in enumerate(steps):
+        linear = linear + positions * tile.strides[axis][:, None]
+        inside = inside & (positions < tile.sizes[axis][:, None])
+    bytes_before = np.arange(steps.shape[1]) * size
+    if padded and tile.padding:
+        interval, amount = tile.padding
+        bytes_before = bytes_before + bytes_before // interval * amount
+    return (
+        lanes_of(tile.base.source[:, None] + linear * size, unit.width),
+        lanes_of(tile.base.target[:, None] + bytes_before, unit.width),
+        lanes_of(inside, unit.width),
+    )
+
+
+def _issue(
     unit: Unit,
     site: Site,
-    source: Array,
-    target: Array,
-    lanes: Array,
-    inside: Array,
-    kinds: tuple[Kind, Kind],
+    queue: Queue,
+    kind: Kind,
+    source: tuple[Array, Array],
+    target: tuple[Array, Array],
 ) -> None:
-    """Copy elements one by one, in the `lanes` of each; what is not `inside` becomes zeros.
+    """Put the copy in flight: elements at addresses, each with which of them are read and written. One that is
+    written and not read becomes zero."""
+    refuse_in_scope(unit, site)
+    lanes = _first_lanes(unit)
+    chosen = np.flatnonzero(lanes)
+    if not len(chosen):
+        return
+    # One row a wave: a tile has thousands of elements.
+    row_of = np.zeros(unit.width, np.int64)
+    row_of[chosen] = np.arange(len(chosen))
+    (origin, read), (place, written) = ((at[chosen], used[chosen]) for at, used in (source, target))
+    memory = unit.launch.memory
+    held = np.zeros(place.shape, kind.dtype)
 
-    Addresses are (lanes or 1, elements); `kinds` are those that are read and written."""
-    source, target, inside = (lanes_of(a, unit.width) for a in (source, target, inside))
-    lanes = np.broadcast_to(lanes.reshape(unit.width, -1), inside.shape)
-    for number in range(inside.shape[1]):
-        writing, held = lanes[:, number], inside[:, number]
-        where = access.span(unit, source[:, number], kinds[0].item_bytes, writing & held)
-        value = np.where(held, access.read(unit, site, where, kinds[0]), 0)
-        place = access.span(unit, target[:, number], kinds[0].item_bytes, writing)
-        access.write(unit, site, place, value, kinds[1])
+    def sample(wanted: Array) -> None:
+        for row in row_of[wanted]:
+            held[row, read[row]] = memory.load(origin[row, read[row]], kind)
+
+    def write(wanted: Array) -> None:
+        for row in row_of[wanted]:
+            memory.store(place[row, written[row]], held[row, written[row]], kind)
+        memory.changes += 1
+
+    reads, read_lanes = _footprint(unit, chosen, origin, read, kind)
+    writes, write_lanes = _footprint(unit, chosen, place, written, kind)
+    operation = start(
+        unit, site, queue, lanes, reads, read_lanes, writes, write_lanes, sample, write
+    )
+    if unit.launch.policy.poisons:
+        for row in row_of[lanes & ~operation.moved]:
+            bytes_of_row = place[row, written[row]][:, None] + np.arange(kind.item_bytes)
+            memory.data[bytes_of_row] = POISON_BYTE
+
+
+def _footprint(
+    unit: Unit, chosen: Array, addresses: Array, used: Array, kind: Kind
+) -> tuple[list[tuple[Array, Array]], list[Array]]:
+    """Granules, a row for each wave; elements that are not used fall on its first one that is."""
+    some = used.any(axis=1)
+    if not some.any():
+        return [], []
+    first = addresses[np.arange(len(used)), used.argmax(axis=1)]
+    where = np.where(used, addresses, first[:, None])[some]
+    threads = unit.launch.grid_threads(unit.threads[chosen[some]])
+    return [(threads, unit.launch.detector.granules(where, kind.item_bytes))], [chosen[some]]
 
 
 def _first_lanes(unit: Unit) -> Array:
     """The first active lane of each wave."""
     chosen = np.zeros(unit.width, np.bool_)
     active = unit.active()
-    for start in range(0, unit.width, unit.launch.options.warp):
-        lanes = np.flatnonzero(active[start : start + unit.launch.options.warp])
+    for start_of_wave in range(0, unit.width, unit.launch.options.warp):
+        lanes = np.flatnonzero(active[start_of_wave : start_of_wave + unit.launch.options.warp])
         if len(lanes):
-            chosen[start + lanes[0]] = True
+            chosen[start_of_wave + lanes[0]] = True
     return chosen

@@ -27,7 +27,7 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
-from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 Array = np.ndarray
 
@@ -135,6 +135,7 @@ def start(
         none.copy(),
         none.copy(),
         none.copy(),
+        counter=None if site.row is None else site.row.counter,
         **more,
     )
     unit.queues.issue(operation)
@@ -295,8 +296,8 @@ def physical_wait(site: Site) -> Execute:
 def counter_wait(site: Site) -> Execute:
     """A counter counts ops, not groups: at most N of them stay in flight."""
     counter = site.queue()
-    # asynccnt counts the async LDS copies, whose marks are another way to wait for them.
-    queue = ASYNC_LDS if counter == ASYNCCNT else counter
+    # Each counts some of the async LDS copies, whose marks are another way to wait for them.
+    queue = ASYNC_LDS
     left = _left(site)
     count = uniform(left)
 
@@ -304,7 +305,7 @@ def counter_wait(site: Site) -> Execute:
         refuse_in_scope(unit, site)
         if unit.launch.random_completion:
             unit.queues.tick()
-        unit.queues.wait_counter(queue, unit.active(), count)
+        unit.queues.wait_counter(queue, counter, unit.active(), count)
         _trace_wait(unit, site, queue, left)
 
     return execute

@@ -119,15 +119,6 @@ def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tu
     return first + np.arange(size), second + np.arange(size)
 
 
-def report_synchronous(unit: Unit, site: Site) -> None:
-    """Say once for each op kind that its asynchrony is not modelled."""
-    unit.launch.remark_once(
-        "executed-synchronously",
-        f"'{site.name}' is executed synchronously: races with it in flight are not seen",
-        site.place,
-    )
-
-
 @semantics("nvvm.ldmatrix")
 def load_matrix(site: Site) -> Execute:
     """The pointer form of nvgpu.ldmatrix: 8x8 tiles of 16-bit elements, a register a tile."""

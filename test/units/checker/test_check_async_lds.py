@@ -65,6 +65,7 @@ UNSEEN = {
         '"rocdl.tensor.store.from.lds"(%v4, %v8, %v4, %v4, %v8) <{cachePolicy = 0 : i32}>'
         " : (vector<4xi32>, vector<8xi32>, vector<4xi32>, vector<4xi32>, vector<8xi32>) -> ()"
     ),
+    # Of descriptors that are handed in nobody sees what they describe.
     "amdgpu.tensor_load_to_lds": "amdgpu.tensor_load_to_lds %d : !amdgpu.tdm_descriptor",
     "amdgpu.tensor_store_from_lds": "amdgpu.tensor_store_from_lds %d : !amdgpu.tdm_descriptor",
 }

@@ -174,6 +174,13 @@ TENSOR_LOAD = f"""
   rocdl.s.wait.tensorcnt 0
   gpu.barrier
 """
+STORED_TENSOR = f"""
+  %base = amdgpu.make_dma_base %dst[%c0], %buf[%c0] : memref<64xf32>, {SHARED} -> !amdgpu.tdm_base<f32>
+  %tile = amdgpu.make_dma_descriptor %base globalSize [64] globalStride [1] sharedSize [64] : !amdgpu.tdm_base<f32> -> !amdgpu.tdm_descriptor
+  amdgpu.tensor_store_from_lds %tile : !amdgpu.tdm_descriptor
+  rocdl.s.wait.tensorcnt 0
+  return
+}}"""
 
 
 ONE = "vector<1xf32>"
@@ -243,6 +250,7 @@ PROGRAMS = {
     "rocdl.s.wait.asynccnt": memref_program(f"{LDS}\nrocdl.s.wait.asynccnt 0"),
     "rocdl.s.wait.tensorcnt": memref_program(f"{GROUPED}\nrocdl.s.wait.tensorcnt 0"),
     "amdgpu.tensor_load_to_lds": memref_program(TENSOR_LOAD),
+    "amdgpu.tensor_store_from_lds": HEAD + BASE + f"{STORED}\ngpu.barrier\n{STORED_TENSOR}",
     "async_pipe.scope": memref_program(
         f'{SCOPE}\n{COMMIT}\n"async_pipe.wait_queue"(%q) {{queue = 0 : i64}} : (TOK) -> ()'
     ),
@@ -637,12 +645,6 @@ def test_a_bulk_store_of_what_is_not_fenced_is_found():
     source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     program = PROGRAMS["nvvm.cp.async.bulk.global.shared.cta"].replace(FENCE, "")
     assert run(program, source, given, threads=64).race_codes == {"missing-fence"}
-
-
-def test_tensor_copies_to_lds_say_that_they_run_synchronously():
-    source, given = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    result = run(PROGRAMS["amdgpu.tensor_load_to_lds"], source, given, threads=64, warp=64)
-    assert [remark.code for remark in result.remarks] == ["executed-synchronously"]
 
 
 MARKS_OF_A_CALLEE = """
