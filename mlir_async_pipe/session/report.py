@@ -32,6 +32,7 @@ KINDS = (
     "suggestions",
     "schedules",
     "extra_stages",
+    "fragments",
     "loops",
     "waits",
     "relaxed",
@@ -129,6 +130,7 @@ class Report:
         | suggestions     | a loop that nobody annotated                     | suggest            |
         | schedules       | a loop that was scheduled by latencies           | schedule           |
         | extra_stages    | a loop with more stages than it asked for        | schedule           |
+        | fragments       | a loop that copies and multiplies                | schedule           |
         | loops           | a loop that was pipelined                        | expand             |
         | waits           | a wait, with its count in groups                 | count-waits        |
         | relaxed         | a wait that names no group and got a larger count | async-pipe, tokens |

@@ -72,7 +72,11 @@ def decisions(session: Session) -> list[Diagnostic]:
     outlines = session.records.get("outlines", [])
     extras = {extra.place: extra for extra in session.records.get("extra_stages", [])}
     loops = session.records.get("loops", [])
-    shown = [_loop(record, outlines, extras.get(record.place)) for record in loops]
+    fragments = {placed.place: placed for placed in session.records.get("fragments", [])}
+    shown = [
+        _loop(record, outlines, extras.get(record.place), fragments.get(record.place))
+        for record in loops
+    ]
     return shown + [_wait(record) for record in session.records.get("waits", [])]
 
 
@@ -85,11 +89,15 @@ def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagno
     ]
 
 
-def _loop(record: Any, outlines: Sequence[Any], extra: Any | None) -> Diagnostic:
+def _loop(
+    record: Any, outlines: Sequence[Any], extra: Any | None, fragments: Any | None
+) -> Diagnostic:
     groups = count(record.groups_per_iteration, "group")
     why = f" ({extra})" if extra else ""
     message = f"{count(record.stages, 'stage')}{why}, {groups} an iteration"
     notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
+    if fragments is not None:
+        notes += (Note(str(fragments), record.place),)
     if record.filling.empty_groups:
         empty = count(record.filling.empty_groups, "empty group")
         kept = count(record.filling.kept_in_flight, "more group")

@@ -9,7 +9,6 @@ what it cannot evaluate (loaded indices, the pipelined induction variable) it re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,9 @@ from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.facts.values.thread_numbers import ids_of, linear_thread, thread_ids
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
-from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
 LARGEST_ENUMERATION = 1 << 20
@@ -158,12 +158,7 @@ def _points(
         number = along(0, lower) + along(axis, step * np.arange(size))
         leaves[loop.regions[0].blocks[0].arguments[0]] = number
         runs = runs & (number < along(0, upper))
-    return leaves, _thread_ids(along(0, np.arange(product(block))), block), runs
-
-
-def _thread_ids(linear: np.ndarray, block: Size) -> dict[int, np.ndarray]:
-    x, y, _ = block
-    return {0: linear % x, 1: linear // x % y, 2: linear // (x * y)}
+    return leaves, thread_ids(along(0, np.arange(product(block))), block), runs
 
 
 def _counted_loops(
@@ -192,33 +187,13 @@ def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.nd
     """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
     thread ids say all."""
     step = constant_value(loop.operands[2])
-    leaf = _ids(_thread_ids(np.arange(product(block)), block), block, lanes)
+    leaf = ids_of(thread_ids(np.arange(product(block)), block), block, lanes)
     lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
     if step is None or step < 1 or lower is None or upper is None:
         return None
     if lower.ndim + upper.ndim and "unsignedCmp" in loop.attributes:
         return None
     return np.atleast_1d(lower), np.atleast_1d(upper), step
-
-
-def _ids(
-    threads: dict[int, np.ndarray], block: Size, lanes: int
-) -> Callable[[Value], np.ndarray | None]:
-    """Numbers of what threads and the block's size say."""
-
-    def leaf(value: Value) -> np.ndarray | None:
-        known = launch_id(value)
-        if known is None:
-            return None
-        if known.kind == "thread":
-            return threads[known.axis]
-        if known.kind == "block_size":
-            return np.asarray(block[known.axis])
-        if known.kind == "lane":
-            return linear_thread(threads, block) % lanes
-        return None
-
-    return leaf
 
 
 def _numbers(
@@ -228,7 +203,7 @@ def _numbers(
     block: Size,
     lanes: int,
 ) -> np.ndarray | None:
-    leaf = _ids(threads, block, lanes)
+    leaf = ids_of(threads, block, lanes)
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
     for symbol, coefficient in form.terms:
         numbers = evaluate_more(symbol, numbered, leaf)
@@ -236,11 +211,6 @@ def _numbers(
             return None
         total = total + coefficient * numbers
     return total
-
-
-def linear_thread(threads: dict[int, np.ndarray], block: Size) -> np.ndarray:
-    """The linear thread number, x fastest (CUDA C++ Programming Guide, thread hierarchy)."""
-    return threads[0] + block[0] * (threads[1] + block[1] * threads[2])
 
 
 def _active(region: CoveredRegion, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:

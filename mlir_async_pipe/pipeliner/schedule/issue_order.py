@@ -33,27 +33,34 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    Value,
     ancestors,
+    captured,
+    defining_op,
     is_function,
+    type_text,
     walk,
 )
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import only_reads
 from mlir_async_pipe.facts.loops.statements import (
+    ARGUMENT,
     Body,
     Statement,
     read_body,
     synchronisation_in,
     value_producers,
 )
+from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
 from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
@@ -64,7 +71,7 @@ from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import block_size
+from mlir_async_pipe.vocabulary.launch_ids import Size, block_size
 from mlir_async_pipe.vocabulary.products import is_product
 
 Issue = Literal["first", "spread", "last"]
@@ -104,6 +111,19 @@ class ExtraStages:
 
 
 @dataclass(frozen=True)
+class FragmentsPlaced:
+    """Whether the fragments of a loop's products are loaded a step `ahead`, and `why`."""
+
+    place: SourcePlace
+    ahead: bool
+    why: str
+
+    def __str__(self) -> str:
+        where = "a step of products ahead" if self.ahead else "where they are multiplied"
+        return f"fragments are loaded {where}: {self.why}"
+
+
+@dataclass(frozen=True)
 class Arrangement:
     """The order of all statements, and the stage of those that do not run ahead."""
 
@@ -124,20 +144,21 @@ def arrange(
     """The order of an iteration, of which `first` are the copies and what they need, and `copies`
     those that are asynchronous (none where loads run ahead into registers)."""
     issue = found.issue if options.issue == "auto" else options.issue
+    place = SourcePlace.of(body.loop)
     fragments: FragmentsAhead | str = "copies come first" if copies else "nothing is copied"
     if copies and issue != "first":
         fragments = fragments_ahead(body, first, stages, found, options.target, options.overlapped)
     if isinstance(fragments, FragmentsAhead):
-        place: Issue = "last" if issue == "last" else "spread"
-        parts = fragments.first_loads, fragments.last, fragments.between
-        stage = dict.fromkeys(chain(*parts), stages - 1)
-        stage.update(dict.fromkeys(fragments.last, stages))
-        ahead = Arrangement(ranks(body, first, pairs, place, *parts), stage)
-        fragments = _illegal(body, ahead, first, copies)
-        if not fragments:
-            why = "1 more for the last products, whose fragments are loaded a step ahead"
-            session.record("extra_stages", ExtraStages(SourcePlace.of(body.loop), stages, why))
+        ahead = _arranged_ahead(fragments, body, first, pairs, stages, issue)
+        illegal = _illegal(body, ahead, first, copies)
+        if not illegal:
+            more = "1 more for the last products, whose fragments are loaded a step ahead"
+            session.record("extra_stages", ExtraStages(place, stages, more))
+            session.record("fragments", FragmentsPlaced(place, ahead=True, why=fragments.why))
             return ahead
+        fragments = illegal
+    if copies and any(map(_multiplies, body.statements)):
+        session.record("fragments", FragmentsPlaced(place, ahead=False, why=fragments))
     if found.fragments == "ahead":
         session.diagnostics.remark(
             f"the fragments are loaded in the iteration that multiplies them: {fragments}",
@@ -149,6 +170,22 @@ def arrange(
     rest = [s.number for s in body.statements if s.number not in first]
     order = ranks(body, first, pairs, issue, [], rest, [])
     return Arrangement(order, dict.fromkeys(rest, stages - 1))
+
+
+def _arranged_ahead(
+    fragments: FragmentsAhead,
+    body: Body,
+    first: set[int],
+    pairs: Pairs,
+    stages: int,
+    issue: Asked,
+) -> Arrangement:
+    """The last products a stage later than what does not run ahead, and first in order after the first loads."""
+    place: Issue = "last" if issue == "last" else "spread"
+    parts = fragments.first_loads, fragments.last, fragments.between
+    stage = dict.fromkeys(chain(*parts), stages - 1)
+    stage.update(dict.fromkeys(fragments.last, stages))
+    return Arrangement(ranks(body, first, pairs, place, *parts), stage)
 
 
 def _illegal(body: Body, arranged: Arrangement, first: set[int], copies: set[int]) -> str:
@@ -264,10 +301,9 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
     return "spread" if max(step, late) <= max(step, early) else "first"
 
 
-# Counters, bases and what the back end moves them with. Each copy adds its pointer and each
-# subscript that loads have of their own one more: the GEMM of the examples has 128 sums, 64
-# registers of fragments, 8 copies and 10 subscripts, and takes 246 registers.
-RESERVE = 24
+# Counters, bases, and what the back end moves them with. The GEMM 128x128x32 of the examples holds 128
+# registers of sums, 64 of fragments and 20 of addresses, and takes 246.
+RESERVE = 32
 POINTER = 2
 
 
@@ -283,11 +319,12 @@ class ProductStep:
 @dataclass(frozen=True)
 class FragmentsAhead:
     """The statements that do not copy, by number and in kernel order: the first loads, the last
-    products, which are those of the iteration before, and all that stands between them."""
+    products, which are those of the iteration before, and all that stands between them; and why."""
 
     first_loads: list[int]
     last: list[int]
     between: list[int]
+    why: str
 
 
 def fragments_ahead(
@@ -311,15 +348,17 @@ def fragments_ahead(
     why = _why_not(body, steps)
     if not why and found.fragments == "auto" and overlapped:
         why = "the loop around it may be joined with it"
+    wanted = "the loop asks for it"
     if not why and found.fragments == "auto":
-        why = _why_not_unasked(body, steps, copies, found, target)
+        decided = _registers_fit(body, steps, copies, found, target)
+        why, wanted = ("", decided.why) if decided.fit else (decided.why, "")
     if why:
         return why
     between = [
         s.number for step, following in pairwise(steps) for s in (*following.loads, *step.others)
     ]
     first, last = steps[0].loads, steps[-1].others
-    return FragmentsAhead([s.number for s in first], [s.number for s in last], between)
+    return FragmentsAhead([s.number for s in first], [s.number for s in last], between, wanted)
 
 
 def _steps(statements: list[Statement]) -> list[ProductStep]:
@@ -389,47 +428,100 @@ def _roots(op: Operation, *, writes: bool) -> set[Root]:
     }
 
 
-def _why_not_unasked(
+class Fit(NamedTuple):
+    """Whether registers suffice, and why (not)."""
+
+    fit: bool
+    why: str
+
+
+def _registers_fit(
     body: Body,
     steps: list[ProductStep],
     copies: set[int],
     found: LoopAnnotations,
     target: Target | None,
-) -> str:
-    """Why it is not done where nobody asks for it, "" if it is."""
+) -> Fit:
+    """Whether fragments are loaded ahead where nobody asks for it."""
     if found.epilogue != "peel" or found.short_trip != "version":
-        return "one stage more would change what the loop asks of its trip count"
+        return Fit(False, "one stage more would change what the loop asks of its trip count")
     if target is None:
-        return "the registers of the chip are not known"
+        return Fit(False, "the registers of the chip are not known")
     if target.chip.copy_form is not None:
-        return "the back end waits for copies to LDS before the loads after them"
+        return Fit(False, "the back end waits for copies to LDS before the loads after them")
     following = [*steps[1:], steps[0]]
     fragments = max(
         _fragment_registers(step.loads) + _fragment_registers(after.loads)
         for step, after in zip(steps, following, strict=True)
     )
-    carried = registers_of((value.type for value in body.terminator.operands), ())
-    needed = carried + fragments + _addresses(body, steps, copies) + RESERVE
     function = next((op for op in ancestors(body.loop) if is_function(op)), None)
     size = None if function is None else block_size(function)
+    addresses = _addresses(steps, len(copies), size, target)
+    needed = _held(body, steps) + fragments + addresses + RESERVE
     budget = target.chip.registers_of_thread(None if size is None else prod(size))
-    if needed > budget:
-        return f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
-    return ""
+    why = f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
+    return Fit(needed <= budget, why)
 
 
-def _addresses(body: Body, steps: list[ProductStep], copies: set[int]) -> int:
-    """Registers of the addresses that a loop steps or keeps: a pointer for each copy, and each
-    subscript that loads of fragments have."""
-    subscripts = {
-        op.operands[n]
-        for step in steps
-        for s in step.loads
-        for op in walk(s.op)
-        for access in accesses(op)
-        for n in access.index_operands
+def _held(body: Body, steps: list[ProductStep]) -> int:
+    """The most registers that values of the loop take at a time, in the order in which it is written, with
+    those that it uses from outside; without fragments and numbers, which are counted by themselves.
+
+        attention of 64 x 64, D = 128: 64 of sums and 4 of the softmax, 32 of scores, 32 of Q
+    """
+    table, made = body.table, len(body.table.maker)
+    fragments = {result for step in steps for s in step.loads for result in s.op.results}
+    sizes = [0] * made
+    # What is only taken out of fragments takes no more registers.
+    for op in table.ops:
+        used = registers_of((value.type for value in op.operands), ())
+        for result, number in zip(op.results, table.results[table.number[op]], strict=True):
+            size = _value_registers(result)
+            if result not in fragments and op.operands and size <= used:
+                taken = all(value in fragments for value in op.operands)
+                fragments |= {result} if taken else set()
+            sizes[number] = 0 if result in fragments else size
+    for number, argument in enumerate(body.block.arguments):
+        sizes[number] = _value_registers(argument)
+    ends = [max(users, default=ARGUMENT) for users in table.users]
+    begins = [0 if maker == ARGUMENT else maker for maker in table.maker]
+    change = [0] * (len(table.ops) + 1)
+    for size, begin, end in zip(sizes, begins, ends, strict=True):
+        if end > begin:
+            change[begin] += size
+            change[end] -= size
+    inside = {*body.block.arguments, *(result for op in table.ops for result in op.results)}
+    outside = {v for op in table.ops for v in captured(op) if v not in inside}
+    constants = {
+        v for v in outside if (made_by := defining_op(v)) is not None and not made_by.operands
     }
-    return POINTER * len(copies) + len(subscripts)
+    kept = sum(map(_value_registers, outside - constants))
+    return kept + max(accumulate(change))
+
+
+def _value_registers(value: Value) -> int:
+    """Registers of a value, 0 of one number: those are addresses and counters."""
+    return 0 if bits_of_text(type_text(value.type)) else registers_of((value.type,), ())
+
+
+def _addresses(steps: list[ProductStep], copies: int, block: Size | None, target: Target) -> int:
+    """Registers of the addresses that a loop steps or keeps: a pointer for each copy, and one for
+    all loads of fragments whose addresses differ by a constant, which is an immediate of the load.
+
+        ldmatrix %sa[%r, %c xor (%r / 2 mod 4) * 8]            one register:
+        ldmatrix %sa[%r + 16, %c xor ((%r + 16) / 2 mod 4) * 8]   16 rows further for every thread
+    """
+    addresses = ThreadAddresses(block or _SOME_BLOCK, target.chip.lanes)
+    apart = set()
+    for op in (op for step in steps for s in step.loads for op in walk(s.op)):
+        for access in accesses(op):
+            memory, bytes_ = addresses.of(access)
+            apart.add((memory, (bytes_ - bytes_[0]).tobytes()))
+    return POINTER * copies + len(apart)
+
+
+# Where nothing says how many threads a block has.
+_SOME_BLOCK = (128, 1, 1)
 
 
 def _fragment_registers(loads: list[Statement]) -> int:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, operations, set_integer, walk
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -189,6 +192,57 @@ def test_a_tile_whose_registers_do_not_suffice_stays_in_place() -> None:
         names = [op.name for op in operations(found.regions[0].blocks[0])]
     assert names.index("nvgpu.mma.sync") < names.index("nvgpu.device_async_copy")
     assert "nvgpu.ldmatrix" not in names[names.index("nvgpu.device_async_copy") :]
+
+
+def scheduled(text: str) -> list[Any]:
+    """The records of fragments that the schedule pass makes for sm_80."""
+    module, session = ir.Module.parse(text), Session(target=Target.parse("nvvm:sm_80"))
+    schedule = passes.find("async-pipe-schedule")
+    schedule.run(module.operation, schedule.options(), session)
+    return session.records.get("fragments", [])
+
+
+@pytest.mark.parametrize(
+    ("options", "ahead", "why"),
+    [
+        # Each row of its swizzle has subscripts of its own; the loads have two addresses a tile.
+        (("--stages=3",), True, "244 registers are needed, and sm_80 has 255 for a thread"),
+        (("--stages=3", "--edges"), True, "244 registers"),
+        (("--stages=3", "--tile-k=64"), False, "264 registers are needed, and sm_80 has 255"),
+    ],
+)
+def test_registers_of_addresses_are_counted_modulo_constants(
+    options, ahead: bool, why: str
+) -> None:
+    with new_context():
+        (found,) = scheduled(gemm_text(*options))
+    assert found.ahead == ahead
+    assert why in found.why
+
+
+def test_what_the_softmax_holds_between_products_counts() -> None:
+    """Attention at D = 128 took 16 bytes of spills where only sums, fragments and addresses were counted."""
+    generator = str(ROOT / "examples" / "generate_attention.py")
+    text = subprocess.run(
+        [sys.executable, generator, "--features=128", "--stages=3"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    with new_context():
+        (found,) = scheduled(text)
+    assert not found.ahead
+    assert "271 registers" in found.why
+
+
+def test_explain_says_where_fragments_are_loaded_and_why() -> None:
+    with new_context():
+        _, report = pipelined(loop(2))
+        (found,) = report.of("fragments")
+        _, other = pipelined(loop(2, asked("in-place")))
+        (in_place,) = other.of("fragments")
+    assert str(found).startswith("fragments are loaded a step of products ahead: ")
+    assert str(in_place) == "fragments are loaded where they are multiplied: the loop asks for it"
 
 
 def test_amd_keeps_its_fragments_since_loads_after_copies_would_wait_for_them() -> None:
