@@ -10,11 +10,19 @@ decide: its answers count registers and bank conflicts, and prove nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, as_kind, defining_op
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    as_kind,
+    constant_value,
+    defining_op,
+    parent,
+)
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.views import ViewStep, beginning
@@ -56,6 +64,74 @@ def ids_of(
         return None
 
     return leaf
+
+
+# Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
+LARGEST_ENUMERATION = 1 << 20
+
+
+class Points(NamedTuple):
+    """Numbers of inner induction variables and thread ids, one axis each, threads first, broadcastable;
+    and at which of these points an iteration runs, as a thread may run fewer than another."""
+
+    leaves: dict[Value, np.ndarray | None]
+    threads: dict[int, np.ndarray]
+    runs: np.ndarray
+
+
+def points_of(op: Operation, top: Operation, block: Size, lanes: int) -> Points | None:
+    """All executions of `op` in one of `top`, in loops that are counted, which `top` may be itself; None if they
+    are too many."""
+    loops = _counted_loops(op, top, block, lanes)
+    sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
+    if product(block) * product(sizes) > LARGEST_ENUMERATION:
+        return None
+    axes = len(loops) + 1
+
+    def along(axis: int, numbers: np.ndarray) -> np.ndarray:
+        return numbers.reshape([-1 if a == axis else 1 for a in range(axes)])
+
+    leaves: dict[Value, np.ndarray | None] = {}
+    runs = np.ones([1] * axes, dtype=bool)
+    for axis, ((loop, lower, upper, step), size) in enumerate(zip(loops, sizes, strict=True), 1):
+        number = along(0, lower) + along(axis, step * np.arange(size))
+        leaves[loop.regions[0].blocks[0].arguments[0]] = number
+        runs = runs & (number < along(0, upper))
+    return Points(leaves, thread_ids(along(0, np.arange(product(block))), block), runs)
+
+
+def _counted_loops(
+    op: Operation, top: Operation, block: Size, lanes: int
+) -> list[tuple[Operation, np.ndarray, np.ndarray, int]]:
+    """The loops between an access and the body that are counted. The induction variables of the others
+    have no numbers, nor has what is computed from them."""
+    loops = []
+    while op != top:
+        above = parent(op)
+        assert above is not None
+        bounds = _bounds(above, block, lanes) if above.name == "scf.for" else None
+        if bounds is not None:
+            loops.append((above, *bounds))
+        op = above
+    return loops
+
+
+def is_counted(op: Operation) -> bool:
+    """Whether an op is a loop whose iterations are enumerated for each thread."""
+    return op.name == "scf.for" and _bounds(op, (1, 1, 1), 1) is not None
+
+
+def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
+    thread ids say all."""
+    step = constant_value(loop.operands[2])
+    leaf = ids_of(thread_ids(np.arange(product(block)), block), block, lanes)
+    lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
+    if step is None or step < 1 or lower is None or upper is None:
+        return None
+    if lower.ndim + upper.ndim and "unsignedCmp" in loop.attributes:
+        return None
+    return np.atleast_1d(lower), np.atleast_1d(upper), step
 
 
 # Stands for a number that nothing says, each time another multiple of it.

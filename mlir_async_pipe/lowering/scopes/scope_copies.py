@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -41,8 +43,10 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.facts.values.sums import subtract, without
+from mlir_async_pipe.facts.values.thread_numbers import ids_of, points_of
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     SYNC_FALLBACK,
     NotLoaded,
@@ -52,10 +56,12 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
 )
 from mlir_async_pipe.vocabulary import Access, AccessKind, accesses, is_pure, is_store, row_of
 from mlir_async_pipe.vocabulary.control_flow import in_scope
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, is_packed, layout_of
 from mlir_async_pipe.vocabulary.memory_ops import shape_of
 
 SCOPE = "async_pipe.scope"
+OVERLAP = "copies of one group may write the same element"
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,9 @@ def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Scop
         if isinstance(found, CopyPair):
             pairs.append(found)
         written += [access for access in accesses(op) if access.writes]
-    meeting = find_overlap(scope, written, arithmetic)
+    meeting = find_overlap(scope, written, arithmetic, chip.lanes)
     if meeting is not None:
-        return NotCopies("copies of one group may write the same element", meeting)
+        return NotCopies(OVERLAP, meeting)
     return ScopeCopies(tuple(pairs))
 
 
@@ -184,21 +190,89 @@ def _pair(
 # later of two writes to one element left there could be either value. Only what is proven apart
 # is accepted; one execution of the scope by one thread is looked at, since different threads
 # and executions are ordered by barriers and waits.
+#
+#     for j in 0..4:  store %tile[(%tid + 128 j) / 4, (%tid + 128 j) mod 4 * 8]    each thread's four are enumerated
+#     for j in 0..%n: store %tile[4 j + %r, %c]                                    the counter moves by whole extents
 
 
 def find_overlap(
-    scope: Operation, written: Sequence[Access], arithmetic: Arithmetic
+    scope: Operation, written: Sequence[Access], arithmetic: Arithmetic, lanes: int
 ) -> Operation | None:
-    """An op whose write may meet another write of the scope, None if none does."""
+    """An op whose write may meet another write of the scope (or of the statement), None if none does."""
     if branches_backwards(scope):
         return scope
+    of_threads = ElementsOfThreads(scope, arithmetic, lanes)
     for access in written:
-        if not _injective(scope, access, arithmetic):
+        if not (_injective(scope, access, arithmetic) or of_threads.are_apart(access)):
             return access.op
     for one, other in combinations(written, 2):
-        if not _apart(scope, one, other, arithmetic):
+        if not (_apart(scope, one, other, arithmetic) or of_threads.are_apart(one, other)):
             return other.op
     return None
+
+
+class ElementsOfThreads:
+    """The elements that each thread writes in one execution of a scope, where the block's size and the
+    ids decide them, but for what is computed before the scope and is the same in all its iterations."""
+
+    def __init__(self, scope: Operation, arithmetic: Arithmetic, lanes: int) -> None:
+        self._scope = scope
+        self._arithmetic = arithmetic
+        self._lanes = lanes
+        self._block = enclosing_launch_size(scope)
+        self._known: dict[Access, tuple[Any, np.ndarray] | None] = {}
+
+    def are_apart(self, *by: Access) -> bool:
+        """Whether no thread writes an element twice by these accesses."""
+        found = [self._of(access) for access in by]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found) or len({begin for begin, _ in known}) > 1:
+            return False
+        together = np.sort(np.concatenate([numbers for _, numbers in known], axis=1), axis=1)
+        written_twice = together[:, 1:] == together[:, :-1]
+        return not bool((written_twice & (together[:, 1:] != _NOT_WRITTEN)).any())
+
+    def _of(self, access: Access) -> tuple[Any, np.ndarray] | None:
+        if access not in self._known:
+            self._known[access] = self._elements(access)
+        return self._known[access]
+
+    def _elements(self, access: Access) -> tuple[Any, np.ndarray] | None:
+        """What the subscripts have in common with those of other accesses, and a number for each element by
+        thread: (threads, elements)."""
+        if self._block is None or access.over_lanes or access.extent is None:
+            return None
+        points = points_of(access.op, self._scope, self._block, self._lanes)
+        if points is None or is_pointer(access.memory) or not access.indices:
+            return None
+        ids = ids_of(points.threads, self._block, self._lanes)
+        loops = _loops(self._scope, access.op)
+        # Beyond every subscript: elements are numbers with one digit a dimension.
+        radix = 1 << 60 // len(access.indices)
+        begin, elements = [], [np.zeros_like(points.threads[0])]
+        for position, index in enumerate(access.indices):
+            form, outside = self._arithmetic.linear(index), []
+            number = np.asarray(form.constant, dtype=np.int64)
+            for symbol, factor in form.terms:
+                counted = evaluate_more(symbol, points.leaves, ids)
+                if counted is not None:
+                    number = number + factor * counted
+                elif any(_made_inside(symbol, loop) for loop in loops):
+                    return None
+                else:
+                    outside.append((symbol, factor))
+            lengths = range(_length(access, position))
+            if np.abs(number).max() + len(lengths) >= radix // 4:
+                return None
+            begin.append(frozenset(outside))
+            elements = [e * radix + number + more for e in elements for more in lengths]
+        executed, *columns = np.broadcast_arrays(points.runs, *elements)
+        numbers = [np.where(executed, e, _NOT_WRITTEN).reshape(len(e), -1) for e in columns]
+        return (access.memory, tuple(begin)), np.concatenate(numbers, axis=1)
+
+
+# The element of an iteration that a thread does not run.
+_NOT_WRITTEN = np.iinfo(np.int64).min
 
 
 def branches_backwards(scope: Operation) -> bool:
@@ -284,13 +358,13 @@ def _made_inside(value: Any, loop: Operation) -> bool:
 
 
 def _loops(scope: Operation, op: Operation) -> list[Operation]:
-    """The loops around `op` inside the scope, innermost first."""
+    """The loops around `op` inside the scope, which may be one itself, innermost first."""
     found = []
     for above in ancestors(op):
-        if above == scope:
-            break
         if above.name == "scf.for":
             found.append(above)
+        if above == scope:
+            break
     return found
 
 

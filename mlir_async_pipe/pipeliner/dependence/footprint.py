@@ -14,23 +14,15 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    constant_value,
-    parent,
-    remembered,
-)
+from mlir_async_pipe.bindings.raw_ops import Value, remembered
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
-from mlir_async_pipe.facts.values.thread_numbers import ids_of, linear_thread, thread_ids
+from mlir_async_pipe.facts.values.thread_numbers import ids_of, linear_thread, points_of
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
-# Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.
-LARGEST_ENUMERATION = 1 << 20
 # Elements of a buffer of which each is marked, a byte an element: more than workgroup memory has.
 LARGEST_BUFFER = 1 << 24
 
@@ -97,7 +89,7 @@ def _starts(
     first element; None where the subscripts cannot be evaluated. Raises OutOfBounds."""
     if region.subscripts is None or region.extent is None or region.access is None:
         return None
-    points = _points(region, block)
+    points = points_of(region.op, region.top, block, region.lanes)
     if points is None:
         return None
     leaves, threads, runs = points
@@ -136,64 +128,6 @@ def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
         stride = product(shape[dimension + 1 :])
         offsets = (offsets[:, None] + stride * np.arange(length)).ravel()
     return offsets
-
-
-def _points(
-    region: CoveredRegion, block: Size
-) -> tuple[dict[Value, np.ndarray | None], dict[int, np.ndarray], np.ndarray] | None:
-    """Numbers for inner induction variables and thread ids, one axis each, broadcastable; and at which of
-    these points an iteration runs, as a thread may run fewer than another."""
-    loops = _counted_loops(region, block)
-    sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
-    if product(block) * product(sizes) > LARGEST_ENUMERATION:
-        return None
-    axes = len(loops) + 1
-
-    def along(axis: int, numbers: np.ndarray) -> np.ndarray:
-        return numbers.reshape([-1 if a == axis else 1 for a in range(axes)])
-
-    leaves: dict[Value, np.ndarray | None] = {}
-    runs = np.ones([1] * axes, dtype=bool)
-    for axis, ((loop, lower, upper, step), size) in enumerate(zip(loops, sizes, strict=True), 1):
-        number = along(0, lower) + along(axis, step * np.arange(size))
-        leaves[loop.regions[0].blocks[0].arguments[0]] = number
-        runs = runs & (number < along(0, upper))
-    return leaves, thread_ids(along(0, np.arange(product(block))), block), runs
-
-
-def _counted_loops(
-    region: CoveredRegion, block: Size
-) -> list[tuple[Operation, np.ndarray, np.ndarray, int]]:
-    """The loops between an access and the body that are counted. The induction variables of the others
-    have no numbers, nor has what is computed from them."""
-    loops = []
-    current = region.op
-    while current != region.top:
-        above = parent(current)
-        assert above is not None
-        bounds = _bounds(above, block, region.lanes) if above.name == "scf.for" else None
-        if bounds is not None:
-            loops.append((above, *bounds))
-        current = above
-    return loops
-
-
-def is_counted(op: Operation) -> bool:
-    """Whether an op is a loop whose iterations are enumerated for each thread."""
-    return op.name == "scf.for" and _bounds(op, (1, 1, 1), 1) is not None
-
-
-def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
-    thread ids say all."""
-    step = constant_value(loop.operands[2])
-    leaf = ids_of(thread_ids(np.arange(product(block)), block), block, lanes)
-    lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
-    if step is None or step < 1 or lower is None or upper is None:
-        return None
-    if lower.ndim + upper.ndim and "unsignedCmp" in loop.attributes:
-        return None
-    return np.atleast_1d(lower), np.atleast_1d(upper), step
 
 
 def _numbers(

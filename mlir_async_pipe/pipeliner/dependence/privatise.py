@@ -38,12 +38,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.memory_roots import Root
+from mlir_async_pipe.facts.values.thread_numbers import is_counted
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.footprint import (
     footprint,
-    is_counted,
     static_shape,
     written_together,
 )

@@ -305,8 +305,7 @@ def _goes_through_registers(error: PipelineError, limits: Limits, session: Sessi
         names.remove(op, (names.ASYNC,))
     write(decision)
     why = error.diagnostic.message.removeprefix("cannot pipeline: ")
-    stages = decision.last_stage + 1
-    remark_registers(loop, stages, why, error.diagnostic.place, session)
+    remark_registers(decision, why, error.diagnostic.place, session)
     return True
 
 

@@ -108,6 +108,11 @@ class Decision:
     else_registers: int | None = None
 
     @property
+    def stores_run_ahead(self) -> bool:
+        """Whether workgroup memory is filled before the iteration that reads it (`with_early_stores`)."""
+        return any(self.slots[n].stage < self.last_stage for n in _stores(self.body))
+
+    @property
     def last_stage(self) -> int:
         return max((slot.stage for slot in self.slots), default=0)
 
@@ -295,11 +300,6 @@ def decide_by_count(
             at=body.loop,
             notes=numbering(body),
         )
-    if ahead.why:
-        stay = _stores_that_stay(body) if found.stage_through == "auto" else []
-        if only_reads(ahead.statements[0], "workgroup"):
-            stay += _loads_that_stay(body)
-        remark_registers(body.loop, stages, ahead.why, ahead.at, session, stay, ahead.space)
     level = levels(body, first, ahead.pairs)
     copies = set() if ahead.why else _numbers(ahead)
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
@@ -313,9 +313,13 @@ def decide_by_count(
     decision = Decision(body, slots, found.wait_at or "iteration")
     if not ahead.why:
         return replace(decision, else_registers=stages if found.stage_through == "auto" else None)
-    if around is None:
-        return decision
-    return with_early_stores(decision, first, found, around, limits)
+    if around is not None:
+        decision = with_early_stores(decision, first, found, around, limits)
+    stay = _stores_that_stay(body) if found.stage_through == "auto" else []
+    if only_reads(ahead.statements[0], "workgroup"):
+        stay += _loads_that_stay(body)
+    remark_registers(decision, ahead.why, ahead.at, session, stay, ahead.space)
+    return decision
 
 
 def through_registers(
@@ -341,8 +345,7 @@ def through_registers(
 
 
 def remark_registers(
-    loop: Operation,
-    stages: int,
+    decision: Decision,
     why: str,
     at: Any,
     session: Session,
@@ -352,10 +355,11 @@ def remark_registers(
     """Tell which form was taken instead of asynchronous copies, and why; `stay` are ops that do
     not run ahead, each with what hinders it."""
     loads = "the loads of this loop" + (" from workgroup memory" if space == "workgroup" else "")
+    stores = ", their stores 1 ahead" if decision.stores_run_ahead else ""
     session.diagnostics.remark(
-        f"{loads} run {stages - 1} iterations ahead, into registers: {why}",
+        f"{loads} run {decision.last_stage} iterations ahead, into registers{stores}: {why}",
         code="through-registers",
-        at=loop,
+        at=decision.body.loop,
         notes=(("because of this", at), *(stay or ())),
     )
 

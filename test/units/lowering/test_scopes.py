@@ -23,7 +23,7 @@ LOAD = "%v = memref.load %A[%t, %t] : memref<64x64xf32>"
 STORE = f"memref.store %v, %tile[%t, %t] : {TILE}"
 
 
-def classified(body: str, chip: str = "sm_80") -> ScopeCopies | NotCopies:
+def classified(body: str, chip: str = "sm_80", attributes: str = "") -> ScopeCopies | NotCopies:
     text = f"""
 gpu.module @kernels {{
   gpu.func @kernel(%A : memref<64x64xf32>, %B : memref<64x64xf32>, %I : memref<64xindex>,
@@ -32,7 +32,7 @@ gpu.module @kernels {{
       workgroup(%tile : {TILE} {{llvm.align = 16 : i64}},
                 %half : memref<64x64xf16, {WG}> {{llvm.align = 16 : i64}},
                 %zero : memref<f32, {WG}>)
-      kernel {{
+      kernel {attributes} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
@@ -111,6 +111,105 @@ NOT_COPYING = {
     "a call": f'{LOAD}\n{STORE}\n"some.call"() : () -> ()',
     "a loop of blocks": f"cf.br ^body\n^body:\n{LOAD}\n{STORE}\ncf.cond_br %c, ^body, ^end\n^end:",
 }
+
+
+# What a block of 128 threads copies by loops over its rows, of 32 bytes a thread and iteration: row and column.
+BY_THREADS = {
+    "quotient of the id": ("affine.apply affine_map<(t, j) -> (t floordiv 8 + j * 16)>(%t, %j)", "%column"),
+    "floordivsi": ("arith.addi %quotient, %j16 : index", "%column"),
+    "a linear number": ("affine.apply affine_map<(t, j) -> ((t + j * 128) floordiv 8)>(%t, %j)", "%column"),
+    "a column by it too": (
+        "affine.apply affine_map<(t, j) -> ((t + j * 128) floordiv 8)>(%t, %j)",
+        "affine.apply affine_map<(t, j) -> (((t + j * 128) mod 8) * 8)>(%t, %j)",
+    ),
+    "a swizzled column": (
+        "affine.apply affine_map<(t, j) -> (t floordiv 8 + j * 16)>(%t, %j)",
+        "arith.xori %column, %j8 : index",
+    ),
+    "columns that change places": (
+        "affine.apply affine_map<(t, j) -> (t floordiv 8)>(%t, %j)",
+        "arith.xori %column, %j8 : index",
+    ),
+    "from a row that is computed before": (
+"affine.apply affine_map<(t, j) -> ((t + j * 128) floordiv 8)>(%t, %j)\n  %s = arith.addi %r, %n : index",
+        "%column",
+    ),
+}  # fmt: skip
+MEETING = {
+    "two iterations in a row": ("affine.apply affine_map<(t, j) -> (t floordiv 8 + (j floordiv 2) * 16)>(%t, %j)", "%column"),
+    "halves of a copy": (
+        "affine.apply affine_map<(t, j) -> (t floordiv 8)>(%t, %j)",
+        "affine.apply affine_map<(t, j) -> (j * 4)>(%t, %j)",
+    ),
+    "a row by something else": ("arith.remui %j, %n : index", "%column"),
+}  # fmt: skip
+
+
+def copied_by_threads(row: str, column: str, loop: str = "%j = %c0 to %c4 step %c1") -> str:
+    """A loop whose iterations copy 8 elements to a row and a column, which are ops or values."""
+    stored = "%s" if "%s =" in row else "%r"
+    made = f"%cc = {column}" if " " in column else f"%cc = arith.addi {column}, %c0 : index"
+    return f"""
+%c16 = arith.constant 16 : index
+%c128 = arith.constant 128 : index
+%c512 = arith.constant 512 : index
+%quotient = arith.floordivsi %t, %c8 : index
+%column = affine.apply affine_map<(t) -> ((t mod 8) * 8)>(%t)
+scf.for {loop} {{
+  %j16 = arith.muli %j, %c16 : index
+  %j8 = arith.muli %j, %c8 : index
+  %r = {row}
+  {made}
+  %v = vector.load %A[%r, %cc] : memref<64x64xf32>, vector<8xf32>
+  vector.store %v, %tile[{stored}, %cc] : {TILE}, vector<8xf32>
+}}"""
+
+
+BLOCK = "attributes {known_block_size = array<i32: 128, 1, 1>}"
+
+
+@pytest.mark.parametrize("name", BY_THREADS)
+def test_what_each_thread_copies_is_enumerated(name: str) -> None:
+    body = copied_by_threads(*BY_THREADS[name])
+    assert isinstance(classified(body, attributes=BLOCK), ScopeCopies)
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_iterations_of_a_thread_that_meet_are_found(name: str) -> None:
+    found = classified(copied_by_threads(*MEETING[name]), attributes=BLOCK)
+    assert isinstance(found, NotCopies)
+    assert found.reason == "copies of one group may write the same element"
+
+
+def test_a_loop_that_begins_at_the_id_is_enumerated() -> None:
+    row, column = (
+        "affine.apply affine_map<(j) -> (j floordiv 8)>(%j)",
+        "affine.apply affine_map<(j) -> ((j mod 8) * 8)>(%j)",
+    )
+    body = copied_by_threads(row, column, "%j = %t to %c512 step %c128")
+    assert isinstance(classified(body, attributes=BLOCK), ScopeCopies)
+    # Without the column, iterations 4 and 12 of thread 4 write row 1 both.
+    meeting = copied_by_threads(row, "%column", "%j = %t to %c512 step %c4")
+    assert isinstance(classified(meeting, attributes=BLOCK), NotCopies)
+
+
+def test_two_loops_of_a_scope_are_compared() -> None:
+    first = copied_by_threads(*BY_THREADS["a linear number"])
+    loop = first[first.index("scf.for") :]
+
+    def second(rows: int) -> str:
+        moved = loop.replace("(t + j * 128) floordiv 8", f"(t + j * 128) floordiv 8 + {rows}")
+        return f"{first}\n{moved}"
+
+    halves = "%j = %c0 to %c2 step %c1"
+    apart = second(32).replace("%j = %c0 to %c4 step %c1", halves)
+    assert isinstance(classified(apart, attributes=BLOCK), ScopeCopies)
+    meeting = second(16).replace("%j = %c0 to %c4 step %c1", halves)
+    assert isinstance(classified(meeting, attributes=BLOCK), NotCopies)
+
+
+def test_without_a_block_size_nothing_is_enumerated() -> None:
+    assert isinstance(classified(copied_by_threads(*BY_THREADS["a linear number"])), NotCopies)
 
 
 @pytest.mark.parametrize("name", COPYING)
