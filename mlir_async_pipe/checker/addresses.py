@@ -73,6 +73,10 @@ def unassigned(roots: Roots, memory: Any, frame: int, *, differs: bool) -> View:
     at_start = root.value == memory and not (op is not None and root.kind == "unknown" and differs)
     if at_start:
         return views.root_view(number, memory.type)
+    if op is not None and VIEW_OPS.get(op.name) == "same" and root.value != memory:
+        # A cast before the launch: all of what it casts.
+        whole = unassigned(roots, op.operands[0], frame, differs=differs)
+        return views.viewed(op, whole, lambda position: forms.ZERO)
     source = None if op is None else viewed_memref(op)
     while source is not None and source != root.value:
         # Views share the aligned pointer of their source, but for one of its bytes.

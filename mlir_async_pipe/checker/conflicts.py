@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.bindings.raw_ops import Operation, defining_op
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.overlap import Comparer
@@ -33,7 +33,8 @@ from mlir_async_pipe.checker.thread_grid import (
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.warp_values import LAST_LANE, WarpValues
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, is_pure, named_row
+from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import Scope
 
@@ -79,6 +80,8 @@ class Finding:
 
 # Why nothing is known of two accesses by different names.
 MAY_ALIAS = "may-alias"
+# What is stored is made of what the other lanes of the warp have read: on hardware these reads are over.
+VALUE_ORDER = "value-order"
 
 
 @dataclass
@@ -315,13 +318,26 @@ class Judge:
             return Overlap("cannot tell", MAY_ALIAS)
         # One thread met the conditions of both, also where this path has forgotten them.
         ranges = (earlier.threads, later.threads)
-        comparer = self.comparer
-        if not same_thread and any(map(self._is_of_whole_waves, (earlier, later))):
+
+        def ask(comparer: Comparer) -> Overlap:
+            return comparer.overlap(
+                earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
+            )
+
+        if same_thread:
+            return ask(self.comparer)
+        of_warps = self.comparer.where_alike(self.comparer.threads.lanes - 1)
+        if any(map(self._is_of_whole_waves, (earlier, later))):
             # What a wave does its lanes do: they are no other threads.
-            comparer = comparer.where_alike(comparer.threads.lanes - 1)
-        return comparer.overlap(
-            earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
-        )
+            return ask(of_warps)
+        found = ask(self.comparer)
+        if not earlier.met or found.verdict == "no":
+            return found
+        # Lanes of one warp are in order.
+        apart = ask(of_warps)
+        if found.verdict == apart.verdict == "yes":
+            return found
+        return apart if apart.verdict == "no" else Overlap("cannot tell", "undecided-path")
 
     def _is_of_whole_waves(self, event: Event) -> bool:
         """Whether waves did it, of which all lanes came there."""
@@ -356,6 +372,10 @@ class Judge:
         doubt = _doubt(later, earlier, state)
         if certain and not (doubt or same_thread):
             doubt = self.doubt_of_order(later.site, earlier.site, "block")
+            if not doubt and is_made_by_warp(self.sites[later.site], self.sites[earlier.site].op):
+                met = earlier._replace(met=True)
+                apart = self._proven_overlap(later, met, state, same_thread=False)
+                doubt = "" if apart.verdict == "yes" else VALUE_ORDER
         if certain and doubt:
             certain = False
             reason = doubt
@@ -382,6 +402,25 @@ def _doubt(later: Event, earlier: Event, state: State) -> str:
     if state.other:
         return "divergent-condition"
     return "conditional-access" if later.maybe or earlier.maybe else ""
+
+
+def is_made_by_warp(store: Site, read: Operation) -> bool:
+    """Whether what is stored is made by ops that all lanes of a warp run together, of what these read in the
+    same block: %r in D = mma(%a, …), where D is stored over the tile from which %a was loaded."""
+    open_ones = [] if store.stored is None else [(store.stored, False)]
+    seen = set()
+    while open_ones:
+        value, together = open_ones.pop()
+        op = defining_op(value)
+        if op is None or (value, together) in seen:
+            continue
+        seen.add((value, together))
+        if op == read:
+            return together and op.block == store.op.block
+        if is_pure(op) and len(op.regions) == 0:
+            together = together or (named_row(op.name).agree == "differs" and op.name not in IDS)
+            open_ones += [(operand, together) for operand in op.operands]
+    return False
 
 
 # Whether threads that copy to one place with one op copy the same there.

@@ -38,7 +38,7 @@ from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
-from mlir_async_pipe.vocabulary import Row
+from mlir_async_pipe.vocabulary import Row, meets_whole_warp
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 # As many events of one access are distinguished as a ring has slots, usually.
@@ -116,7 +116,7 @@ class Effects:
         row = run.row
         if row.meeting is not None:
             # Some threads wait for some others: what races after it is never certain.
-            return State.taint
+            return _warp_meets if meets_whole_warp(op) else State.taint
         if not row.known:
             if row.opaque is not None and row.opaque.ends_copies:
                 return _taint_copies
@@ -307,6 +307,15 @@ def _taint_copies(state: State) -> None:
     """The copies of AMD's queues that are in flight may be over, or may not."""
     if ASYNC_LDS.name in state.queues:
         state.taint()
+
+
+def _warp_meets(state: State) -> None:
+    """All lanes of a warp meet; where threads part, nobody knows whether they do."""
+    if state.sides or state.uneven:
+        state.taint()
+        return
+    state.log = frozenset(event._replace(met=True) for event in state.log)
+    state.done = frozenset((event._replace(met=True), wait) for event, wait in state.done)
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import enclosing
-from mlir_async_pipe.checker.conflicts import Finding
+from mlir_async_pipe.checker.conflicts import VALUE_ORDER, Finding
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER
 from mlir_async_pipe.checker.owners import OTHER_BLOCKS
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
@@ -238,6 +238,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
 
 
 _ADVICE = {
+    VALUE_ORDER: "lanes of one warp: what is stored is made of what they read, so on hardware the reads are over; "
+    "`nvvm.bar.warp.sync` between the two orders them by the memory model, too",
     "may-alias": "if they never share memory, say so: `llvm.noalias` on the argument",
     MEMORY_ORDER: "a release and an acquire may order the two; a barrier between them certainly does, "
     "in a block",

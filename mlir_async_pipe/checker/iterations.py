@@ -433,9 +433,9 @@ def _constants(state: State) -> dict[int, int]:
 
 def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
     """The events, or a few that cover those of one op in one memory, where these are too many."""
-    alike: dict[tuple[int, int], list[Event]] = {}
+    alike: dict[tuple[int, int, bool], list[Event]] = {}
     for event in events:
-        alike.setdefault((event.site, event.region.root), []).append(event)
+        alike.setdefault((event.site, event.region.root, event.met), []).append(event)
     if all(len(same) <= LARGEST_SET for same in alike.values()):
         return events
     kept: list[Event] = []

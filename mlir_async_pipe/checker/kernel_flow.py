@@ -533,9 +533,7 @@ def needs_iterations(loop: Any) -> bool:
         row = row_of(op)
         if row.phase is not None or row.tensor is not None or row.swizzled or row.descriptors:
             return True
-        if row.commits or row.wait or row.barrier is not None:
-            return True
-        if row.meeting is not None and row.meeting.of != "warp":
+        if row.commits or row.wait or row.barrier is not None or row.meeting is not None:
             return True
         has_async = has_async or row.asynchronous(op)
         has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))

@@ -36,6 +36,7 @@ class Event(NamedTuple):
 
     `threads` are conditions on the thread ids under which it ran; `maybe`: it stands in
     summary code under a condition. `mentions` are the atoms of its region (see `event_of`).
+    `met`: the lanes of its warp have met since, so that it happened before all that they do now.
     """
 
     site: int
@@ -43,6 +44,7 @@ class Event(NamedTuple):
     threads: ThreadRange
     maybe: bool
     mentions: frozenset[Atom]
+    met: bool = False
 
 
 def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Event:
@@ -54,7 +56,7 @@ def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Ev
 
 
 def moved(event: Event, region: Region) -> Event:
-    return event_of(event.site, region, event.threads, event.maybe)
+    return event_of(event.site, region, event.threads, event.maybe)._replace(met=event.met)
 
 
 Issue = tuple[Event, ...]

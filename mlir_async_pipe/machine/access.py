@@ -158,7 +158,7 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
         unit.queues.tick()
     within = where
     if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong and values is None:
-        within = _two_lanes(unit, where)
+        within = _ends_of_warps(unit, where)
     if within.lanes is not None and not within.lanes.any():
         return False
     lanes, threads, touched = granules(unit, within)
@@ -181,11 +181,13 @@ def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Arr
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _two_lanes(unit: Unit, where: ByteSpan) -> ByteSpan:
-    """Two of the lanes that access one address: enough to see every race with others."""
+def _ends_of_warps(unit: Unit, where: ByteSpan) -> ByteSpan:
+    """Two lanes of each warp, of those that access one address: enough to see every race with others."""
     active = np.arange(unit.width) if where.lanes is None else np.flatnonzero(where.lanes)
+    warps = unit.threads[active] // unit.launch.options.warp
+    begins = np.diff(warps, prepend=-1) != 0
     lanes = np.zeros(unit.width, np.bool_)
-    lanes[active[:2]] = True
+    lanes[active[begins | np.roll(begins, -1)]] = True
     return ByteSpan(where.addresses, lanes, where.item_bytes)
 
 

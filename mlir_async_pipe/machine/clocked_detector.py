@@ -133,6 +133,10 @@ class ClockedDetector(Detector):
         super().barrier(spaces)
         self.clock.meet()
 
+    def meet_warp(self, threads: Array) -> None:
+        """Its lanes know what any of them did."""
+        self.clock.meet(np.unique(self.clock.warp_of(threads)))
+
     def next_block(self) -> None:
         """The mbarriers and tensor cores of the next block are others."""
         super().next_block()

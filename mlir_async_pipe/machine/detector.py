@@ -4,7 +4,7 @@ Happens-before comes from program order within a thread, from barriers between t
 block, and for async ops only from the wait that covers them. So each granule remembers
 
 - the last writer and up to two readers of the current *barrier interval* (two, because then
-  for any thread there is one that is another thread);
+  for any thread there is one that is another thread, and for any warp one of another warp, if there is one);
 - how many async ops in flight are going to write it, and to read it.
 
 An async op counts as an access of its thread twice: at its issue it is checked against what
@@ -33,6 +33,8 @@ from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 Array = np.ndarray
 
 NOBODY = -1
+# Accesses of lanes that have met since are their warp's: MET + its first thread.
+MET = 1 << 30
 SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
     ("write_epoch", np.int32, 0),
     ("write_thread", np.int32, NOBODY),
@@ -110,21 +112,18 @@ class Shadow:
 class Detector(Shadow):
     """Checks every access of one run.
 
-    `sites` are the decoded ops by number; `granule` is in bytes. Threads are linear ids in
-    the grid, of blocks of `block` threads in waves of `lanes`. Addresses come as arrays of granule numbers
-    of shape (threads, granules).
+    `sites` are the decoded ops by number; `granule` is in bytes, a warp has `lanes`. Threads are linear ids in
+    the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
     """
 
-    def __init__(
-        self, memory: Memory, sites: list[Any], granule: int, block: int = 1, lanes: int = 1
-    ) -> None:
+    def __init__(self, memory: Memory, sites: list[Any], granule: int, lanes: int = 32) -> None:
         super().__init__(memory, granule)
         self.sites = sites
-        self._block, self._lanes = block, lanes
         # Ops that a wave does for all of its lanes, by site.
         self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
         self.log = RaceLog()
         self.in_flight: list[Any] = []
+        self.first_thread, self.lanes = 0, lanes
         self._shared_grid = False
 
     def read(self, site: int, threads: Array, where: Array) -> None:
@@ -209,6 +208,28 @@ class Detector(Shadow):
         """All threads met: a new interval begins for the memory spaces that it orders."""
         self.epochs[list(spaces)] += 1
 
+    def meet_warp(self, threads: Array) -> None:
+        """All lanes of a warp met: what they did happened before what any of them does now."""
+        self.cover_memory()
+        agent = MET + int(threads.min())
+        for now, agents in (
+            (self.write_epoch, self.write_thread),
+            (self.read_epoch, self.reader),
+            (self.read_epoch, self.second_reader),
+        ):
+            where = np.flatnonzero(np.isin(agents, threads))
+            agents[where[now[where] == self.now(where)]] = agent
+
+    def _are_others(self, site: int, threads: Array, sites: Array, agents: Array) -> Array:
+        """Whether what `agents` did at `sites` is of other threads than these at their `site`: of other warps, where a
+        warp has met since, or did either as one."""
+        me = threads[:, None]
+        as_one = (agents >= MET) | self._by_wave[site] | self._by_wave[sites]
+        return (agents != me) & ~(as_one & (self._warps_of(agents) == self._warps_of(me)))
+
+    def _warps_of(self, agents: Array) -> Array:
+        return (agents % MET - self.first_thread) // self.lanes
+
     def next_block(self) -> None:
         """A block of the grid has ended; nothing orders it against the next."""
         self.cover_memory()
@@ -256,25 +277,15 @@ class Detector(Shadow):
     ) -> None:
         """`code` is what to say where the writer is a copy that was waited for."""
         writer = self.write_thread[where]
-        bad = (self.write_epoch[where] == now) & (writer != threads[:, None])
-        bad = self._of_others(bad, site, self.write_site[where], threads, writer)
+        bad = (self.write_epoch[where] == now) & self._are_others(
+            site, threads, self.write_site[where], writer
+        )
         if bad.any():
             bad = self._unseen(bad, threads, where, writer, writes=code == "missing-barrier")
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
         if self._shared_grid:
             self._check_other_block(site, threads, where, self.other_block_writer)
-
-    def _of_others(
-        self, bad: Array, site: int, other_sites: Array, threads: Array, others: Array
-    ) -> Array:
-        """Without those where one end is what a wave did for its lanes, and the other one of these."""
-        if not bad.any() or not self._by_wave.any():
-            return bad
-        mine = threads[:, None]
-        blocks = (others // self._block) == (mine // self._block)
-        waves = (others % self._block // self._lanes) == (mine % self._block // self._lanes)
-        return bad & ~(blocks & waves & (self._by_wave[site] | self._by_wave[other_sites]))
 
     def _unseen(
         self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
@@ -291,15 +302,14 @@ class Detector(Shadow):
         self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
     ) -> None:
         current = self.read_epoch[where] == now
-        me = threads[:, None]
         first = self.reader[where]
-        bad = current & (first != me)
-        bad = self._of_others(bad, site, self.reader_site[where], threads, first)
+        other = self._are_others(site, threads, self.reader_site[where], first)
+        bad = current & other
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.reader_site[where], first)
         second = self.second_reader[where]
-        bad = current & (first == me) & (second != NOBODY)
-        bad = self._of_others(bad, site, self.second_site[where], threads, second)
+        bad = current & ~other & (second != NOBODY)
+        bad &= self._are_others(site, threads, self.second_site[where], second)
         if bad.any():
             self._report_each(code, site, threads, where, bad, self.second_site[where], second)
 
@@ -361,10 +371,22 @@ class Detector(Shadow):
             self.reader_site[fresh] = site
             self.second_reader[fresh] = NOBODY
             self.read_epoch[fresh] = now[stale]
-        another = self.reader[where] != me
+        # Of two readers of one warp, or one that has met, the younger takes the place of the elder.
+        for readers, sites in (
+            (self.reader, self.reader_site),
+            (self.second_reader, self.second_site),
+        ):
+            known = readers[where]
+            same = (known >= MET) & (self._warps_of(known) == self._warps_of(me))
+            readers[where[same]], sites[where[same]] = me[same], site
+        first, second = self.reader[where], self.second_reader[where]
+        another = first != me
         if another.any():
-            self.second_reader[where[another]] = me[another]
-            self.second_site[where[another]] = site
+            warp = self._warps_of(first)
+            near = another & ((second == NOBODY) | (self._warps_of(second) == warp))
+            for those in (near, another & (self._warps_of(me) != warp)):
+                self.second_reader[where[those]] = me[those]
+                self.second_site[where[those]] = site
 
     def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
         self.write_thread[where] = threads[:, None]
@@ -437,7 +459,7 @@ class Detector(Shadow):
                     **race.__dict__,
                     "other_op": other.name,
                     "other_place": other.place,
-                    "other_thread": int(who[row, column]),
+                    "other_thread": int(who[row, column]) % MET if who[row, column] >= 0 else -1,
                 }
             )
         self.log.add(race)

@@ -114,6 +114,7 @@ class Launch:
         self.cluster_number = number
         self._shared = [{} for _ in range(self.together)]
         self.enter(0)
+        self.detector.first_thread = self.block_number * self.block_size
         if isinstance(self.detector, ClockedDetector):
             clock = self.detector.clock
             clock.next_block(self.block_number * self.block_size)

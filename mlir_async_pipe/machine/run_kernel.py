@@ -179,7 +179,7 @@ def _detector(memory: Memory, decoder: Decoder, granule: int, options: LaunchOpt
     with_flags = any(site.reads_flag for site in decoder.sites)
     with_phases = any(site.needs_clocks for site in decoder.sites)
     if blocks == 1 and not with_flags and not with_phases:
-        return Detector(memory, decoder.sites, granule, threads, options.warp)
+        return Detector(memory, decoder.sites, granule, options.warp)
     if with_flags and blocks == 1:
         blocks = int(np.prod(options.grid))
     if with_flags and with_phases and blocks > 1 and threads % options.warp:

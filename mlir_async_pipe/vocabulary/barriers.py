@@ -170,6 +170,7 @@ BARRIER_ROWS = (
     ),
     Row(
         "nvvm.bar.warp.sync",
+        ("mask",),
         barrier=nothing,
         whole=never,
         meets="warp",

@@ -115,6 +115,8 @@ class Shuffle(NamedTuple):
     lanes: int
 
 
+# The mask that names every lane of a warp (PTX ISA, bar.warp.sync).
+ALL_LANES = 0xFFFFFFFF
 SHUFFLES = {
     "gpu.shuffle": Shuffle(0, 64),
     "nvvm.shfl.sync": Shuffle(1, 32),

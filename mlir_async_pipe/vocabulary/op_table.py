@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import callee_name
+from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, strides_and_offset
 from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
@@ -288,6 +289,15 @@ def is_wait_name(name: str) -> bool:
 def is_partial_barrier(op: Any) -> bool:
     """Whether an op is a barrier that some threads of the block may not take part in."""
     return row_of(op).meeting is not None
+
+
+def meets_whole_warp(op: Any) -> bool:
+    """Whether all lanes of a warp meet at an op: its mask names them."""
+    meeting = row_of(op).meeting
+    if meeting is None or meeting.of != "warp":
+        return False
+    mask = constant_value(op.operands[groups_of(op)["mask"].start])
+    return mask is not None and mask & ALL_LANES == ALL_LANES
 
 
 def is_store(op: Any) -> bool:

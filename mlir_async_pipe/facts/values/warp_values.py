@@ -29,6 +29,7 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
 from mlir_async_pipe.vocabulary import accesses, is_pure, order_of
 from mlir_async_pipe.vocabulary.launch_ids import (
+    ALL_LANES,
     SHUFFLES,
     LaunchId,
     block_size,
@@ -40,7 +41,7 @@ from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 # The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync).
 THREAD_BITS = 10
 ALL = (1 << THREAD_BITS) - 1
-ALL_LANES, LAST_LANE = 0xFFFFFFFF, 31
+LAST_LANE = 31
 
 # For each bit of a value, from the lowest on, the bits of the thread on which it may depend; bits above the
 # last are like it.

@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
+from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     fenced_by,
@@ -309,7 +310,22 @@ def elect(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvvm.setmaxregister", "nvvm.bar.warp.sync")
+@semantics("nvvm.setmaxregister")
 def nothing(site: Site) -> Execute:
     """No effect on memory."""
     return lambda unit, *operands: None
+
+
+@semantics("nvvm.bar.warp.sync")
+def warp_barrier(site: Site) -> Execute:
+    """The lanes of a warp meet, if the mask names all of them. Of some, nothing is known."""
+
+    def execute(unit: Unit, mask: Array) -> None:
+        named = lanes_of(mask, unit.width).astype(np.int64) & ALL_LANES == ALL_LANES
+        warps = unit.threads // unit.launch.options.warp
+        for warp in np.unique(warps[unit.active()]):
+            lanes = warps == warp
+            if (named & unit.active())[lanes].all():
+                unit.launch.detector.meet_warp(unit.launch.grid_threads(unit.threads[lanes]))
+
+    return execute

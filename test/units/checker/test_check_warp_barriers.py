@@ -1,0 +1,167 @@
+"""Where the lanes of a warp meet, what one of them did happened before what the others do; nothing is in order
+between warps, with a mask that does not name all lanes, or where some threads may be elsewhere.
+
+Covers: checker/effects.py, checker/conflicts.py, machine/detector.py, machine/clocked_detector.py,
+machine/dialects/mbarriers.py
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from helpers.check_harness import check_text
+from mlir_async_pipe import machine
+from mlir_async_pipe.bindings import ir, new_context
+
+KERNEL = """
+#wg = #gpu.address_space<workgroup>
+gpu.module @m {{
+  gpu.func @k(%some: i32, %from: memref<128xf32>) workgroup(%s: memref<256xf32, #wg>, %bytes: memref<1024xi8, #wg>) kernel
+      attributes {{known_block_size = array<i32: {size}>, known_grid_size = array<i32: 1, 1, 1>}} {{
+    %x = gpu.thread_id x
+    %y = gpu.thread_id y
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %c16 = arith.constant 16 : index
+    %c32 = arith.constant 32 : index
+    %c48 = arith.constant 48 : index
+    %all = arith.constant -1 : i32
+    %half = arith.constant 65535 : i32
+    %zero = arith.constant 0.0 : f32
+    %c15 = arith.constant 15 : index
+    %c31 = arith.constant 31 : index
+    %c127 = arith.constant 127 : index
+    // The lane that mirrors this one in its warp, in its row of 16, and in a block of 128.
+    %lane = arith.remui %x, %c32 : index
+    %first = arith.subi %x, %lane : index
+    %to = arith.subi %c31, %lane : index
+    %mirror = arith.addi %first, %to : index
+    %opposite = arith.subi %c127, %x : index
+    {body}
+    gpu.return
+  }}
+}}
+"""
+HALF = 65535
+SYNC = "nvvm.bar.warp.sync %all : i32"
+STORE = "memref.store %zero, %s[%x] : memref<256xf32, #wg>"
+LOAD = "%v = memref.load %s[%mirror] : memref<256xf32, #wg>"
+COPY = """%copy = nvgpu.device_async_copy %from[%x], %s[%x], 1 : memref<128xf32> to memref<256xf32, #wg>
+%group = nvgpu.device_async_create_group %copy
+nvgpu.device_async_wait %group {{numGroups = {0} : i32}}"""
+
+
+class Case(NamedTuple):
+    """What the kernel does, what the checker says, and whether the machine finds a race."""
+
+    body: str
+    verdict: str
+    races: bool
+    size: str = "128, 1, 1"
+
+
+def row(length: int, inside: str) -> str:
+    """Threads of rows of `length` store, meet, and load what mirrors them in groups of `inside`."""
+    return f"""%row = arith.muli %y, %c{length} : index
+%at = arith.addi %row, %x : index
+%in = arith.remui %x, %c{inside} : index
+%before = arith.subi %at, %in : index
+%last = arith.constant {int(inside) - 1} : index
+%back = arith.subi %last, %in : index
+%other = arith.addi %before, %back : index
+memref.store %zero, %s[%at] : memref<256xf32, #wg>
+{SYNC}
+%v = memref.load %s[%other] : memref<256xf32, #wg>"""
+
+
+READ_BY_ALL = f"""%v = memref.load %s[%c0] : memref<256xf32, #wg>
+{SYNC}
+%is_4 = arith.cmpi eq, %x, %c4 : index
+scf.if %is_4 {{
+  memref.store %zero, %s[%c0] : memref<256xf32, #wg>
+}}"""
+
+
+def product(between: str, value: str) -> str:
+    """A warp multiplies a tile by itself, and stores a `value` over it."""
+    kind = '!gpu.mma_matrix<16x16xf16, "{}Op">'
+    loads = "\n".join(
+        f"%{name.lower()} = gpu.subgroup_mma_load_matrix %m[%c0, %c0] {{leadDimension = 16 : index}} : "
+        f"memref<16x16xf16, #wg> -> {kind.format(name)}"
+        for name in "ABC"
+    )
+    return f"""%m = memref.view %bytes[%c0][] : memref<1024xi8, #wg> to memref<16x16xf16, #wg>
+{loads}
+%d = gpu.subgroup_mma_compute %a, %b, %c : {kind.format("A")}, {kind.format("B")} -> {kind.format("C")}
+{between}
+gpu.subgroup_mma_store_matrix %{value}, %m[%c0, %c0] {{leadDimension = 16 : index}} :
+  {kind.format("C")}, memref<16x16xf16, #wg>"""
+
+
+CASES = {
+    "the lanes of a warp meet": Case(f"{STORE}\n{SYNC}\n{LOAD}", "proven", False),
+    "they do not": Case(f"{STORE}\n{LOAD}", "unsafe", True),
+    "before the store": Case(f"{SYNC}\n{STORE}\n{LOAD}", "unsafe", True),
+    "another warp stored": Case(
+        f"{STORE}\n{SYNC}\n{LOAD.replace('mirror', 'opposite')}", "unknown", True
+    ),
+    "only half of the lanes meet": Case(
+        f"{STORE}\n{SYNC.replace('all', 'half')}\n{LOAD}", "unknown", True
+    ),
+    "nobody knows which lanes": Case(
+        f"{STORE}\n{SYNC.replace('all', 'some')}\n{LOAD}", "unknown", True
+    ),
+    "some threads go past": Case(
+        f"""{STORE}
+%few = arith.cmpi ult, %x, %c16 : index
+scf.if %few {{
+  {SYNC}
+}}
+{LOAD}""",
+        "unknown",
+        True,
+    ),
+    "a load before a store": Case(f"{LOAD}\n{SYNC}\n{STORE}", "proven", False),
+    "a load after the meeting": Case(f"{STORE}\n{SYNC}\n{LOAD}\n{STORE}", "unsafe", True),
+    "a copy, waited for": Case(f"{COPY.format(0)}\n{SYNC}\n{LOAD}", "proven", False),
+    "a copy that may be in flight": Case(f"{COPY.format(1)}\n{SYNC}\n{LOAD}", "unknown", True),
+    "a copy, waited for after the meeting": Case(
+        "\n".join([*COPY.format(0).splitlines()[:2], SYNC, *COPY.format(0).splitlines()[2:], LOAD]),
+        "unknown",
+        True,
+    ),
+    "twice in each iteration": Case(
+        f"scf.for %i = %c0 to %c4 step %c1 {{\n{STORE}\n{SYNC}\n{LOAD}\n{SYNC}\n}}", "proven", False
+    ),
+    "once in each iteration": Case(
+        f"scf.for %i = %c0 to %c4 step %c1 {{\n{STORE}\n{SYNC}\n{LOAD}\n}}", "unknown", True
+    ),
+    "two rows of 16 are a warp": Case(row(16, "16"), "proven", False, "16, 8, 1"),
+    "a warp goes on in the next row": Case(row(48, "32"), "unknown", True, "48, 2, 1"),
+    "one place, read by other warps": Case(READ_BY_ALL, "unknown", True),
+    "one place, read by one warp": Case(READ_BY_ALL, "proven", False, "32, 1, 1"),
+    "a product stored over what it read": Case(product("", "d"), "unknown", True, "32, 1, 1"),
+    "of several warps": Case(product("", "d"), "unsafe", True, "64, 1, 1"),
+    "what it did not make": Case(product("", "c"), "unsafe", True, "32, 1, 1"),
+    "and as the advice says": Case(product(SYNC, "d"), "proven", False, "32, 1, 1"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_the_lanes_of_a_warp_did_before_they_met(case: Case) -> None:
+    text = KERNEL.format(body=case.body, size=case.size)
+    found = check_text(text)
+    verdict = "unsafe" if found.unsafe else "unknown" if found.unknown else "proven"
+    assert verdict == case.verdict
+    with new_context():
+        module = ir.Module.parse(text)
+        size = [int(n) for n in case.size.split(",")]
+        values = np.ones(128, np.float32)
+        for order in machine.SCHEDULES:
+            run = machine.run(module, "k", [HALF, values], threads=tuple(size), schedule=order)
+            wrong = {race.code for race in run.races} - {"uninitialised-read"}
+            assert bool(wrong) == case.races
