@@ -121,6 +121,7 @@ class Detector(Shadow):
         self.sites = sites
         # Ops that a wave does for all of its lanes, by site.
         self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
+        self._have_met = bool(self._by_wave.any())
         self.log = RaceLog()
         self.in_flight: list[Any] = []
         self.first_thread, self.lanes = 0, lanes
@@ -211,6 +212,7 @@ class Detector(Shadow):
     def meet_warp(self, threads: Array) -> None:
         """All lanes of a warp met: what they did happened before what any of them does now."""
         self.cover_memory()
+        self._have_met = True
         agent = MET + int(threads.min())
         for now, agents in (
             (self.write_epoch, self.write_thread),
@@ -224,6 +226,8 @@ class Detector(Shadow):
         """Whether what `agents` did at `sites` is of other threads than these at their `site`: of other warps, where a
         warp has met since, or did either as one."""
         me = threads[:, None]
+        if not self._have_met:
+            return agents != me
         as_one = (agents >= MET) | self._by_wave[site] | self._by_wave[sites]
         return (agents != me) & ~(as_one & (self._warps_of(agents) == self._warps_of(me)))
 
