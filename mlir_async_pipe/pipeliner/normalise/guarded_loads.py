@@ -1,4 +1,5 @@
-"""Takes loads out of a condition that computes and stores too, so that they can run ahead of it.
+"""Takes loads out of a condition that computes and stores too, so that they can run ahead of it, and
+indices that do not change out of the loop.
 
     scf.if %c {                               %l = scf.if %c -> (f32) {
       %l = memref.load %A[%i]                   %v = memref.load %A[%i]
@@ -19,21 +20,32 @@ guards included.
       %v = vector.load %A[%r, …]              vector.store %v0, %tile[%c0, …]
       vector.store %v, %tile[%r, …]     -->   … the same for rows 1 to 3
     }
+
+An index that is loaded in every iteration, and is the same in all, is loaded before the loop, if there is
+an iteration. A copy whose address it is then waits for nothing and runs as far ahead as all others.
+
+    scf.for %k = %lo to %hi … {               %some = arith.cmpi slt, %lo, %hi
+      %i = memref.load %rows[%t]        -->   %i = scf.if %some { memref.load %rows[%t] } else { 0 }
+      copy %A[%i, %k] …                       scf.for … { copy %A[%i, %k] … }
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    ancestors,
     before,
     clone,
     constant,
     constant_value,
     erase,
+    is_function,
     operations,
+    type_text,
     users,
     walk,
 )
@@ -47,8 +59,10 @@ from mlir_async_pipe.facts.loops.copy_statements import (
     reads_global,
 )
 from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value, may_move
 from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
@@ -56,7 +70,8 @@ from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
 from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, is_pure
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_pure
+from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
 def take_loads_out(loop: Operation) -> None:
@@ -91,13 +106,8 @@ def _take_out(condition: Operation) -> None:
     ip, loc = before(condition), condition.location
     write = IntegerWriter(ip, loc)
     zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
-    chosen = write_if(condition.operands[0], loaded, zeros, ip, loc)
-    end = end_of(chosen.regions[0])
-    mapping: dict[Any, Any] = {}
-    for op in first:
-        clone(op, mapping, before(end))
-    yield_values(end, [mapping[value] for value in loaded])
-    for value, result in zip(loaded, chosen.results, strict=True):
+    values = _loaded_if(condition.operands[0], first, loaded, zeros, ip, loc)
+    for value, result in zip(loaded, values, strict=True):
         value.replace_all_uses_with(result)
     erase(op for op in reversed(first) if not any(users(result) for result in op.results))
 
@@ -161,6 +171,84 @@ def _unroll(loop: Operation) -> None:
     loop.erase()
 
 
+# Indices that do not change ------------------------------------------------------------------
+
+
+def take_indices_out(loop: Operation) -> None:
+    """Load the integers before a loop that each of its iterations loads from the same address.
+
+    Nobody may write them meanwhile: nothing in the function may write that memory, or order what other
+    functions write."""
+    found = _same_in_all_iterations(loop)
+    if not any(map(accesses, found)) or not _nobody_writes(loop, filter(accesses, found)):
+        return
+    loaded = [result for op in found if accesses(op) for result in op.results]
+    ip, loc = before(loop), loop.location
+    if static_trip_count(loop):
+        mapping: dict[Any, Any] = {}
+        for op in found:
+            clone(op, mapping, ip)
+        values = [mapping[value] for value in loaded]
+    else:
+        write = IntegerWriter(ip, loc)
+        signed = "ult" if "unsignedCmp" in loop.attributes else "slt"
+        runs = write.compare(signed, loop.operands[0], loop.operands[1])
+        zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
+        values = _loaded_if(runs, found, loaded, zeros, ip, loc)
+    for value, new in zip(loaded, values, strict=True):
+        value.replace_all_uses_with(new)
+    erase(op for op in reversed(found) if accesses(op))
+
+
+def _same_in_all_iterations(loop: Operation) -> list[Operation]:
+    """The loads of integers in the body of a loop whose addresses do not change, and what these are computed
+    with, in the order of the text."""
+    block = loop.regions[0].blocks[0]
+    varying: set[Any] = set(block.arguments)
+    fixed: dict[Operation, None] = {}
+    needed: set[Operation] = set()
+    for op in operations(block)[:-1]:
+        moves = may_move(op) or (reads_global(op) and len(op.regions) == 0 and _is_integer(op))
+        if moves and varying.isdisjoint(op.operands):
+            fixed[op] = None
+        else:
+            varying.update(op.results)
+    for op in reversed(fixed):
+        if accesses(op) or any(user in needed for result in op.results for user in users(result)):
+            needed.add(op)
+    return [op for op in fixed if op in needed]
+
+
+def _is_integer(op: Operation) -> bool:
+    return all(bits_of_text(type_text(result.type)) is not None for result in op.results)
+
+
+def _nobody_writes(loop: Operation, loads: Iterable[Operation]) -> bool:
+    """Whether nothing in the function of a loop may write what these loads read, or orders writes of others."""
+    function = next((above for above in ancestors(loop) if is_function(above)), None)
+    if function is None:
+        return False
+    inside = list(walk(function))
+    written = [root_of(access.memory) for op in inside for access in accesses(op) if access.writes]
+    read = [root_of(access.memory) for op in loads for access in accesses(op)]
+    if any(may_alias(a, b) for a in read for b in written):
+        return False
+    return all(flag_order(op) == UNORDERED for op in inside)
+
+
+def _loaded_if(
+    condition: Any, ops: list[Operation], loaded: list[Any], zeros: list[Any], ip: Any, loc: Any
+) -> list[Any]:
+    """What copies of `ops` load under a condition, and zeros where it does not hold."""
+    chosen = write_if(condition, loaded, zeros, ip, loc)
+    end = end_of(chosen.regions[0])
+    mapping: dict[Any, Any] = {}
+    for op in ops:
+        clone(op, mapping, before(end))
+    yield_values(end, [mapping[value] for value in loaded])
+    return list(chosen.results)
+
+
 # Loops whose copies go through registers -------------------------------------------------------
 
 # The widest load into registers, of all chips.
@@ -212,12 +300,13 @@ class GuardedLoadsOptions:
 
 @register(
     "async-pipe-normalise-loads",
-    "take loads out of conditions, so that they can run ahead of them",
+    "take loads out of conditions, so that they can run ahead of them, and indices that do not change out of the loop",
     GuardedLoadsOptions,
 )
 def run(module: Any, options: GuardedLoadsOptions, session: Session) -> None:
     session = with_target(options, session)
     for loop in counted_loops(module):
+        take_indices_out(loop)
         inside = operations(loop.regions[0].blocks[0])
         if not any(len(op.regions) for op in inside):
             continue

@@ -3,7 +3,7 @@
     scf.for … { load A; store tile; load tile; … } {num_stages = S}
 
     copies from global to workgroup memory, and what they need     stage 0, async, `issue_order`
-    copies whose addresses are loaded (`levels`)                   the next stages
+    copies whose addresses are loaded (`chain_stages`)             later stages
     everything else                                                stage S - 1
 
 with one wait and one barrier at the top of the iteration. A loop without such copies takes its
@@ -300,13 +300,12 @@ def decide_by_count(
             at=body.loop,
             notes=numbering(body),
         )
-    level = levels(body, first, ahead.pairs)
+    stage = chain_stages(body, first, ahead.pairs, stages)
     copies = set() if ahead.why else _numbers(ahead)
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
     slots = tuple(
-        # The consumers come at least one stage after the last level.
-        Placed(min(level[s.number], stages - 2), arranged.order[s.number], s.number in copies)
-        if s.number in level
+        Placed(stage[s.number], arranged.order[s.number], s.number in copies)
+        if s.number in stage
         else Placed(arranged.stage[s.number], arranged.order[s.number], False)
         for s in body.statements
     )
@@ -566,26 +565,47 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
 
 
 # Loads whose address is loaded ---------------------------------------------------------------
+#
+# index of an index, index, copy, use      S = 7: stages 0, 2, 4, 6
+# index, copy, use                         S = 5: stages 0, 2, 4
+# copy, use                                        stages 0,    4
 
 
-def levels(
-    body: Body, ahead: set[int], pairs: tuple[tuple[Operation, Operation], ...]
+def chain_stages(
+    body: Body,
+    ahead: set[int],
+    pairs: tuple[tuple[Operation, Operation], ...],
+    stages: int,
 ) -> dict[int, int]:
-    """The level of each statement that runs ahead; the halves of a copy (`pairs`: load and store)
-    are of one level."""
+    """The stage of each statement that runs ahead: a chain of loads, each of which needs what the one before
+    it loaded, shares out the S - 1 iterations evenly, so that each has the time that memory takes. The halves of
+    a copy (`pairs`: load and store) are of one stage."""
     by_op = {s.op: s.number for s in body.statements}
     holder = {inner: s.number for s in body.statements for inner in walk(s.op)}
     halves = {(holder[load], holder[store]) for load, store in pairs}
-    found: dict[int, int] = {}
+    needs = {
+        number: {
+            producer
+            for producer in value_producers(body.statements[number].op, by_op, set()) & ahead
+            if producer < number
+        }
+        for number in ahead
+    }
+
+    def is_step(producer: int, user: int) -> bool:
+        return (producer, user) not in halves and _reads_memory(body.statements[producer].op)
+
+    level: dict[int, int] = {}
     for number in sorted(ahead):
-        level = 0
-        for producer in value_producers(body.statements[number].op, by_op, set()) & found.keys():
-            indirect = (producer, number) not in halves and _reads_memory(
-                body.statements[producer].op
-            )
-            level = max(level, found[producer] + indirect)
-        found[number] = level
+        level[number] = max((level[p] + is_step(p, number) for p in needs[number]), default=0)
     # A guard may hold the stores of several loads: all go where the latest of them does.
+    for load, store in halves:
+        level[load] = level[store]
+    after = dict.fromkeys(ahead, 1)
+    for number in sorted(ahead, reverse=True):
+        for p in needs[number]:
+            after[p] = max(after[p], after[number] + is_step(p, number))
+    found = {n: level[n] * (stages - 1) // (level[n] + after[n]) for n in ahead}
     for load, store in halves:
         found[load] = found[store]
     return found
