@@ -1,6 +1,6 @@
 // REQUIRES: bindings-flydsl
 //
-// Waits of the tensor DMA of gfx1250 are lowered where the input has them; none is formed.
+// Waits of the tensor data mover of gfx1250 are lowered where the input has them.
 //
 // RUN: async-pipe-opt %s --target=rocdl:gfx1250 --emit=isa | FileCheck %s
 

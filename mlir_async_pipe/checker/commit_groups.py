@@ -17,6 +17,7 @@ from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.vocabulary import Row, given_count
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
@@ -189,7 +190,10 @@ class Groups:
         state: State,
     ) -> None:
         """Counters count copies, not groups: the N youngest copies of theirs stay in flight, and all
-        that another one counts."""
+        that another one counts.
+
+            first wave: copy a; second wave: copy b; wait 1        retires neither: each wave has one
+        """
         if count is None:
             return
         retired: list[Issue] = []
@@ -197,17 +201,20 @@ class Groups:
             pending = state.queues.get(name)
             if pending is None:
                 continue
-            left = max(count, 0)
+            younger: list[ThreadRange] = []
             new: list[Group] = []
             for group in (pending.open, *pending.groups):
                 kept: list[Issue] = []
                 for issue in reversed(group):
-                    counted = self._counter_of(issue) == counter
-                    if not counted or left:
+                    if self._counter_of(issue) != counter:
                         kept.append(issue)
-                        left -= counted
-                    else:
-                        retired.append(issue)
+                        continue
+                    # Who issued it has issued those younger ones that ask for no more.
+                    threads = issue[0].threads
+                    alike = sum(set(other) <= set(threads) for other in younger)
+                    (kept if alike < max(count, 0) else retired).append(issue)
+                    if not issue[0].maybe:
+                        younger.append(threads)
                 new.append(tuple(reversed(kept)))
             state.queues[name] = pending._replace(
                 open=new[0], groups=tuple(new[1:]), wait=number, since=0

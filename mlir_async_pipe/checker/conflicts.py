@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.thread_grid import (
 )
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
+from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.warp_values import LAST_LANE, WarpValues
 from mlir_async_pipe.vocabulary import accesses, is_pure, named_row
 from mlir_async_pipe.vocabulary.launch_ids import IDS
@@ -441,20 +442,25 @@ def copies_the_same(op: Any, frame: int) -> bool:
         return False
     places = list(writes[0].indices)
     return all(
-        not differs(access.memory, frame)
+        _is_shared(access.memory, frame)
         and all(_follows(index, places, frame) for index in access.indices)
         for access in reads
     )
 
 
+def _is_shared(value: Any, frame: int) -> bool:
+    """Whether all threads have one value, also if loops of the kernel carry it."""
+    return not differs(value, frame) or (not frame and Uniformity().difference(value) is None)
+
+
 def _follows(index: Any, places: list[Any], frame: int) -> bool:
     """Whether an index is one of `places` plus what all threads share, or that alone."""
-    if index in places or not differs(index, frame):
+    if index in places or _is_shared(index, frame):
         return True
     op = defining_op(index)
     if op is None or not is_operator(op.name, "add"):
         return False
     one, other = op.operands
-    return (_follows(one, places, frame) and not differs(other, frame)) or (
-        _follows(other, places, frame) and not differs(one, frame)
+    return (_follows(one, places, frame) and _is_shared(other, frame)) or (
+        _follows(other, places, frame) and _is_shared(one, frame)
     )

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from math import lcm
+from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
@@ -63,7 +64,7 @@ from mlir_async_pipe.checker.step_graph import (
     Switch,
     is_integer,
 )
-from mlir_async_pipe.checker.thread_grid import is_thread_number
+from mlir_async_pipe.checker.thread_grid import is_thread_condition, is_thread_number
 from mlir_async_pipe.facts.flow.algorithms import post_order
 from mlir_async_pipe.facts.values.views import View
 
@@ -71,6 +72,14 @@ from mlir_async_pipe.facts.values.views import View
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6
+
+
+class GuardedCopies(NamedTuple):
+    """The block of copies that run where a branch is `truth`, and the edge to where paths meet."""
+
+    truth: int
+    block: int
+    onwards: ControlEdge
 
 
 @dataclass
@@ -132,6 +141,11 @@ class Explorer:
         bodies = loop_bodies(self.flow)
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
+        }
+        self.guarded = {
+            block.number: found
+            for block in self.flow.blocks
+            if (found := self._guarded_copies(block)) is not None
         }
         self.short = frozenset() if self.symbolic else _short_loops(self.flow)
         self.tested = _tests(self.flow)
@@ -281,7 +295,8 @@ class Explorer:
                 self._follow(edge, state)
             case Branch(condition, then, otherwise):
                 form = self.values.form(state, condition)
-                self._split(state, form, {1: then, 0: otherwise}, block)
+                if not self._copy_under(form, state, block):
+                    self._split(state, form, {1: then, 0: otherwise}, block)
             case LoopTest(loop, body, out):
                 again, left = self.iterations.test(loop, state)
                 if again is not None and left is not None:
@@ -299,6 +314,63 @@ class Explorer:
                     self.tainted = self.tainted or state.tainted
                     self.effects.judge.end(state)
 
+    def _guarded_copies(self, block: Block) -> GuardedCopies | None:
+        """The copies of waves on one side of a branch, if they are all that it decides."""
+        if not isinstance(block.exit, Branch):
+            return None
+        edges = {1: block.exit.then, 0: block.exit.otherwise}
+        for truth, edge in edges.items():
+            steps = self._alone_until_join(edge)
+            other = self._alone_until_join(edges[1 - truth])
+            if steps is None or other is None or steps[1].target != other[1].target:
+                continue
+            effects = [s for s in steps[0] if isinstance(s, Run) and not s.makes_values]
+            if effects and not other[0] and all(step.row.by_wave for step in effects):
+                return GuardedCopies(truth, edge.target, steps[1])
+        return None
+
+    def _alone_until_join(self, edge: ControlEdge) -> tuple[list[Step], ControlEdge] | None:
+        """What runs on a side of a branch, and the edge to where paths meet; None if it does more than
+        to run ops."""
+        block = self.flow.blocks[edge.target]
+        if edge.loops or not self.needed.isdisjoint(target for target, _ in edge.assigns):
+            return None
+        if block.merges:
+            return [], edge
+        if not all(isinstance(step, Run) for step in block.steps):
+            return None
+        if not isinstance(block.exit, Goto):
+            return None
+        onwards = block.exit.edge
+        if onwards.loops or not self.needed.isdisjoint(target for target, _ in onwards.assigns):
+            return None
+        return block.steps, onwards
+
+    def _copy_under(self, form: Form, state: State, block: Block) -> bool:
+        """Issue the copies of those waves that meet the condition at the end of a block, without a path of
+        its own: a wave that waits for its N youngest copies has issued all of them or none."""
+        guarded = self.guarded.get(block.number)
+        if guarded is None or not self.counted:
+            return False
+        sides = {side.truth: side for side in self._sides(form, state, block)}
+        if len(sides) < 2 or not all(side.exact for side in sides.values()):
+            return False
+        facts = sides[guarded.truth].facts
+        decided = {atom for atom, known in facts.items() if state.facts.get(atom) != known}
+        if not all(map(is_thread_condition, decided)) or any(
+            exact(settle(form, side.facts), side.facts) != side.truth for side in sides.values()
+        ):
+            return False
+        issued = state.under(facts, True)
+        try:
+            for plan in self.plans[guarded.block]:
+                plan(issued)
+        except OpenConditionError:
+            return False
+        issued.facts = dict(state.facts)
+        self._follow(guarded.onwards, issued)
+        return True
+
     def _split(self, state: State, form: Form, edges: dict[int, ControlEdge], block: Block) -> None:
         sides = self._sides(form, state, block)
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
@@ -307,11 +379,25 @@ class Explorer:
             part(half, parting, side.truth)
             if parting is not None:
                 half.uneven |= self.partings.left_apart(block, state)
+            if self._was_elsewhere(half):
+                half.taint()
             value = exact(settle(form, half.facts), half.facts)
             if value is None:
                 self._push(block.number, len(self.plans[block.number]), half)
             elif value == side.truth or form.terms:
                 self._follow(edges[1 if value else 0], half)
+
+    def _was_elsewhere(self, state: State) -> bool:
+        """Whether waits count copies that a thread with what is known of this one cannot have issued:
+        those of its own may be others."""
+        return any(
+            are_apart(state.facts[atom], known)
+            for name in self.counted & state.queues.keys()
+            for group in (state.queues[name].open, *state.queues[name].groups)
+            for issue in group
+            for atom, known in issue[0].threads
+            if atom in state.facts
+        )
 
     def _sides(self, condition: Form, state: State, block: Block) -> list[SplitSide]:
         """Both sides of a condition. Iteration numbers that decide are kept, but for that of a loop
@@ -369,6 +455,14 @@ class Explorer:
             self.values.forget_chosen(state, None)
             self._another_thread(edge.target, 0, state)
         self._push(edge.target, 0, state)
+
+
+def are_apart(one: AtomRange, other: AtomRange) -> bool:
+    """Whether no number is in both ranges."""
+    return any(
+        a.high is not None and b.low is not None and a.high < b.low
+        for a, b in ((one, other), (other, one))
+    )
 
 
 def _short_loops(flow: Flow) -> frozenset[int]:

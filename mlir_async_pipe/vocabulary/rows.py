@@ -490,6 +490,8 @@ class Row:
     adds: bool = False
     # Where the memory of its accesses is named, by `AccessRule.memory`, if not by its own operands.
     places: Callable[[Any], dict[str, Place]] | None = None
+    # The operand groups of memory that its value stands for: what it describes.
+    describes: tuple[str, ...] = ()
     # A wave does it once for all of its lanes (all operands are the same in them).
     by_wave: bool = False
     # The counter of the hardware that counts it beside its queue: a wait for that retires it alone.

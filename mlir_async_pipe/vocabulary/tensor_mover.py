@@ -32,7 +32,12 @@ from mlir_async_pipe.vocabulary.op_table import operand_groups
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, TENSORCNT, AccessRule, Opaque, Place, Row
 
 MAKES_BASE, MAKES_DESCRIPTOR = "amdgpu.make_dma_base", "amdgpu.make_dma_descriptor"
-_BASE = Row(MAKES_BASE, ("global", "global_indices*", "lds", "lds_indices*"), does="value")
+_BASE = Row(
+    MAKES_BASE,
+    ("global", "global_indices*", "lds", "lds_indices*"),
+    does="value",
+    describes=("global", "lds"),
+)
 _DESCRIPTOR = Row(
     MAKES_DESCRIPTOR,
     (

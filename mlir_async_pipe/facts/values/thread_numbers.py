@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
 )
 from mlir_async_pipe.facts.values.integer_ops import product
-from mlir_async_pipe.facts.values.numbers import evaluate_more
+from mlir_async_pipe.facts.values.numbers import evaluate, evaluate_more
 from mlir_async_pipe.facts.values.views import ViewStep, beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
@@ -61,6 +61,8 @@ def ids_of(
             return np.asarray(block[known.axis])
         if known.kind == "lane":
             return linear_thread(threads, block) % lanes
+        if known.kind == "subgroup":
+            return linear_thread(threads, block) // lanes
         return None
 
     return leaf
@@ -119,6 +121,25 @@ def _counted_loops(
 def is_counted(op: Operation) -> bool:
     """Whether an op is a loop whose iterations are enumerated for each thread."""
     return op.name == "scf.for" and _bounds(op, (1, 1, 1), 1) is not None
+
+
+def guards_of(op: Operation, top: Operation) -> list[tuple[Value, int]]:
+    """The conditions of each `scf.if` between an op and the loop body, with the number of the branch."""
+    found = []
+    while op != top:
+        above = parent(op)
+        assert above is not None
+        if above.name == "scf.if":
+            branch = next(n for n, r in enumerate(above.regions) if op.block in list(r.blocks))
+            found.append((above.operands[0], branch))
+        op = above
+    return found
+
+
+def is_decided_by_thread(condition: Value) -> bool:
+    """Whether constants and the ids of a thread say whether it meets a condition."""
+    first = thread_ids(np.zeros(1, np.int64), (1, 1, 1))
+    return evaluate(condition, {}, ids_of(first, (1, 1, 1), 1)) is not None
 
 
 def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.ndarray, int] | None:

@@ -13,6 +13,7 @@ and its limits, are data in `chips`. The kernels themselves stay in gpu, scf and
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -67,9 +68,9 @@ from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, given_count, row_of
+from mlir_async_pipe.vocabulary import Queue, accesses, given_count, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
-from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC, TENSORCNT
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,17 @@ def _lower_copies(to: ToRocdl) -> None:
     ]
     check_control([*groups, *waits], uniformity)
     pieces = {plan.copy.op: plan.pieces for plan in plans}
-    planned = plan_waits(waits, groups, pieces, form, to.session.diagnostics)
+    functions = {
+        function: CountedCopies.of(function, groups, pieces)
+        for function in map(enclosing_function, [*waits, *groups])
+    }
+    planned = plan_waits(waits, functions, form, to.session.diagnostics)
     makers = [op for op in ops if op.name == COPY or is_group(op)]
     _rewrite_copies(plans, blocks, uniformity)
-    rewrite(planned, groups, form)
+    marked = [
+        group for group in groups if functions[enclosing_function(group)].form(form) == "marks"
+    ]
+    rewrite(planned, marked)
     replace_tokens(root, makers)
 
 
@@ -365,6 +373,12 @@ def _has_bare_waits(root: Operation) -> bool:
 # A mark is a group, so counts stay. The counter of gfx1250 counts copies: with at least c copies
 # in every group of the function, N groups are at least N * c copies, and the wait leaves that
 # many in flight.
+#
+#     scf.if %first_wave { tensor copy }; group          -->  rocdl.s.wait.tensorcnt 2
+#
+# The back end counts what is issued on every path, and would wait for all copies of one wave. A wave
+# that meets the condition has issued c copies a group, one that does not has none in flight: where
+# a condition is the same in every group, its copies count as if there were none.
 # Tokens have no counterpart; values of their type become i32 zeros that nothing reads.
 
 TOKEN = "!nvgpu.device.async.token"
@@ -374,10 +388,66 @@ Form = Literal["marks", "counter"]
 
 @dataclass(frozen=True)
 class MarkWait:
-    """One wait and the number it gets: groups (marks) or copies (counter) left in flight."""
+    """One wait and the ops that it becomes, each with how many groups (marks) or copies (counters) it
+    leaves in flight."""
 
     op: Operation
-    count: int
+    counts: tuple[tuple[str, int], ...]
+
+
+MARK_WAIT = "rocdl.wait.asyncmark"
+COUNTER_WAITS = {ASYNCCNT: "rocdl.s.wait.asynccnt", TENSORCNT: "rocdl.s.wait.tensorcnt"}
+# The condition and branch under which a wave copies; None: always.
+Guard = tuple[Value, int] | None
+
+
+@dataclass(frozen=True)
+class CountedCopies:
+    """The copies of a function: by counter the fewest that a wave with any in flight has issued in a group.
+    `guarded`: some of them stand under conditions, which waits for marks would not count."""
+
+    fewest: dict[Queue, int]
+    guarded: bool
+
+    @staticmethod
+    def of(
+        function: Operation, groups: list[Operation], pieces: Mapping[Operation, int]
+    ) -> CountedCopies:
+        """Those of one function; `pieces` says how many copies a copy op becomes."""
+        own = [group for group in groups if enclosing_function(group) == function]
+        found = [_copies(group, pieces) for group in own]
+        used = {counter for op in walk(function) if (counter := _counter_of(op, pieces))}
+        fewest = {
+            counter: _fewest([copies[counter] for copies in found]) if found else 0
+            for counter in sorted(used, key=lambda counter: counter.name)
+        }
+        guards = (guard for copies in found for counter in copies.values() for guard in counter)
+        return CountedCopies(fewest, any(guard is not None for guard in guards))
+
+    def form(self, asked: Form) -> Form:
+        """How the function waits: by the counter of tensor copies, where marks would count none."""
+        of_waves = self.guarded and set(self.fewest) == {TENSORCNT}
+        return "counter" if of_waves else asked
+
+
+def _counter_of(op: Operation, pieces: Mapping[Operation, int]) -> Queue | None:
+    if op in pieces:
+        return ASYNCCNT
+    row = row_of(op)
+    return row.counter if row.asynchronous(op) else None
+
+
+def _fewest(groups: list[Counter[Guard]]) -> int:
+    """The fewest copies of a group in a wave that has any in flight: one that meets no condition, or one
+    alone."""
+    plain = min(copies[None] for copies in groups)
+    if plain or any(copies[None] for copies in groups):
+        return plain
+    guards = {guard for copies in groups for guard in copies}
+    return min(
+        (min(copies[guard] for copies in groups) for guard in guards),
+        default=0,
+    )
 
 
 def is_group(op: Operation) -> bool:
@@ -413,74 +483,101 @@ def check_control(ops: list[Operation], uniformity: Uniformity) -> None:
 
 def plan_waits(
     waits: list[Operation],
-    groups: list[Operation],
-    pieces: Mapping[Operation, int],
-    form: Form,
+    functions: Mapping[Operation, CountedCopies],
+    asked: Form,
     diagnostics: Diagnostics,
 ) -> list[MarkWait]:
-    """The number of every wait; `pieces` says how many copies a copy op becomes.
-
-    Raises CountError (negative-count).
-    """
-    queue = ASYNC_LDS if form == "marks" else ASYNCCNT
-    fewest: dict[Operation, int] = {}
-    for group in groups:
-        function, number = enclosing_function(group), _copies(group, pieces)
-        fewest[function] = min(number, fewest.get(function, number))
+    """The numbers of every wait. Raises CountError (negative-count)."""
     planned = []
     for op in waits:
-        row = row_of(op)
-        assert row.wait is not None
         count = given_count(op) or 0
         if count < 0:
             raise CountError(
                 f"a wait cannot leave {count} groups in flight", code="negative-count", at=op
             )
-        smallest = fewest.get(enclosing_function(op), 0)
-        wanted = count if form == "marks" else count * smallest
-        largest = queue.largest_count
-        assert largest is not None
-        if wanted > largest:
-            diagnostics.remark(
-                f"the wait leaves {wanted} {'groups' if form == 'marks' else 'copies'} in flight, "
-                f"and {queue.name} can tell {largest} apart: it waits until {largest} are",
-                code="counter-limit",
-                at=op,
-            )
-        counted = ASYNC_LDS.copies_in_flight
-        assert counted is not None
-        if form == "marks" and min(count, largest) * smallest > counted:
-            diagnostics.remark(
-                f"{count} groups of {smallest} copies may stay in flight, and the chip can tell "
-                f"{counted} copies apart: it waits until {counted} are",
-                code="counter-limit",
-                at=op,
-            )
-        planned.append(MarkWait(op, min(wanted, largest)))
+        copies = functions[enclosing_function(op)]
+        if copies.form(asked) == "marks":
+            counts = [_marks_left(op, count, copies, diagnostics)]
+        else:
+            fewest = copies.fewest or {ASYNCCNT: 0}
+            counts = [
+                (COUNTER_WAITS[counter], _limited(op, count * smallest, counter, diagnostics))
+                for counter, smallest in fewest.items()
+            ]
+        planned.append(MarkWait(op, tuple(counts)))
     return planned
 
 
-def _copies(group: Operation, pieces: Mapping[Operation, int]) -> int:
-    """Copies that are in the group on every path: those since the group before, in its block."""
-    total = 0
+def _marks_left(
+    op: Operation, count: int, copies: CountedCopies, diagnostics: Diagnostics
+) -> tuple[str, int]:
+    left = _limited(op, count, ASYNC_LDS, diagnostics)
+    counted, smallest = ASYNC_LDS.copies_in_flight, copies.fewest.get(ASYNCCNT, 0)
+    assert counted is not None
+    if left * smallest > counted:
+        diagnostics.remark(
+            f"{count} groups of {smallest} copies may stay in flight, and the chip can tell "
+            f"{counted} copies apart: it waits until {counted} are",
+            code="counter-limit",
+            at=op,
+        )
+    return MARK_WAIT, left
+
+
+def _limited(op: Operation, wanted: int, queue: Queue, diagnostics: Diagnostics) -> int:
+    """As many as the queue, or the counter, can tell apart."""
+    largest = queue.largest_count
+    assert largest is not None
+    if wanted > largest:
+        diagnostics.remark(
+            f"the wait leaves {wanted} {'groups' if queue == ASYNC_LDS else 'copies'} in flight, "
+            f"and {queue.name} can tell {largest} apart: it waits until {largest} are",
+            code="counter-limit",
+            at=op,
+        )
+    return min(wanted, largest)
+
+
+def _copies(group: Operation, pieces: Mapping[Operation, int]) -> dict[Queue, Counter[Guard]]:
+    """Copies that are in the group, by counter and condition: those since the group before, in its
+    block. What stands in loops, or under conditions that a loop decides anew, may be none."""
+    found: dict[Queue, Counter[Guard]] = {counter: Counter() for counter in COUNTER_WAITS}
     siblings = operations(group.block)
     for op in reversed(siblings[: siblings.index(group)]):
         if is_group(op):
             break
-        total += pieces.get(op, 0)
-    return total
+        counter = _counter_of(op, pieces)
+        if counter is not None:
+            found[counter][None] += pieces.get(op, 1)
+        elif op.name == "scf.if" and _is_decided_once(op.operands[0]):
+            for branch, region in enumerate(op.regions):
+                for inner in (inner for block in region.blocks for inner in operations(block)):
+                    row = row_of(inner)
+                    # A wave that comes there copies, whatever its lanes decide.
+                    if row.by_wave and row.counter is not None:
+                        found[row.counter][op.operands[0], branch] += 1
+    return found
 
 
-def rewrite(waits: list[MarkWait], groups: list[Operation], form: Form) -> None:
+def _is_decided_once(condition: Value) -> bool:
+    """Whether a condition is one value in the whole run of its function."""
+    made = defining_op(condition)
+    if made is None:
+        holder = condition.owner.owner.operation
+        return is_function(holder) and condition.owner == next(iter(condition.owner.region.blocks))
+    block = made.block
+    return is_function(made.parent.operation) and block == next(iter(block.region.blocks))
+
+
+def rewrite(waits: list[MarkWait], marked: list[Operation]) -> None:
     """Put marks and waits in place of groups and waits; tokens become zeros."""
     for wait in waits:
-        name = "rocdl.wait.asyncmark" if form == "marks" else "rocdl.s.wait.asynccnt"
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(16, wait.op.context), wait.count)
-        create(name, (), (), {"count": number}, ip=before(wait.op), loc=wait.op.location)
+        for name, count in wait.counts:
+            number = ir.IntegerAttr.get(ir.IntegerType.get_signless(16, wait.op.context), count)
+            create(name, (), (), {"count": number}, ip=before(wait.op), loc=wait.op.location)
         wait.op.erase()
-    if form == "marks":
-        for group in groups:
-            create("rocdl.asyncmark", ip=before(group), loc=group.location)
+    for group in marked:
+        create("rocdl.asyncmark", ip=before(group), loc=group.location)
 
 
 def enclosing_function(op: Operation) -> Operation:

@@ -19,7 +19,12 @@ from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
-from mlir_async_pipe.facts.values.thread_numbers import ids_of, linear_thread, points_of
+from mlir_async_pipe.facts.values.thread_numbers import (
+    guards_of,
+    ids_of,
+    linear_thread,
+    points_of,
+)
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
@@ -101,6 +106,10 @@ def _starts(
     if any(numbers is None for numbers in subscripts):
         return None
     active = _active(region, threads, block) & runs
+    for condition, branch in guards_of(region.op, region.top):
+        met = evaluate_more(condition, numbered, ids_of(threads, block, region.lanes))
+        if met is not None:
+            active = active & (met.astype(bool) == (branch == 0))
     flat = np.broadcast_arrays(
         linear_thread(threads, block), *[s for s in subscripts if s is not None], active
     )

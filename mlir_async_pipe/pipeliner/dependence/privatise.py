@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.memory_roots import Root
-from mlir_async_pipe.facts.values.thread_numbers import is_counted
+from mlir_async_pipe.facts.values.thread_numbers import is_counted, is_decided_by_thread
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
@@ -148,15 +148,17 @@ def _same_each_time(asked: tuple[CoveredRegion, Operation]) -> bool:
 
 def _happens_for_all(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether every thread writes in each iteration in which one reads: no condition, or those of
-    the read, on which all threads agree."""
+    the read, on which all threads agree; or the threads that do are known by their ids."""
     if not write.conditional:
         return True
     guards = _guards(write, enumerated=True)
     if guards is None or write.access is None or not write.access.certain:
         return False
-    uniformity = Uniformity()
-    return guards <= (_guards(read) or set()) and all(
-        uniformity.difference(condition) is None for condition, _ in guards
+    uniformity, shared = Uniformity(), _guards(read) or set()
+    return all(
+        is_decided_by_thread(guard[0])
+        or (guard in shared and uniformity.difference(guard[0]) is None)
+        for guard in guards
     )
 
 

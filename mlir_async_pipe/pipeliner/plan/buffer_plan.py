@@ -134,6 +134,16 @@ def check_versionable(plan: BufferPlan, loop: Operation) -> None:
             at=plan.regions[0].op,
         )
     for region in plan.regions:
+        named_by = region.op if region.access is None else region.access.named_by
+        if loop not in ancestors(named_by):
+            raise PipelineError(
+                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but '{named_by.name}' "
+                f"describes it to '{region.op.name}' before the loop",
+                code="buffer-not-versionable",
+                at=region.op,
+                notes=(("made here", named_by),),
+                advice="make the descriptor in the loop, so that it can describe the slot of each iteration",
+            )
         if region.access is None or not _reaches_directly(region, plan.root, loop):
             raise PipelineError(
                 f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "

@@ -203,3 +203,68 @@ def test_a_store_is_judged_in_global_memory():
     assert not check(kernel(stored + wait(0) + BARRIER + again)).unsafe
     assert GLOBAL in MATRIX
     assert LOADED
+
+
+def ring(count: int, guard: str = "%first_wave", trips: str = "%n") -> str:
+    """Three tiles in turn: two copies ahead, a wait for `count`, a barrier, the next copy, the read."""
+    own = f"memref<4x32x64xf16, {WG}>"
+
+    def copy(name: str) -> str:
+        return (
+            f"scf.if {guard} {{\namdgpu.tensor_load_to_lds %{name} : !amdgpu.tdm_descriptor\n}}\n"
+        )
+
+    first = descriptor("a", "%src[%c0, %c0]", "%own[%c0, %c0, %c0]", own)
+    second = descriptor("b", "%src[%c32, %c0]", "%own[%c1, %c0, %c0]", own)
+    ahead = descriptor("c", "%src[%at, %c0]", "%own[%slot, %c0, %c0]", own)
+    body = f"""
+    %c2 = arith.constant 2 : index
+    %c3 = arith.constant 3 : index
+    {copy("a")}{copy("b")}
+    scf.for %i = %c0 to {trips} step %c1 {{
+      {wait(count)}{BARRIER}
+      %j = arith.addi %i, %c2 : index
+      %slot = arith.remui %j, %c3 : index
+      %at = arith.muli %j, %c32 : index
+      {ahead}
+      {copy("c")}
+      %now = arith.remui %i, %c3 : index
+      %v = vector.load %own[%now, %row, %column] : {own}, vector<16xf16>
+      vector.store %v, %out[%row, %column] : {MATRIX}, vector<16xf16>
+    }}
+    {wait(0)}"""
+    text = kernel(body, more=first + second)
+    given = "%n: index, %any: i1, %dst:"
+    return text.replace("%dst:", given, 1)
+
+
+@pytest.mark.parametrize("trips", ("%c4", "%n"))
+@pytest.mark.parametrize("guard", ("%first_wave", "%first_thread", "%any"))
+@pytest.mark.parametrize(("count", "safe"), [(0, True), (1, True), (2, False)])
+def test_copies_of_one_wave_are_counted_in_that_wave(count, safe, guard, trips):
+    """A wave has issued all copies or none, whatever the condition is: so counts say which are over."""
+    checked = check(ring(count, guard, trips))
+    assert (not checked.unsafe) is safe
+    assert not checked.unknown
+
+
+@pytest.mark.parametrize(("count", "safe"), [(0, True), (1, False)])
+def test_copies_of_another_wave_do_not_count(count, safe):
+    """Wave 0 and wave 1 copy one tile each: a wait for all but one waits for neither."""
+    own = f"memref<4x32x64xf16, {WG}>"
+    more = descriptor("b", "%src[%c32, %c0]", "%own[%c1, %c0, %c0]", own)
+    more += "\n%second_wave = arith.cmpi eq, %wave, %c1 : index\n"
+    body = by("%first_wave", load()) + by("%second_wave", load("b"))
+    checked = check(kernel(body + wait(count) + BARRIER + READ + wait(0), more=more))
+    assert (not checked.unsafe) is safe
+
+
+def test_a_wave_that_cannot_have_copied_makes_no_error():
+    """The copy stands beside a store, so that two paths are followed; on that of other waves nothing was
+    copied, and a thread is on one of them all the time."""
+    own = f"memref<4x32x64xf16, {WG}>"
+    more = descriptor("b", "%src[%c32, %c0]", "%own[%c1, %c0, %c0]", own)
+    beside = f"vector.store %ones, %out[%t, %c0] : {MATRIX}, vector<16xf16>\n"
+    body = by("%first_wave", load() + beside) + by("%first_wave", load("b") + beside)
+    checked = check(kernel(body + wait(1) + BARRIER + READ + wait(0), more=more))
+    assert not checked.unsafe

@@ -4,8 +4,8 @@
     memref.subview %b[0, 0] [16, 32]       -->    memref.subview %b[%slot, 0, 0] [1, 16, 32]
     llvm.load %p                           -->    llvm.load (llvm.getelementptr %p[%slot * bytes])
 
-Accesses that take subscripts get a leading one, all others a view of their slot; a pointer goes on by
-whole slots, wherever in its slot it points to.
+Accesses that take subscripts get a leading one, all others a view of their slot, as do ops whose value
+describes memory to a copy; a pointer goes on by whole slots, wherever in its slot it points to.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _move_accesses_of(
 ) -> tuple[list[Operation], Operation]:
     """Let the accesses of one op use their slots; returns what stands before it now, and the op
     that stands in its place."""
-    made: list[Operation] = []
+    made = _describe_slots(op, by_key, slots, moved)
     for access in _direct_accesses(op, by_key, moved):
         buffer = by_key[root_of(access.memory).identity]
         slot = slots[buffer.plan.versions]
@@ -91,6 +91,26 @@ def _move_accesses_of(
     return made, op
 
 
+def _describe_slots(
+    op: Operation,
+    by_key: dict[Any, VersionedBuffer],
+    slots: dict[int, Value],
+    moved: set[Value],
+) -> list[Operation]:
+    """Let a value that describes a buffer describe its slot; returns the views that stand before it."""
+    made: list[Operation] = []
+    row = row_of(op)
+    groups = groups_of(op) if row.describes else {}
+    for number in (n for name in row.describes for n in groups[name]):
+        memory = op.operands[number]
+        buffer = by_key.get(root_of(memory).identity)
+        if buffer is not None and memory not in moved:
+            slot = slots[buffer.plan.versions]
+            made.append(whole_slot(buffer.value, buffer.shape, slot, before(op), op.location))
+            op.operands[number] = made[-1].results[0]
+    return made
+
+
 def _direct_accesses(
     op: Operation, by_key: dict[Any, VersionedBuffer], moved: set[Value]
 ) -> list[Access]:
@@ -99,7 +119,9 @@ def _direct_accesses(
     found = [
         access
         for access in accesses(op)
-        if root_of(access.memory).identity in by_key and access.memory not in moved
+        if access.named_by == op
+        and root_of(access.memory).identity in by_key
+        and access.memory not in moved
     ]
     return sorted(found, key=lambda access: -access.memory_operand)
 
