@@ -3,8 +3,8 @@
     python examples/embedding/numba_kernels.py
 
 Needs no GPU: `compile_ptx` stands for the launch, where the same happens. A loop that fills a
-shared array gets as many versions of it as there are stages; one that cannot has its loads run
-ahead into registers (the stencil's halo is stored under conditions).
+shared array gets as many versions of it as there are stages; one without has its loads run
+ahead into registers (the second loop of the softmax).
 """
 
 from __future__ import annotations

@@ -238,12 +238,28 @@ def test_a_swizzle_and_its_inverse_cover_the_same_elements():
 
 def test_a_write_that_may_be_skipped_covers_nothing():
     body = (
-        "%c = arith.cmpi ult, %tid, %c16 : index\nscf.if %c {\n"
+        "%c = arith.cmpf ogt, %x, %x : f32\nscf.if %c {\n"
         + STORE.format(index="%tid")
         + "\n}\n"
         + LOAD.format(index="%tid")
     )
     assert not private(body)
+
+
+def test_threads_that_write_are_known_by_their_ids():
+    """Threads below 16 write: elements 0 to 15 are covered, of the others nobody ever writes any."""
+    write = (
+        "%c = arith.cmpi ult, %tid, %c16 : index\nscf.if %c {\n"
+        + STORE.format(index="%tid")
+        + "\n}\n"
+    )
+    own = write + LOAD.format(index="%tid")
+    assert private(own)
+    assert not private(own, written_elsewhere=True)
+    low = write + "%o = arith.remui %tid, %c16 : index\n" + LOAD.format(index="%o")
+    assert private(low, written_elsewhere=True)
+    otherwise = low.replace("scf.if %c {\n", "scf.if %c {\n} else {\n")
+    assert not private(otherwise, written_elsewhere=True)
 
 
 def test_inner_loops_are_enumerated():
