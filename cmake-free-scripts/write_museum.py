@@ -51,11 +51,12 @@ SLOW = "tilelang-2505 fb-triton-2153"
 # By what went wrong; every other pair is in one.
 ROOMS = {
     "Waits that are too weak, or too late": (
-        "tilelang-2668 fb-triton-2058 hipkittens-40 triton-8139 triton-3106 deepep-657 uccl-mkernel-18"
+        "tilelang-2668 fb-triton-2058 hipkittens-40 rocm-libraries-7839 rocm-libraries-7878 "
+        "triton-8139 triton-3106 deepep-657 uccl-mkernel-18"
     ),
     "Barriers that are missing": (
         "tilelang-2613 tilelang-2698 tilelang-2556 tensorrt-llm-18339 flashinfer-3607 "
-        "fb-triton-3394 rocm-libraries-4713"
+        "fb-triton-3394 rocm-libraries-4713 aiter-4537 aiter-4851 rocm-libraries-10653"
     ),
     "Phases of mbarriers": (
         "tilelang-2674 tilelang-2927 tensorrt-llm-15338 cutlass-2418 tilelang-2566 tilelang-3087"

@@ -199,9 +199,13 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     if finding.cause == "divergent-barrier":
         return (("threads go different ways around it: move it out of the branch", later.op),)
     if finding.cause == "uncommitted":
+        counter = f", or wait for {earlier.counter}" if earlier.by_wave else ""
         return (
             ("this copy is in no committed group there", earlier.op),
-            ("commit its group before this access, and wait for it with count 0", later.op),
+            (
+                f"commit its group before this access, and wait for it with count 0{counter}",
+                later.op,
+            ),
         )
     if finding.cause == "same-op":
         return (

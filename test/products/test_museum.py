@@ -73,6 +73,11 @@ BUGS: dict[str, tuple[str, Callable[..., Array]]] = {
     "tilelang-2668": ("read-in-flight", lambda x, first, out, n: first + x[: n - 1].sum(0)),
     "fb-triton-2058": ("read-in-flight", lambda a, b, out, n: (a * b)[:n, ::-1].sum(0)),
     "hipkittens-40": ("read-in-flight", lambda a, out, n: a[: n + 2, ::-1].sum(0)),
+    "rocm-libraries-7839": ("read-in-flight", lambda a, out, n: a[:n, ::-1].sum(0)),
+    "rocm-libraries-7878": (
+        "read-in-flight",
+        lambda a, out, n: a[:n].sum(0).reshape(4, 32)[:, ::-1].ravel(),
+    ),
     "triton-8139": ("read-in-flight", lambda a, out, uses, n: filled(out, np.s_[:n], a[:n])),
     "triton-3106": ("source-overwritten", product),
     "deepep-657": ("source-overwritten", lambda x, y, n: filled(y, np.s_[: 64 * n], x[: 64 * n])),
@@ -93,6 +98,9 @@ BUGS: dict[str, tuple[str, Callable[..., Array]]] = {
     "flashinfer-3607": ("missing-barrier", normed),
     "fb-triton-3394": ("missing-barrier", lambda a, out, n: a[:n, ::-1].sum(0)),
     "rocm-libraries-4713": ("missing-barrier", lambda k, v, out: (k[0] * v)[::-1]),
+    "aiter-4537": ("missing-barrier", lambda a, out, n: a[:n, ::-1].sum(0)),
+    "aiter-4851": ("missing-barrier", lambda a, out, n: a[:n, ::-1].sum(0)),
+    "rocm-libraries-10653": ("missing-barrier", lambda a, out, n: a[:n, ::-1].sum(0)),
     "tilelang-2674": (
         "phase-not-flipped",
         lambda x, out, n, works: filled(out, np.s_[:, :works], rows(x, n).sum(0)[:, None]),
