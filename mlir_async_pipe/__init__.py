@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.facts.loops.copy_statements import find_loops as find_loops
     from mlir_async_pipe.hooks.composition import as_pass as as_pass
     from mlir_async_pipe.hooks.composition import patterns as patterns
+    from mlir_async_pipe.machine.validation import validate as validate
     from mlir_async_pipe.session.diagnostics import AsyncPipeError as AsyncPipeError
     from mlir_async_pipe.tuning.tune import tune as tune
 
@@ -42,6 +43,7 @@ _EXPORTS = {
     "copy_tile": "mlir_async_pipe.builder",
     "as_pass": "mlir_async_pipe.hooks.composition",
     "patterns": "mlir_async_pipe.hooks.composition",
+    "validate": "mlir_async_pipe.machine.validation",
     "tune": "mlir_async_pipe.tuning.tune",
     "AsyncPipeError": "mlir_async_pipe.session.diagnostics",
     "Target": "mlir_async_pipe.chips.target",

@@ -20,6 +20,9 @@ _EXPORTS = {
     "Race": "mlir_async_pipe.machine.detector",
     "RunResult": "mlir_async_pipe.machine.run_kernel",
     "TensorMap": "mlir_async_pipe.machine.lane_values",
+    "Data": "mlir_async_pipe.machine.validation",
+    "Difference": "mlir_async_pipe.machine.validation",
+    "Validation": "mlir_async_pipe.machine.validation",
     "run": "mlir_async_pipe.machine.run_kernel",
 }
 

@@ -15,6 +15,7 @@ from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.terms import identities
 
 Array = np.ndarray
 
@@ -123,7 +124,7 @@ def element_wise(
     addresses = np.broadcast_to(where.addresses, shape).reshape(unit.width, -1)
     good = np.broadcast_to(inside, shape).reshape(unit.width, -1)
     active = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
-    result = np.zeros(addresses.shape, kind.dtype)
+    result = unit.launch.memory.zeros(addresses.shape, kind.dtype)
     given = None if value is None else lanes_of(value, unit.width).reshape(unit.width, -1)
     for number in range(addresses.shape[1]):
         lanes = good[:, number] & active
@@ -174,10 +175,7 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
 def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:
     """A number for each lane, that those of a warp share which store one value to one place."""
     warps = unit.threads[lanes] // unit.launch.options.warp
-    data = (
-        np.ascontiguousarray(stored.reshape(len(lanes), -1)).view(np.uint8).reshape(len(lanes), -1)
-    )
-    rows = np.column_stack((warps, touched, data.astype(np.int64)))
+    rows = np.column_stack((warps, touched, identities(stored).reshape(len(lanes), -1)))
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 

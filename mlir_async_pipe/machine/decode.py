@@ -7,6 +7,7 @@ asked here. What stays is plain Python: no handle of the module lives longer tha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -242,15 +243,30 @@ class Function:
     shared_bytes: int | None
 
 
+def block_types(function: Any) -> tuple[tuple[Any, ...], int]:
+    """The types of the values that a function's body is handed, and how many of them are its arguments."""
+    types = tuple(value.type for value in function.regions[0].blocks[0].arguments)
+    if function.name != "gpu.func":
+        return types, len(types)
+    written = ir.TypeAttr(function.attributes["function_type"]).value
+    return types, len(ir.FunctionType(written).inputs)
+
+
 class Decoder:
     """Decodes the functions of one module; `sites` numbers every op that it saw.
 
-    With a `target`, abstract queues are the chip's.
+    With a `target`, abstract queues are the chip's. `around` makes of the semantics of each op what is executed.
     """
 
-    def __init__(self, module: Any, target: Any = None) -> None:
+    def __init__(
+        self,
+        module: Any,
+        target: Any = None,
+        around: Callable[[Site, Execute], Execute] | None = None,
+    ) -> None:
         self.module = module
         self.target = target
+        self.around = around
         self.sites: list[Site] = []
         self._symbols: dict[str, list[Any]] = {}
         for op in walk(module):
@@ -308,10 +324,7 @@ class Decoder:
         if not has_body(op):
             raise MachineError(f"function '{name}' has no body to run", code="no-body", at=at)
         site = self.site(op)
-        types = tuple(value.type for value in op.regions[0].blocks[0].arguments)
-        count = len(types)
-        if op.name == "gpu.func":
-            count = len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
+        types, count = block_types(op)
         # Entered before the body is decoded, so that recursive calls find it.
         function = Function(
             name,
@@ -396,6 +409,8 @@ class Decoder:
         execute = builder(site)
         if any(map(is_loaded, op.operands)):
             execute = _watched(site, execute)
+        if self.around is not None:
+            execute = self.around(site, execute)
         return DecodedInstruction(
             site,
             tuple(self.key(value) for value in op.operands),

@@ -15,6 +15,7 @@ import numpy as np
 from mlir_async_pipe.machine.decode import DecodedBlock, DecodedRegion, Function
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.lane_values import NONE, merge
+from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue
 
@@ -49,8 +50,8 @@ class Polling:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
+    if is_array(one) and is_array(other):
+        return bool(np.array_equal(one, other))
     return one is other or (isinstance(one, int) and one == other)
 
 

@@ -40,7 +40,7 @@ class Fragment:
 
     def gather(self, values: Array) -> Array:
         """Matrices from lanes: (warps, lanes, elements) -> (warps, rows, columns)."""
-        matrices = np.zeros((len(values), *self.shape), values.dtype)
+        matrices = np.zeros_like(values, shape=(len(values), *self.shape))
         matrices[:, self.rows, self.columns] = values
         return matrices
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.machine.terms import Symbols, as_array, contiguous, is_symbolic
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary.memory_layout import row_layout
 
@@ -52,7 +53,7 @@ class SmallFloat:
     codes: Array
     overflow: float
 
-    def encode(self, values: Array) -> Array:
+    def encode(self, values: Any) -> Array:
         """The codes of the nearest values, ties to the even code."""
         flat = np.asarray(values, np.float32)
         upper = np.clip(np.searchsorted(self.ordered, flat), 1, len(self.ordered) - 1)
@@ -176,14 +177,18 @@ class Kind:
 
     def settle(self, values: Any) -> Array:
         """Bring computed values back into this type: wrap integers, round floats."""
-        array = np.asarray(values)
+        array = as_array(values)
         round_values = _ROUND.get(self.name)
+        if round_values is not None and is_symbolic(array):
+            return array.astype(np.float32).kept(self.name, f"round {self.name}")
         if round_values is not None:
             return round_values(array.astype(np.float32, copy=False))
         return array.astype(self.dtype, copy=False)
 
-    def decode(self, stored: Array) -> Array:
+    def decode(self, stored: Any) -> Array:
         """Values from their memory form (an array of `stored`)."""
+        if isinstance(stored, Symbols) and (self.name in _ROUND or self.name == "i1"):
+            return stored.terms().decoded(self.name, self.dtype)
         if self.name == "bf16":
             return (stored.astype(np.uint32) << 16).view(np.float32)
         if self.name in SMALL_FLOATS:
@@ -194,13 +199,15 @@ class Kind:
 
     def encode(self, values: Array) -> Array:
         """The memory form of values of this kind."""
+        if isinstance(values, Symbols) and self.name in _ROUND:
+            return values.terms().encoded(self.name, self.stored)
         if self.name == "bf16":
             return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(
                 np.uint16
             )
         if self.name in SMALL_FLOATS:
             return SMALL_FLOATS[self.name].encode(values)
-        return np.ascontiguousarray(values, self.dtype).view(self.stored)
+        return contiguous(values, self.dtype).view(self.stored)
 
 
 _ROUND: dict[str, Callable[[Array], Array]] = {
@@ -276,5 +283,5 @@ def unsigned(array: Array) -> Array:
 
 def cut_tf32(values: Array) -> Array:
     """Keep the upper 19 bits of float32: what mma reads of a tf32 operand (PTX ISA, mma)."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    bits = contiguous(values, np.float32).view(np.uint32)
     return (bits & np.uint32(0xFFFFE000)).view(np.float32)

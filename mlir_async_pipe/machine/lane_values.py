@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.kinds import Kind
+from mlir_async_pipe.machine.terms import is_array
 
 Array = np.ndarray
 
@@ -99,7 +100,7 @@ def merge(mask: Array | None, new: Any, old: Any) -> Any:
     """`new` in the lanes of `mask`, `old` in the others; None for all lanes, or no old value."""
     if mask is None or old is None or new is old:
         return new
-    if isinstance(new, np.ndarray):
+    if is_array(new):
         chosen = mask.reshape((-1,) + (1,) * (new.ndim - 1))
         return np.where(chosen, new, old)
     if isinstance(new, MemRef):

@@ -18,6 +18,7 @@ from mlir_async_pipe.machine.fifos import AsyncOp, Queues
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
+from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
 from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place, UsageError
@@ -227,6 +228,14 @@ class Launch:
         if name not in self._globals:
             self._globals[name] = self.memory.allocate(size, GLOBAL, f"@{name}", place, contents)
         return self._globals[name]
+
+    def global_bytes(self) -> dict[str, Any]:
+        """What the global variables that the run touched hold, by name."""
+        data = self.memory.data
+        return {
+            f"@{name}": data[buffer.base : buffer.base + buffer.size].copy()
+            for name, buffer in self._globals.items()
+        }
 
     def may_free(self, unit: Unit, buffer: Buffer) -> bool:
         """Whether a dealloc by `unit` is the last: workgroup memory is freed by every warp."""
@@ -441,7 +450,7 @@ def _arrays(value: Any) -> Iterator[Array]:
     if isinstance(value, tuple):
         for part in value:
             yield from _arrays(part)
-    elif isinstance(value, np.ndarray):
+    elif is_array(value):
         yield value
 
 

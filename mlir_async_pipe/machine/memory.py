@@ -16,10 +16,12 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, uniform
+from mlir_async_pipe.machine.terms import contiguous, is_symbolic
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 
 Array = np.ndarray
 
+SMALLEST_BYTES = 1 << 16
 NULL_PAGE_BYTES = 4096
 # Neighbouring buffers lie this far apart at least, so that running over the end of one does
 # not land in the next.
@@ -43,14 +45,14 @@ class Buffer:
 class Memory:
     """All bytes, and which of them belong to a live buffer.
 
-    `data` holds the bytes; `live` and `space` have one entry for each byte.
+    `data` holds the bytes, as numbers or as `terms.Cells`; `live` and `space` have one entry for each byte.
     """
 
-    def __init__(self) -> None:
-        self.data = np.full(1 << 16, POISON_BYTE, np.uint8)
-        self.live = np.zeros(1 << 16, np.bool_)
-        self.space = np.zeros(1 << 16, np.uint8)
-        self.initialised = np.zeros(1 << 16, np.bool_)
+    def __init__(self, data: Any = None) -> None:
+        self.data: Any = np.full(SMALLEST_BYTES, POISON_BYTE, np.uint8) if data is None else data
+        self.live = np.zeros(SMALLEST_BYTES, np.bool_)
+        self.space = np.zeros(SMALLEST_BYTES, np.uint8)
+        self.initialised = np.zeros(SMALLEST_BYTES, np.bool_)
         self.buffers: list[Buffer] = []
         self._bases: list[int] = []
         self._end = NULL_PAGE_BYTES
@@ -92,10 +94,10 @@ class Memory:
         size = kind.item_bytes
         if size == 1:
             return kind.decode(self.data[addresses].view(kind.stored))
-        if not (addresses % size).any():
+        if not is_symbolic(self.data) and not (addresses % size).any():
             return kind.decode(self.data.view(kind.stored)[addresses // size])
         raw = self.data[addresses[..., None] + np.arange(size)]
-        return kind.decode(np.ascontiguousarray(raw).view(kind.stored)[..., 0])
+        return kind.decode(contiguous(raw).view(kind.stored)[..., 0])
 
     def store(self, addresses: Array, values: Array, kind: Kind) -> None:
         """Write elements of `kind`; with equal addresses the last one stays."""
@@ -104,10 +106,14 @@ class Memory:
         stored = kind.encode(np.broadcast_to(values, addresses.shape))
         if size == 1:
             self.data[addresses] = stored.view(np.uint8)
-        elif not (addresses % size).any():
+        elif not is_symbolic(self.data) and not (addresses % size).any():
             self.data.view(kind.stored)[addresses // size] = stored
         else:
             self.data[addresses[..., None] + np.arange(size)] = stored[..., None].view(np.uint8)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array that can hold what memory holds."""
+        return np.zeros_like(self.data, shape=shape, dtype=dtype)
 
     def _grow(self, needed: int) -> None:
         capacity = len(self.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from mlir_async_pipe.machine.memory import (
     MemRefShape,
     memref_shape,
 )
+from mlir_async_pipe.machine.terms import as_array, contiguous, is_symbolic
 from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRun
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
@@ -56,7 +57,7 @@ class RunResult:
 
     `results` are the function's results of thread 0 of block 0; `arrays` has, for each
     argument, the array as it is after the run (None for scalars). `races` are the findings,
-    `waits` one record for each wait op, `trace` what thread 0 did.
+    `waits` one record for each wait op, `trace` what thread 0 did, `globals` the bytes of global variables.
     """
 
     results: tuple[Any, ...]
@@ -65,6 +66,7 @@ class RunResult:
     waits: tuple[WaitRun, ...]
     trace: Trace
     remarks: tuple[Diagnostic, ...]
+    globals: dict[str, Array] = field(default_factory=dict)
 
     @property
     def race_codes(self) -> frozenset[str]:
@@ -130,18 +132,54 @@ def run(
     for programs that it cannot run and for more than `step_limit` steps; races are no exceptions
     but `races` of the result.
     """
+    return run_in(
+        Memory(),
+        module,
+        function,
+        arguments,
+        threads=threads,
+        grid=grid,
+        cluster=cluster,
+        completion=completion,
+        seed=seed,
+        schedule=schedule,
+        target=target,
+        warp=warp,
+        dynamic_shared_bytes=dynamic_shared_bytes,
+        step_limit=step_limit,
+    )
+
+
+def run_in(
+    memory: Memory,
+    module: Any,
+    function: str | None,
+    arguments: Sequence[Any],
+    *,
+    threads: Extent | None = None,
+    grid: Extent = 1,
+    cluster: Extent | None = None,
+    completion: str = "eager",
+    seed: int = 0,
+    schedule: str = "lockstep",
+    target: Target | str | None = None,
+    warp: int | None = None,
+    dynamic_shared_bytes: int | None = None,
+    step_limit: int = 20_000_000,
+    around: Any = None,
+) -> RunResult:
+    """`run` in a memory that is empty yet; `around` is the decoder's."""
     if isinstance(target, str):
         target = Target.parse(target)
     root = with_assembly_read(raw(module))
-    decoder = Decoder(root, target)
-    name = _function_name(module, function)
+    decoder = Decoder(root, target, around)
+    name = function_name(module, function)
     stated = decoder.entry(name)
     if threads is None:
         threads = (block_size(stated) if stated is not None else None) or 1
     if cluster is None:
         cluster = (cluster_size(stated) if stated is not None else None) or 1
     target_function = decoder.function(name)
-    memory = Memory()
     lanes = warp or (target.chip.lanes if target is not None else 32)
     options = LaunchOptions(
         block=_three(threads, "threads"),
@@ -169,6 +207,7 @@ def run(
         launch.waits.all(),
         launch.trace,
         tuple(launch.diagnostics.items),
+        launch.global_bytes(),
     )
 
 
@@ -268,7 +307,7 @@ def _finish(unit: Unit) -> None:
         unit.launch.detector.retire(operation)
 
 
-def _function_name(module: Any, name: str | None) -> str:
+def function_name(module: Any, name: str | None) -> str:
     if name is not None:
         return name.removeprefix("@")
     names = [symbol_name(op) for op in walk(raw(module)) if is_function(op) and has_body(op)]
@@ -347,14 +386,14 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
         text, at = str(kind), function.site.place
         if text.startswith("memref<"):
             shape = memref_shape(kind, at)
-            array = np.asarray(given)
+            array = as_array(given)
             value = _pass_array(launch, f"argument {number}", array, shape)
             values.append(value)
             arrays.append((value, array.astype(_dtype_back(array, shape.element), copy=False)))
         elif text.startswith("!llvm.ptr"):
-            array = np.ascontiguousarray(given.array if isinstance(given, TensorMap) else given)
+            array = contiguous(given.array if isinstance(given, TensorMap) else given)
             buffer = launch.memory.allocate(
-                array.nbytes,
+                array.size * array.dtype.itemsize,
                 GLOBAL,
                 f"argument {number}",
                 contents=array.reshape(-1).view(np.uint8),
@@ -372,7 +411,7 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
             )
         else:
             scalar = kind_of(kind, at)
-            values.append(scalar.settle(np.asarray(given).reshape((1, *scalar.shape))))
+            values.append(scalar.settle(as_array(given).reshape((1, *scalar.shape))))
             arrays.append(None)
     return PassedArguments(tuple(values), tuple(arrays))
 
@@ -397,7 +436,7 @@ def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> 
     space = shape.space if shape.space in (WORKGROUP, PRIVATE) else GLOBAL
     buffer = launch.memory.allocate(total, space, name)
     view = replace(view, base=uniform(buffer.base))
-    _element_view(launch.memory, view, stored)[...] = stored
+    launch.memory.store(_places(view, stored.shape), stored, raw_kind(stored.dtype))
     launch.memory.initialised[buffer.base : buffer.base + total] = True
     return view
 
@@ -416,15 +455,18 @@ def _stored(name: str, array: Array, element: Kind) -> Array:
     raise UsageError(f"{name} holds {array.dtype}, expected {element.name}", code="bad-argument")
 
 
-def _element_view(memory: Memory, view: MemRef, like: Array) -> Array:
-    """A writable NumPy view of a uniform memref in memory."""
-    item = view.element.item_bytes
-    data = memory.data.view(view.element.stored)
-    start = int(view.address[0]) // item
+def _places(view: MemRef, shape: tuple[int, ...]) -> Array:
+    """The byte address of each element of a uniform memref."""
     strides = [int(stride[0]) * view.element_bytes for stride in view.strides]
-    return np.lib.stride_tricks.as_strided(
-        data[start:], like.shape, (*strides, *view.element.byte_strides)
-    )
+    places = np.full((), int(view.address[0]))
+    for size, stride in zip(shape, (*strides, *view.element.byte_strides), strict=True):
+        places = places[..., None] + stride * np.arange(size)
+    return places
+
+
+def raw_kind(dtype: np.dtype) -> Kind:
+    """Elements in their memory form."""
+    return Kind("", dtype, dtype)
 
 
 def _dtype_back(array: Array, element: Kind) -> np.dtype:
@@ -435,16 +477,20 @@ def _dtype_back(array: Array, element: Kind) -> np.dtype:
 def _read_back(memory: Memory, where: Any, like: Array) -> Array:
     """An argument as memory holds it: `where` is its memref, or its address."""
     if isinstance(where, MemRef):
-        return _element_view(memory, where, like).copy()
-    return memory.data[where : where + like.nbytes].copy().view(like.dtype).reshape(like.shape)
+        return memory.load(_places(where, like.shape), raw_kind(like.dtype))
+    size = like.size * like.dtype.itemsize
+    return memory.data[where : where + size].copy().view(like.dtype).reshape(like.shape)
 
 
 def plain(value: Any, memory: Memory) -> Any:
     """A result as a Python number or an array."""
+    if is_symbolic(value):
+        return value[0]
     if isinstance(value, np.ndarray):
         return value[0].item() if value.ndim == 1 else value[0]
     if isinstance(value, MemRef):
         sizes = tuple(int(size[0]) for size in value.sizes)
-        like = np.zeros((*sizes, *value.element.shape), value.element.stored)
-        return _element_view(memory, value, like).copy()
+        return memory.load(
+            _places(value, (*sizes, *value.element.shape)), raw_kind(value.element.stored)
+        )
     return value

@@ -108,9 +108,15 @@ def _check_usage(options: Options) -> None:
     # Schedules have costs, too.
     for flag in (flag for flag in FLAGS if flag.group == MACHINE and flag.name != "cost"):
         name = flag.name.replace("-", "_")
-        if options.run is None and getattr(options, name) != getattr(Options, name):
+        if (
+            options.run is None
+            and options.validate is None
+            and getattr(options, name) != getattr(Options, name)
+        ):
             raise UsageError(
-                f"'--{flag.name}' needs '--run'", code="bad-usage", advice="for instance --run=gemm"
+                f"'--{flag.name}' needs '--run' or '--validate'",
+                code="bad-usage",
+                advice="for instance --run=gemm",
             )
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
     for name in (options.output, options.report_file, options.remarks_output_file, reproducer):
@@ -333,7 +339,7 @@ def _tables(
 _NO_MATTER = ("input", "output", "report_file", "diagnostics", "cache", "isolate", "report")
 # Any of them makes a run that has to run.
 _HAS_TO_RUN = (
-    "load", "run", "verify_diagnostics", "mlir_pass_pipeline_crash_reproducer", "mlir_timing",
+    "load", "run", "validate", "verify_diagnostics", "mlir_pass_pipeline_crash_reproducer", "mlir_timing",
     "mlir_print_ir_before", "mlir_print_ir_after", "mlir_print_ir_before_all",
     "mlir_print_ir_after_all", "mlir_print_ir_after_change", "mlir_print_ir_after_failure",
     "mlir_pass_statistics", "dump_pass_pipeline", "remarks_as_yaml",

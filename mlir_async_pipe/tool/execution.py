@@ -1,4 +1,5 @@
-"""`--run`: executes a function on the machine, and writes results, races and the timeline.
+"""`--run` and `--validate`: execute a function on the machine, and write results, races and the timeline, or whether it
+computes what it did.
 
     async-pipe-opt gemm.mlir --async-pipe --run=gemm --threads=128 --completion=late \\
         --arg=128x256xf16:1 --arg=128x256xf16:2 --arg=zeros:128x128xf32
@@ -73,6 +74,40 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
         write_timeline(timeline, options.timeline)
         lines.append(f"timeline: {timeline.summary()}")
     return ("\n".join(lines) + "\n").encode()
+
+
+def validated(before: bytes, root: Any, options: Options, session: Session) -> None:
+    """Compare what `options.validate` computes with what it did in the module of these bytes.
+
+    Raises UsageError for bad arguments.
+    """
+    from mlir_async_pipe.bindings import ir
+    from mlir_async_pipe.machine.validation import validate
+
+    found = validate(
+        ir.Module.parse(before, root.operation.context),
+        root,
+        options.validate,
+        [_data(text) or argument(text, number) for number, text in enumerate(options.arg)],
+        threads=_sizes(options.threads, "threads") if options.threads else None,
+        grid=_sizes(options.grid, "grid"),
+        completion=options.completion,
+        schedule=options.schedule,
+        target=session.target,
+    )
+    session.diagnostics.items.append(found.diagnostic())
+    session.record("validations", found)
+
+
+def _data(text: str) -> Any:
+    """Data of any value of a shape; None for what is numbers."""
+    from mlir_async_pipe.machine.validation import Data
+
+    *sizes, kind = text.split("x")
+    if kind not in _DTYPES or not sizes or not all(size.isdecimal() for size in sizes):
+        return Data(()) if text in _DTYPES else None
+    stored = np.uint16 if kind == "bf16" else _DTYPES[kind]
+    return Data(tuple(map(int, sizes)), np.dtype(stored))
 
 
 def argument(text: str, number: int) -> Any:

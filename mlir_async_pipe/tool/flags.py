@@ -29,7 +29,7 @@ DEFAULT_SPLIT_MARKER = "// -----"
 
 MLIR = "as in mlir-opt"
 OURS = "of this tool"
-MACHINE = "of the machine (--run)"
+MACHINE = "of the machine (--run, --validate)"
 _SWITCH = "true"
 
 
@@ -150,6 +150,12 @@ FLAGS: tuple[Flag, ...] = (
     _switch("isolate", "run in a child process; a crash becomes an error (default true)", OURS),
     Flag("run", "run a function on the CPU after the passes", "FUNC", group=MACHINE),
     Flag(
+        "validate",
+        "prove that a function computes what it did before the passes, for all data",
+        "FUNC",
+        group=MACHINE,
+    ),
+    Flag(
         "arg",
         "an argument: FILE.npy, a number, 128x64xf16[:SEED] (random), zeros:128x64xf16",
         "ARG",
@@ -260,6 +266,7 @@ class Options:
     diagnostics: str = "text"
     # the machine
     run: str | None = None
+    validate: str | None = None
     arg: tuple[str, ...] = ()
     threads: str = ""
     grid: str = "1"

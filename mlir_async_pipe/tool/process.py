@@ -88,6 +88,7 @@ def process(source: Source, work: Work) -> Processed:
                     (Place.of(op), symbol_name(op)) for op in walk(root) if is_function(op)
                 )
             pipeline = _pipeline(source, options, root)
+            before = None if options.validate is None else bytes_of(root)
             with _explained(root, options, session):
                 last_check = _run_passes(root, pipeline, work, session)
                 if reports:
@@ -95,6 +96,10 @@ def process(source: Source, work: Work) -> Processed:
                     from mlir_async_pipe.reports.outline import record_outlines
 
                     record_outlines(root, session)
+            if before is not None:
+                work.activity.is_now(f"validating @{options.validate}")
+                with work.timing.phase("Validation"):
+                    execution.validated(before, root, options, session)
             content = _print(root, work, session, last_check)
             if reports:
                 from mlir_async_pipe.reports.outline import name_roles

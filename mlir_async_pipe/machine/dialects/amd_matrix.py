@@ -83,7 +83,7 @@ def transpose_load(site: Site) -> Execute:
         rows = lanes_of(access.read(unit, site, where, element), unit.width)
         groups = whole_warps(unit, site).reshape(-1, 16)
         held = rows[groups].reshape(len(groups), 16, count)
-        result = np.zeros((unit.width, *kind.shape), kind.dtype)
+        result = np.zeros_like(held, shape=(unit.width, *kind.shape))
         result[groups] = held[:, reader, place].reshape(len(groups), 16, *kind.shape)
         return result
 

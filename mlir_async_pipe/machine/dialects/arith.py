@@ -11,6 +11,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.kinds import Kind, unsigned
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import is_array
 
 Array = np.ndarray
 
@@ -213,7 +214,7 @@ def select(site: Site) -> Execute:
     from mlir_async_pipe.machine.lane_values import lanes_of, merge
 
     def execute(unit: Any, condition: Array, yes: Any, no: Any) -> Any:
-        if isinstance(yes, np.ndarray):
+        if is_array(yes):
             shape = condition.shape + (1,) * (yes.ndim - condition.ndim)
             return np.where(condition.reshape(shape), yes, no)
         if condition.shape[0] == 1:

@@ -86,7 +86,7 @@ def issue_copy(
     memory = unit.launch.memory
     from_bytes = lanes_of(source.addresses, unit.width)
     to_bytes = lanes_of(destination.addresses, unit.width)
-    held = np.zeros(to_bytes.shape, np.uint8)
+    held = memory.zeros(to_bytes.shape, np.uint8)
     used = np.ones(from_bytes.shape, np.bool_)
     if valid is not None:
         used = np.arange(from_bytes.shape[1]) < lanes_of(valid, unit.width)[:, None]

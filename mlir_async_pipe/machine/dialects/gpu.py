@@ -174,7 +174,7 @@ def fragment_product(
     )
     product = np.matmul(change(a), change(b))
     product = product + c.astype(product.dtype)
-    result = np.zeros((unit.width, *kind.shape), kind.dtype)
+    result = np.zeros_like(product, shape=(unit.width, *kind.shape), dtype=kind.dtype)
     result[warps] = kind.settle(layouts[2].spread(product)).reshape(*warps.shape, *kind.shape)
     return result
 

@@ -18,6 +18,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
 from mlir_async_pipe.vocabulary.products import stays_in_place
 
@@ -89,7 +90,7 @@ def insert_value(site: Site) -> Execute:
         return (*container[:index], changed, *container[index + 1 :])
 
     def execute(unit: Unit, container: Any, value: Any) -> Any:
-        if isinstance(value, np.ndarray) and unit.registers is not None and not stays:
+        if is_array(value) and unit.registers is not None and not stays:
             # A register of its own.
             value = _wrote(unit, site, value.view())
         return put(container, value, position)

@@ -17,6 +17,7 @@ from mlir_async_pipe.machine.dialects.arith import (
 )
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import opaque
 
 Array = np.ndarray
 
@@ -52,14 +53,15 @@ def _count_ones(values: Array) -> Array:
 
 MATH: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": opaque("rsqrt", lambda x: 1 / np.sqrt(x)),
     "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "absf": np.abs, "absi": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "roundeven": np.rint,
-    "powf": np.power, "copysign": np.copysign, "erf": _erf, "ctlz": _count_leading_zeros,
-    "cttz": _count_trailing_zeros, "ctpop": _count_ones, "fpowi": np.power,
+    "powf": np.power, "copysign": np.copysign, "erf": opaque("erf", _erf),
+    "ctlz": opaque("ctlz", _count_leading_zeros), "cttz": opaque("cttz", _count_trailing_zeros),
+    "ctpop": opaque("ctpop", _count_ones), "fpowi": np.power,
 }  # fmt: skip
 for _name, _function in MATH.items():
     semantics(f"math.{_name}")(elementwise(_function))

@@ -241,7 +241,7 @@ def atomic_update(
     access.update(unit, site, where)
     memory = unit.launch.memory
     lanes, _, addresses = where.rows(unit)
-    before = np.zeros((unit.width, *addresses.shape[1:]), kind.dtype)
+    before = memory.zeros((unit.width, *addresses.shape[1:]), kind.dtype)
     for row, number in enumerate(lanes):
         old = memory.load(addresses[row : row + 1], kind)
         before[number] = old[0]

@@ -104,7 +104,7 @@ def load_matrix(site: Site) -> Execute:
         where = access.locate(unit, site, memory, indices, (row_elements,), lanes=naming)
         rows = lanes_of(access.read(unit, site, where, element), unit.width)
         parts = matrix_parts(rows, warps, tiles, transpose)
-        result = np.zeros((unit.width, *kind.shape), kind.dtype)
+        result = np.zeros_like(parts, shape=(unit.width, *kind.shape), dtype=kind.dtype)
         result[warps] = parts.reshape(len(warps), 32, *kind.shape)
         return result
 

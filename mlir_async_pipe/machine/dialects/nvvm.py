@@ -27,6 +27,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 
@@ -132,9 +133,9 @@ def load_matrix(site: Site) -> Execute:
         warps, naming = matrix_rows(unit, site, tiles)
         first = access.within_memory(unit, pointer, 16)
         rows = access.read(unit, site, byte_span(unit, first, 16, naming), BYTE_KIND)
-        halves = np.ascontiguousarray(lanes_of(rows, unit.width)).view(np.uint16)
-        parts = np.ascontiguousarray(matrix_parts(halves, warps, tiles, transpose)).view(np.int32)
-        registers = np.zeros((tiles, unit.width), np.int32)
+        halves = contiguous(lanes_of(rows, unit.width)).view(np.uint16)
+        parts = contiguous(matrix_parts(halves, warps, tiles, transpose)).view(np.int32)
+        registers = np.zeros_like(parts, shape=(tiles, unit.width))
         registers[:, warps] = np.moveaxis(parts[..., 0], 2, 0)
         return registers[0] if single else tuple(registers)
 

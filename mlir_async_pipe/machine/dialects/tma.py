@@ -142,7 +142,7 @@ def complete_on(
     operation = _operation(unit, site, lane, source[inside], place, kind)
     operation.is_remote = barrier.rank != unit.rank
     memory = unit.launch.memory
-    held = np.zeros(place.shape, kind.dtype)
+    held = memory.zeros(place.shape, kind.dtype)
 
     def sample(chosen: Array) -> None:
         held[inside] = memory.load(source[inside], kind)
@@ -217,7 +217,7 @@ def store_by(
 ) -> None:
     """One lane copies elements from `place` to `target` until its wait for the bulk group."""
     memory, detector = unit.launch.memory, unit.launch.detector
-    held = np.zeros(place.shape, kind.dtype)
+    held = memory.zeros(place.shape, kind.dtype)
 
     def sample(chosen: Array) -> None:
         held[:] = memory.load(place, kind)

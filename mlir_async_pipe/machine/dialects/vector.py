@@ -19,6 +19,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import room_for
 
 Array = np.ndarray
 
@@ -268,7 +269,7 @@ def llvm_insert_element(site: Site) -> Execute:
 
 def _put(unit: Unit, value: Array, into: Array, positions: list[Array]) -> Array:
     width = max(len(value), len(into), *(len(position) for position in positions), 1)
-    result = lanes_of(into, width).copy()
+    result = room_for(lanes_of(into, width), value)
     lanes = np.arange(width)
     result[(lanes, *(np.broadcast_to(position, (width,)) for position in positions))] = value
     return result
@@ -347,7 +348,7 @@ def insert_slice(site: Site) -> Execute:
 
     def execute(unit: Unit, value: Array, into: Array) -> Array:
         width = max(len(value), len(into))
-        result = lanes_of(into, width).copy()
+        result = room_for(lanes_of(into, width), value)
         result[(slice(None), *window)] = value
         return result
 

@@ -32,6 +32,7 @@ from mlir_async_pipe.machine.kinds import Kind, cut_tf32, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums
 from mlir_async_pipe.vocabulary.products import (
@@ -132,7 +133,8 @@ def warpgroup_mma(site: Site) -> Execute:
             )
             for lanes in groups
         ]
-        result = np.full((unit.width, start.shape[1]), np.nan, np.float32)
+        result = unit.launch.memory.zeros((unit.width, start.shape[1]), np.float32)
+        result[...] = np.nan
         if len(groups):
             arithmetic = ProductArithmetic((left.element, right.element), np.dtype(np.float32))
             issue_product(
@@ -181,7 +183,7 @@ class ProductArithmetic:
             cut_tf32(values) if kind.name == "tf32" else values.astype(self.exact)
             for values, kind in zip((a, b), self.kinds, strict=True)
         )
-        return np.asarray(self.sign * (left @ right))
+        return as_array(self.sign * (left @ right))
 
     def add(self, before: Array, product: Array) -> Array:
         """The sums after a product; integers go around unless they saturate."""
@@ -209,7 +211,7 @@ def issue_product(
     where A is what `left` gives of those lanes."""
     memory = unit.launch.memory
     kinds = arithmetic.kinds if left is None else arithmetic.kinds[1:]
-    product = np.zeros(result.shape, arithmetic.exact)
+    product = memory.zeros(result.shape, arithmetic.exact)
     lanes = np.zeros(unit.width, np.bool_)
     warp = unit.launch.options.warp
     reads, first_lanes = [], []
@@ -371,7 +373,8 @@ def mma_async(site: Site) -> Execute:
         left = None
         if in_registers:
             left = partial(_left_factor, given[registers:-1], arithmetic.kinds[0], unit.width)
-        result = np.full((unit.width, registers * packed), arithmetic.poison, sums)
+        result = unit.launch.memory.zeros((unit.width, registers * packed), sums)
+        result[...] = arithmetic.poison
         fenced = unit.registers.multiply(unit, site, given[:-1] if in_registers else inouts, shape)
         stale = not fenced and unit.launch.options.completion != "eager"
 
@@ -399,7 +402,7 @@ def mma_async(site: Site) -> Execute:
 def _left_factor(registers: tuple[Array, ...], kind: Kind, width: int, lanes: Array) -> Array:
     """A, of which each lane has what it has of A of mma.sync: 16 rows a warp (PTX ISA, wgmma register fragments)."""
     held = np.stack([lanes_of(given, width)[lanes] for given in registers], axis=1)
-    each = kind.decode(np.ascontiguousarray(held).view(kind.stored))
+    each = kind.decode(contiguous(held).view(kind.stored))
     layout, _, _ = fragments.nvidia(16, 8, K_BYTES // kind.item_bytes, 8 * kind.item_bytes)
     return layout.gather(each.reshape(4, WARPGROUP // 4, -1)).reshape(WARPGROUP // 2, -1)
 

@@ -47,9 +47,9 @@ def test_timeline_is_written(tmp_path, name, start):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--timeline=t.svg"], "'--timeline' needs '--run'"),
+        (["--timeline=t.svg"], "'--timeline' needs '--run' or '--validate'"),
         (["--completion=late"], "'--completion' needs '--run'"),
-        (["--arg=3"], "'--arg' needs '--run'"),
+        (["--arg=3"], "'--arg' needs '--run' or '--validate'"),
         (["--run=g"], "no function 'g'"),
         (["--run=f"], "takes 2 arguments, 0 given"),
         ([*ARGUMENTS, "--completion=soon"], "unknown completion 'soon'"),

@@ -1,0 +1,852 @@
+"""Values as terms: the machine runs on data that nobody has given it.
+
+    c[0, 0] = 0.0 + dot((a[0, 0], a[0, 1]), (b[0, 0], b[1, 0]))
+
+A *term* is a number in one table, hash-consed: two elements are the same computation of the inputs if their numbers are
+equal. `Terms` is an array of them, with a type that says what one is computed in. It answers to NumPy's own protocols
+(NEP 13 for ufuncs, NEP 18 for other functions), so that the semantics of an op, `np.add`, makes a sum of numbers, or a
+term that is one. What is all constants is handed back as a NumPy array. A function that
+has no meaning on terms, a branch on one, and a term as a subscript raise MachineError (data-dependent): nothing is ever
+taken for a number that is none.
+
+`Cells` are bytes: byte k of a term, or a number. Memory holds them, copies move them, and a load finds the term again
+if all its bytes are there in order.
+
+Nothing is simplified but constants (computed as the machine computes them), the order of two operands that may be exchanged
+(IEEE 754 and integers, a NaN's payload apart), and the same bits read as another type and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.session.diagnostics import MachineError
+
+Array = np.ndarray
+
+MEMORY_LIMIT_BYTES = 1 << 30
+CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW = (
+    "constant", "join", "bits", "byte", "select", "cast", "dot", "row",
+)  # fmt: skip
+# Bits of a cell that say which byte of its term it is; a byte that is a number is that less 256.
+_PLACES = 3
+_BYTE_VALUES = 256
+_BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
+_COMMUTATIVE = frozenset(
+    "add multiply bitwise_and bitwise_or bitwise_xor equal not_equal logical_and logical_or".split()
+)
+
+
+def needs_numbers(what: str) -> MachineError:
+    """The error for data where only numbers will do; the op is put in by who runs it."""
+    return MachineError(
+        f"{what} depends on data",
+        code="data-dependent",
+        advice="give the argument that it depends on as an array of numbers",
+    )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What a term applies, to how many others, and the type of what it gives."""
+
+    name: str
+    dtype: np.dtype
+    arity: int
+
+
+class TermTable:
+    """All terms of a validation, of both programs. A term is `code` (its operator) and its operands: terms, or for leaves
+    numbers. `origin` is the number that `now` had when it was first made.
+
+    Raises MachineError (too-many-terms) where it grows beyond `limit` bytes.
+    """
+
+    def __init__(self, limit: int = MEMORY_LIMIT_BYTES) -> None:
+        self.limit = limit
+        self.operators: list[Operator] = []
+        self._codes: dict[Operator, int] = {}
+        self.count = 0
+        self.now = 0
+        self.code = np.zeros(1024, np.int32)
+        self.origin = np.zeros(1024, np.int32)
+        self.start = np.zeros(1024, np.int64)
+        self._hash = np.zeros(1024, np.uint64)
+        self.operands = np.zeros(4096, np.int64)
+        self._used = 0
+        self._slots = np.full(4096, -1, np.int32)
+        # By code: the operator's item size, whether it is a constant, and each of the names below.
+        self.item_bytes = np.zeros(0, np.int64)
+        self.constant = np.zeros(0, np.bool_)
+        self.dtypes = np.zeros(0, np.int64)
+        self._dtype_numbers: dict[np.dtype, int] = {}
+
+    def operator_code(self, name: str, dtype: np.dtype, arity: int) -> int:
+        """The number of an operator."""
+        operator = Operator(name, dtype, arity)
+        found = self._codes.get(operator)
+        if found is None:
+            found = self._codes[operator] = len(self.operators)
+            self.operators.append(operator)
+            self.item_bytes = np.append(self.item_bytes, dtype.itemsize)
+            self.constant = np.append(self.constant, name == CONSTANT)
+            number = self._dtype_numbers.setdefault(dtype, len(self._dtype_numbers))
+            self.dtypes = np.append(self.dtypes, number)
+        return found
+
+    def named(self, name: str) -> Array:
+        """For each code whether its operator has this name."""
+        return np.array([operator.name == name for operator in self.operators], np.bool_)
+
+    def is_constant(self, ids: Array) -> Array:
+        return self.constant[self.code[ids]]
+
+    def has_dtype(self, ids: Array, dtype: np.dtype) -> Array:
+        """Which terms are of this type."""
+        return self.dtypes[self.code[ids]] == self._dtype_numbers.get(dtype, -1)
+
+    def operand(self, ids: Array, number: int) -> Array:
+        """An operand of each of these terms, which have it."""
+        return self.operands[self.start[ids] + number]
+
+    def of(self, term: int) -> tuple[Operator, tuple[int, ...]]:
+        """The operator of one term, and its operands."""
+        operator, first = self.operators[self.code[term]], int(self.start[term])
+        return operator, tuple(map(int, self.operands[first : first + operator.arity]))
+
+    def make(self, name: str, dtype: Any, *operands: Array) -> Array:
+        """The terms of an operator on operands of one shape, which broadcast."""
+        columns = np.broadcast_arrays(*operands)
+        shape = columns[0].shape
+        rows = np.empty((columns[0].size, len(columns)), np.int64)
+        for number, column in enumerate(columns):
+            rows[:, number] = column.reshape(-1)
+        return self.make_rows(name, np.dtype(dtype), rows).reshape(shape)
+
+    def make_rows(self, name: str, dtype: np.dtype, rows: Array) -> Array:
+        """The same of rows of operands."""
+        count, arity = rows.shape
+        code = self.operator_code(name, dtype, arity)
+        self._reserve(count, count * arity)
+        hashed = _hash(code, rows)
+        steps = np.arange(arity)
+        found = np.empty(count, np.int64)
+        left = np.arange(count)
+        mask = len(self._slots) - 1
+        place = (hashed & np.uint64(mask)).astype(np.int64)
+        while len(left):
+            at = place[left]
+            held = self._slots[at].astype(np.int64)
+            empty = held < 0
+            if empty.any():
+                # Of equal rows, and of rows that fall on one place, one wins: the others look again.
+                mine, spots = left[empty], at[empty]
+                self._slots[spots] = -2 - np.arange(len(mine), dtype=np.int32)
+                won = self._slots[spots] == -2 - np.arange(len(mine))
+                mine, spots = mine[won], spots[won]
+                made = self._append(code, rows[mine], hashed[mine])
+                self._slots[spots] = made
+                found[mine] = made
+                held = self._slots[at].astype(np.int64)
+            same = (self._hash[held] == hashed[left]) & (self.code[held] == code)
+            if same.any():
+                chosen = np.flatnonzero(same)
+                there = self.operands[self.start[held[chosen]][:, None] + steps]
+                same[chosen] = (there == rows[left[chosen]]).all(axis=1)
+            found[left[same]] = held[same]
+            left = left[~same]
+            place[left] = (place[left] + 1) & mask
+        return found
+
+    def _append(self, code: int, rows: Array, hashed: Array) -> Array:
+        count, arity = rows.shape
+        first, used = self.count, self._used
+        end = first + count
+        self.code[first:end] = code
+        self.origin[first:end] = self.now
+        self.start[first:end] = used + arity * np.arange(count)
+        self._hash[first:end] = hashed
+        self.operands[used : used + rows.size] = rows.reshape(-1)
+        self.count, self._used = end, used + rows.size
+        return np.arange(first, end)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the table takes."""
+        arrays = (self.code, self.origin, self.start, self._hash, self.operands, self._slots)
+        return sum(array.nbytes for array in arrays)
+
+    def _reserve(self, terms: int, operands: int) -> None:
+        for name in ("code", "origin", "start", "_hash"):
+            setattr(self, name, self._grown(getattr(self, name), self.count + terms))
+        self.operands = self._grown(self.operands, self._used + operands)
+        wanted = len(self._slots)
+        while wanted < 2 * (self.count + terms):
+            wanted *= 2
+        if wanted > len(self._slots):
+            self._check(4 * wanted)
+            self._slots = np.full(wanted, -1, np.int32)
+            left = np.arange(self.count)
+            place = (self._hash[: self.count] & np.uint64(wanted - 1)).astype(np.int64)
+            while len(left):
+                free = self._slots[place[left]] < 0
+                self._slots[place[left[free]]] = left[free]
+                left = left[self._slots[place[left]] != left]
+                place[left] = (place[left] + 1) & (wanted - 1)
+
+    def _grown(self, array: Array, needed: int) -> Array:
+        if needed <= len(array):
+            return array
+        capacity = max(needed, len(array) + len(array) // 2)
+        self._check((capacity - len(array)) * array.itemsize)
+        return np.concatenate([array, np.zeros(capacity - len(array), array.dtype)])
+
+    def _check(self, more: int) -> None:
+        if self.bytes + more > self.limit:
+            raise MachineError(
+                f"{self.count} terms, and more are needed than {self.limit} bytes hold",
+                code="too-many-terms",
+                advice="validate smaller shapes, or a smaller grid",
+            )
+
+    # Constants, bits and bytes ------------------------------------------------------------
+
+    def constants(self, array: Array) -> Array:
+        """The terms of numbers."""
+        return self.make(CONSTANT, array.dtype, _bits(array))
+
+    def numbers(self, ids: Array, dtype: np.dtype) -> Array:
+        """The numbers of terms that are all constants."""
+        raw = np.asarray(self.operand(ids, 0), np.int64)
+        return raw.astype(_carrier(dtype)).view(dtype)
+
+    def bitcast(self, ids: Array, dtype: np.dtype) -> Array:
+        """The same bits as another type of the same size."""
+        if self.has_dtype(ids, dtype).all():
+            return ids
+        flat = ids.reshape(-1).copy()
+        stripped = self.named(BITS)[self.code[flat]]
+        flat[stripped] = self.operand(flat[stripped], 0)
+        differ = ~self.has_dtype(flat, dtype)
+        number, joined = self.is_constant(flat), self.named(JOIN)[self.code[flat]]
+        for chosen, name, size in (
+            (differ & number, CONSTANT, 1),
+            (differ & joined, JOIN, dtype.itemsize),
+        ):
+            if chosen.any():
+                rows = self.operands[self.start[flat[chosen]][:, None] + np.arange(size)]
+                flat[chosen] = self.make_rows(name, dtype, rows)
+        differ &= ~number & ~joined
+        if differ.any():
+            flat[differ] = self.make(BITS, dtype, flat[differ])
+        return flat.reshape(ids.shape)
+
+    def cells_of(self, ids: Array, size: int) -> Array:
+        """The bytes of terms of so many, in a last axis of their own."""
+        flat = ids.reshape(-1).copy()
+        stripped = self.named(BITS)[self.code[flat]]
+        flat[stripped] = self.operand(flat[stripped], 0)
+        cells = (flat[:, None] << _PLACES) | np.arange(size)
+        number = self.is_constant(flat)
+        if number.any():
+            raw = self.operand(flat[number], 0)
+            cells[number] = np.ascontiguousarray(raw)[:, None].view(np.uint8)[:, :size]
+            cells[number] -= _BYTE_VALUES
+        joined = self.named(JOIN)[self.code[flat]]
+        if joined.any():
+            cells[joined] = self.operands[self.start[flat[joined]][:, None] + np.arange(size)]
+        bytes_ = self.named(BYTE)[self.code[flat]]
+        if bytes_.any():
+            cells[bytes_, 0] = self.operand(flat[bytes_], 0)
+        return cells.reshape(*ids.shape, size)
+
+    def join(self, cells: Array, dtype: np.dtype) -> Array:
+        """The terms whose bytes are in the last axis."""
+        size = dtype.itemsize
+        flat = cells.reshape(-1, size)
+        ids = np.empty(len(flat), np.int64)
+        first = flat[:, 0]
+        number = (flat < 0).all(axis=1)
+        whole = (first >= 0) & (first & ((1 << _PLACES) - 1) == 0)
+        whole &= (flat == first[:, None] + np.arange(size)).all(axis=1)
+        whole[whole] = self.item_bytes[self.code[first[whole] >> _PLACES]] == size
+        if number.any():
+            raw = (flat[number] + _BYTE_VALUES).astype(np.uint8)
+            ids[number] = self.constants(np.ascontiguousarray(raw).view(dtype)[:, 0])
+        if whole.any():
+            ids[whole] = self.bitcast(first[whole] >> _PLACES, dtype)
+        parts = ~number & ~whole
+        if parts.any():
+            ids[parts] = self.make_rows(BYTE if size == 1 else JOIN, dtype, flat[parts])
+        return ids.reshape(cells.shape[:-1])
+
+
+def _hash(code: int, rows: Array) -> Array:
+    """64 bits a row: a multiply and a shift an operand (the constants are those of splitmix64)."""
+    with np.errstate(over="ignore"):
+        mixed = np.full(len(rows), np.uint64(code + 1) * np.uint64(0x9E3779B97F4A7C15), np.uint64)
+        for number in range(rows.shape[1]):
+            mixed ^= rows[:, number].view(np.uint64)
+            mixed *= np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(31)
+            mixed *= np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _carrier(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _bits(array: Array) -> Array:
+    """Numbers by their bits, as 64-bit integers."""
+    return (
+        np.ascontiguousarray(array)
+        .view(_carrier(array.dtype))
+        .astype(np.int64)
+        .reshape(array.shape)
+    )
+
+
+# Arrays -------------------------------------------------------------------------------------
+
+
+class Symbols(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array whose elements are data: `inner` holds their numbers in `table`."""
+
+    def __init__(self, table: TermTable, inner: Array, dtype: Any, base: Any = None) -> None:
+        self.table, self.inner, self.dtype = table, inner, np.dtype(dtype)
+        self.base = base
+
+    def with_inner(self, inner: Any) -> Any:
+        """The same kind of array, with other elements."""
+        return type(self)(self.table, np.asarray(inner), self.dtype)
+
+    def terms(self) -> Terms:
+        raise NotImplementedError
+
+    def lifted(self, value: Any) -> Array:
+        """Any value as elements of this array."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inner.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.inner.ndim
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    @property
+    def T(self) -> Any:
+        return self.with_inner(self.inner.T)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.with_inner(self.inner[_subscript(key)])
+        found.base = self if self.base is None else self.base
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.inner[_subscript(key)] = self.lifted(value)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return np.asarray(self.numbers(), dtype)
+
+    def numbers(self, what: str = "what is asked for") -> Array:
+        """The elements as numbers; raises MachineError (data-dependent) where they are none."""
+        terms = self.terms()
+        if not terms.table.is_constant(terms.inner).all():
+            raise needs_numbers(what)
+        return terms.table.numbers(terms.inner, self.dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers("a branch"))
+
+    def __int__(self) -> int:
+        return int(self.numbers("a count, or an address,"))
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(self.numbers())
+
+    def any(self, axis: Any = None) -> Any:
+        return self.numbers("a branch").any(axis=axis)
+
+    def all(self, axis: Any = None) -> Any:
+        return self.numbers("a branch").all(axis=axis)
+
+    def max(self, axis: Any = None) -> Any:
+        return self.numbers("a count").max(axis=axis)
+
+    def min(self, axis: Any = None) -> Any:
+        return self.numbers("a count").min(axis=axis)
+
+    def tolist(self) -> Any:
+        return self.numbers().tolist()
+
+    def item(self) -> Any:
+        return self.numbers().item()
+
+    def tobytes(self) -> bytes:
+        """Equal for equal elements."""
+        return self.terms().inner.tobytes()
+
+    def setflags(self, **flags: Any) -> None:
+        self.inner.setflags(**flags)
+
+    def reshape(self, *shape: Any) -> Any:
+        return self.with_inner(self.inner.reshape(*shape))
+
+    def ravel(self) -> Any:
+        return self.with_inner(self.inner.ravel())
+
+    def swapaxes(self, one: int, other: int) -> Any:
+        return self.with_inner(self.inner.swapaxes(one, other))
+
+    def transpose(self, *axes: Any) -> Any:
+        return self.with_inner(self.inner.transpose(*axes))
+
+    def copy(self) -> Any:
+        return self.with_inner(self.inner.copy())
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        wanted = np.dtype(dtype)
+        return self if wanted == self.dtype else self.terms().converted(wanted)
+
+    def view(self, dtype: Any = None) -> Any:
+        """The same bits as another type; of another size, along the last axis."""
+        raise NotImplementedError
+
+    def named(self, name: str, dtype: Any) -> Terms:
+        """A function of one operand that is not looked into."""
+        terms = self.terms()
+        return Terms(terms.table, terms.table.make(name, dtype, terms.inner), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or any(value is not None for value in kwargs.values()):
+            return _of_numbers(getattr(ufunc, method), inputs, kwargs)
+        return apply(self.table, ufunc, inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = _FUNCTIONS.get(function)
+        if handler is None:
+            return _of_numbers(function, args, kwargs)
+        return handler(self.table, *args, **kwargs)
+
+
+class Terms(Symbols):
+    """An array of terms: `inner` has their numbers, `dtype` says what one is computed in."""
+
+    def terms(self) -> Terms:
+        return self
+
+    def lifted(self, value: Any) -> Array:
+        return lift(self.table, value, self.dtype)
+
+    def settled(self) -> Any:
+        """The numbers, if all are."""
+        constant = self.table.is_constant(self.inner)
+        return self.table.numbers(self.inner, self.dtype) if constant.all() else self
+
+    def converted(self, dtype: np.dtype) -> Any:
+        """The values as another type."""
+        if dtype.hasobject:
+            raise TypeError("Python's integers")
+        table = self.table
+        whole = self.dtype.kind in "iu" and dtype.kind in "iu"
+        if whole and self.dtype.itemsize == dtype.itemsize:
+            return Terms(table, table.bitcast(self.inner, dtype), dtype)
+        return _folded(table, CAST, dtype, (self,), lambda values: values.astype(dtype, copy=False))
+
+    def view(self, dtype: Any = None) -> Any:
+        if dtype is None:
+            return Terms(self.table, self.inner, self.dtype, self.base)
+        wanted = np.dtype(dtype)
+        if wanted == self.dtype:
+            return self
+        if wanted.itemsize == self.dtype.itemsize and wanted not in _BYTES:
+            return Terms(self.table, self.table.bitcast(self.inner, wanted), wanted)
+        cells = self.table.cells_of(self.inner, self.dtype.itemsize)
+        flat = cells.reshape(*self.shape[:-1], -1) if self.ndim else cells
+        return Cells(self.table, flat, np.uint8).view(wanted)
+
+    def decoded(self, name: str, dtype: np.dtype) -> Any:
+        """Values of a type that NumPy lacks, from their bits: of those that were encoded, what they were."""
+        if name == "i1":
+            ids = self.table.bitcast(self.inner, dtype)
+            made = self.table.has_dtype(ids, dtype) & ~self.table.named(BITS)[self.table.code[ids]]
+            return Terms(self.table, ids, dtype) if made.all() else self != 0
+        return self._undone(f"encode {name}", f"decode {name}", dtype)
+
+    def encoded(self, name: str, stored: np.dtype) -> Terms:
+        """The bits of values of a type that NumPy lacks."""
+        return self._undone(f"decode {name}", f"encode {name}", stored)
+
+    def _undone(self, inverse: str, name: str, dtype: np.dtype) -> Terms:
+        ids = self.inner.copy()
+        known = self.table.named(inverse)[self.table.code[ids]]
+        ids[known] = self.table.operand(ids[known], 0)
+        if not known.all():
+            ids[~known] = self.table.make(name, dtype, ids[~known])
+        return Terms(self.table, self.table.bitcast(ids, dtype), dtype)
+
+    def kept(self, name: str, round_name: str) -> Terms:
+        """What a rounding makes of values; of those that it made, or that were decoded, the same."""
+        made = self.table.named(round_name) | self.table.named(f"decode {name}")
+        done = made[self.table.code[self.inner]]
+        ids = self.inner.copy()
+        if not done.all():
+            ids[~done] = self.table.make(round_name, self.dtype, ids[~done])
+        return Terms(self.table, ids, self.dtype)
+
+
+class Cells(Symbols):
+    """An array of bytes: byte k of term t is 8 t + k, a number n is n - 256."""
+
+    def terms(self) -> Terms:
+        return Terms(self.table, self.table.join(self.inner[..., None], self.dtype), self.dtype)
+
+    def lifted(self, value: Any) -> Array:
+        return _cells(self.table, value)
+
+    def settled(self) -> Any:
+        """The numbers, if all are."""
+        if (self.inner >= 0).any():
+            return self
+        return (self.inner + _BYTE_VALUES).astype(np.uint8).view(self.dtype)
+
+    def view(self, dtype: Any = None) -> Any:
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        if wanted in _BYTES:
+            return Cells(self.table, self.inner, wanted, self.base)
+        size = wanted.itemsize
+        grouped = self.inner.reshape(*self.shape[:-1], self.shape[-1] // size, size)
+        if (grouped < 0).all():
+            raw = (grouped + _BYTE_VALUES).astype(np.uint8)
+            return np.ascontiguousarray(raw).view(wanted)[..., 0]
+        return Terms(self.table, self.table.join(grouped, wanted), wanted)
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether an array holds data instead of numbers."""
+    return isinstance(value, Symbols)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, of numbers or of data."""
+    return isinstance(value, (np.ndarray, Symbols))
+
+
+def as_array(value: Any) -> Any:
+    """`np.asarray` that leaves data as it is."""
+    return value if isinstance(value, Symbols) else np.asarray(value)
+
+
+def contiguous(value: Any, dtype: Any = None) -> Any:
+    """`np.ascontiguousarray` that leaves data as it is."""
+    if isinstance(value, Symbols):
+        return value if dtype is None else value.astype(dtype)
+    return np.ascontiguousarray(value, dtype)
+
+
+def identities(value: Any) -> Array:
+    """An array of integers that are equal where elements are, bit for bit."""
+    return value.terms().inner if isinstance(value, Symbols) else _bits(value)
+
+
+def room_for(held: Any, value: Any) -> Any:
+    """A copy of an array into which a value can be put, be it data."""
+    if not is_symbolic(value) or is_symbolic(held):
+        return held.copy()
+    made = np.zeros_like(value, shape=held.shape, dtype=held.dtype)
+    made[...] = held
+    return made
+
+
+def opaque(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is not looked into: of data it is a term by its name."""
+
+    def of(*values: Any) -> Any:
+        table = next((value.table for value in values if isinstance(value, Symbols)), None)
+        if table is None:
+            return function(*values)
+        operands = tuple(Terms(table, lift(table, v, v.dtype), v.dtype) for v in values)
+        dtype = np.asarray(function(*(np.ones(1, v.dtype) for v in values))).dtype
+        return _folded(table, name, dtype, operands, function)
+
+    return of
+
+
+def inputs(table: TermTable, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of data: element n is the term `name`[n]."""
+    kind = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    found = Terms(table, table.make(name, kind, np.arange(count)).reshape(shape), kind)
+    return found.view(kind) if kind in _BYTES else found
+
+
+def memory_cells(table: TermTable, size: int, filled: int) -> Cells:
+    """Memory of so many bytes that are all one number."""
+    return Cells(table, np.full(size, filled - _BYTE_VALUES, np.int64), np.uint8)
+
+
+# Functions of them --------------------------------------------------------------------------
+
+
+def lift(table: TermTable, value: Any, dtype: np.dtype) -> Array:
+    """Any value as terms of a type, converted as NumPy does."""
+    if isinstance(value, Symbols):
+        return (
+            lift(table, value.astype(dtype), dtype) if value.dtype != dtype else value.terms().inner
+        )
+    return table.constants(np.asarray(value).astype(dtype))
+
+
+def _cells(table: TermTable, value: Any) -> Array:
+    if isinstance(value, Cells):
+        return value.inner
+    if isinstance(value, Terms):
+        return table.cells_of(value.astype(np.uint8).terms().inner, 1)[..., 0]
+    return np.asarray(value).astype(np.uint8).astype(np.int64) - _BYTE_VALUES
+
+
+def _subscript(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(_subscript(part) for part in key)
+    return key.numbers("an address") if isinstance(key, Symbols) else key
+
+
+def _of_numbers(function: Any, args: Any, kwargs: Any) -> Any:
+    """A function without a meaning on data: its operands must be numbers."""
+    name = getattr(function, "__name__", str(function))
+
+    def number(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(number, value))
+        return (
+            value.numbers(f"what np.{name} is asked for") if isinstance(value, Symbols) else value
+        )
+
+    return function(*map(number, args), **{key: number(value) for key, value in kwargs.items()})
+
+
+@lru_cache(maxsize=4096)
+def _types(ufunc: np.ufunc, given: tuple[Any, ...]) -> tuple[np.dtype, ...]:
+    """The types that a ufunc computes in and gives."""
+    return tuple(ufunc.resolve_dtypes((*given, *[None] * ufunc.nout)))
+
+
+def apply(table: TermTable, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """A ufunc on data."""
+    given = tuple(type(x) if type(x) in (int, float) else as_array(x).dtype for x in inputs)
+    *types, result = _types(ufunc, given)
+    if ufunc is np.matmul:
+        return _product(table, inputs, types, result)
+    operands = tuple(
+        Terms(table, lift(table, value, dtype), dtype)
+        for value, dtype in zip(inputs, types, strict=True)
+    )
+    return _folded(table, ufunc.__name__, result, operands, ufunc)
+
+
+def _folded(
+    table: TermTable,
+    name: str,
+    dtype: np.dtype,
+    operands: tuple[Terms, ...],
+    compute: Callable[..., Any],
+) -> Any:
+    """Terms of an operator; of constants what it computes."""
+    columns = np.broadcast_arrays(*(operand.inner for operand in operands))
+    flat = [column.reshape(-1) for column in columns]
+    constant = np.ones(len(flat[0]), np.bool_)
+    for column in flat:
+        constant &= table.is_constant(column)
+    if name in _COMMUTATIVE:
+        flat = [np.minimum(*flat), np.maximum(*flat)]
+    made = np.empty(len(flat[0]), np.int64)
+    if constant.any():
+        numbers = [
+            table.numbers(column[constant], operand.dtype)
+            for column, operand in zip(flat, operands, strict=True)
+        ]
+        computed = np.asarray(compute(*numbers)).astype(dtype, copy=False)
+        if constant.all():
+            return computed.reshape(columns[0].shape)
+        made[constant] = table.constants(computed)
+    others = ~constant
+    made[others] = table.make(name, dtype, *(column[others] for column in flat))
+    return Terms(table, made.reshape(columns[0].shape), dtype)
+
+
+def _product(
+    table: TermTable, inputs: Sequence[Any], types: Sequence[np.dtype], dtype: np.dtype
+) -> Terms:
+    """A matrix product: for each element the sum of products in order, as one term of a row and a column."""
+    left, right = (lift(table, value, kind) for value, kind in zip(inputs, types, strict=True))
+    rows, columns = (
+        table.make_rows(ROW, kind, np.ascontiguousarray(side).reshape(-1, side.shape[-1])).reshape(
+            side.shape[:-1]
+        )
+        for side, kind in zip((left, np.swapaxes(right, -1, -2)), types, strict=True)
+    )
+    return Terms(table, table.make(DOT, dtype, rows[..., :, None], columns[..., None, :]), dtype)
+
+
+def _common(table: TermTable, values: Sequence[Any]) -> tuple[list[Array], Callable[[Array], Any]]:
+    """Values of one type, lifted, and how to make an array of them again."""
+    if not any(isinstance(value, Terms) for value in values):
+        kinds = {value.dtype for value in values if isinstance(value, Cells)}
+        plain = [value for value in values if not isinstance(value, Cells)]
+        if len(kinds) == 1 and all(type(v) is int or as_array(v).dtype in _BYTES for v in plain):
+            (kind,) = kinds
+            return [_cells(table, value) for value in values], lambda inner: Cells(
+                table, inner, kind
+            )
+    dtype = np.result_type(
+        *(value if type(value) in (int, float) else as_array(value).dtype for value in values)
+    )
+    return [lift(table, value, dtype) for value in values], lambda inner: Terms(table, inner, dtype)
+
+
+def _where(table: TermTable, condition: Any, yes: Any, no: Any) -> Any:
+    """A select, which is one of two elements where the condition is a number, and a term where it is data."""
+    (one, other), wrap = _common(table, (yes, no))
+    if not isinstance(condition, Symbols):
+        return wrap(np.where(condition, one, other)).settled()
+    made = wrap(one)
+    if isinstance(made, Cells):
+        return _where(
+            table,
+            condition,
+            yes.terms() if is_symbolic(yes) else yes,
+            no.terms() if is_symbolic(no) else no,
+        )
+    chosen, one, other = np.broadcast_arrays(lift(table, condition, np.dtype(np.bool_)), one, other)
+    result = np.where(one == other, one, table.make(SELECT, made.dtype, chosen, one, other))
+    constant = table.is_constant(chosen)
+    if constant.any():
+        numbers = np.zeros(chosen.shape, np.bool_)
+        numbers[constant] = table.numbers(chosen[constant], np.dtype(np.bool_))
+        result = np.where(constant, np.where(numbers, one, other), result)
+    return Terms(table, result, made.dtype).settled()
+
+
+def _on_first(function: Any) -> Any:
+    """A function that only moves elements of its first operand."""
+
+    def moved(table: TermTable, value: Any, *args: Any, **kwargs: Any) -> Any:
+        return value.with_inner(function(value.inner, *args, **kwargs))
+
+    return moved
+
+
+def _on_list(function: Any) -> Any:
+    """A function that only moves elements of a list of arrays."""
+
+    def moved(table: TermTable, values: Any, *args: Any, **kwargs: Any) -> Any:
+        inner, wrap = _common(table, list(values))
+        return wrap(function(inner, *args, **kwargs))
+
+    return moved
+
+
+def _broadcast(table: TermTable, *values: Any, **kwargs: Any) -> Any:
+    shape = np.broadcast_shapes(*(as_array(value).shape for value in values))
+    return tuple(np.broadcast_to(value, shape) for value in values)
+
+
+def _filled_like(number: int) -> Any:
+    """An array of one number that can hold what the prototype holds."""
+
+    def filled(
+        table: TermTable, prototype: Any, *given: Any, dtype: Any = None, shape: Any = None
+    ) -> Any:
+        kind = prototype.dtype if dtype is None else np.dtype(dtype)
+        extent = prototype.shape if shape is None else shape
+        value = np.full(extent, given[0] if given else number).astype(kind)
+        if kind in _BYTES:
+            return Cells(table, _cells(table, value.view(np.uint8)), kind)
+        return Terms(table, table.constants(value), kind)
+
+    return filled
+
+
+def _same_elements(table: TermTable, one: Any, other: Any, **kwargs: Any) -> bool:
+    return one.shape == other.shape and bool((identities(one) == identities(other)).all())
+
+
+def _clip(table: TermTable, value: Any, low: Any, high: Any, **kwargs: Any) -> Any:
+    return np.minimum(np.maximum(value, low), high)
+
+
+def _einsum(table: TermTable, formula: str, left: Any, right: Any, **kwargs: Any) -> Any:
+    """Sums of products over the letters that the result lacks; "..." are the lanes.
+
+    "...ik,...kj->...ij" is a product of matrices, and all others are brought into that form.
+    """
+    operands, result = formula.split("->")
+    names, others = (part.removeprefix("...") for part in operands.split(","))
+    result = result.removeprefix("...")
+    shared = [letter for letter in names if letter in others]
+    batch, summed = ([x for x in shared if (x in result) == kept] for kept in (True, False))
+    free = [letter for letter in names if letter not in shared]
+    last = [letter for letter in others if letter not in shared]
+    if any(letter not in result for letter in free + last):
+        raise needs_numbers(f"a sum of one operand alone, as in '{formula}',")
+    sizes = {
+        letter: extent
+        for text, value in ((names, left), (others, right))
+        for letter, extent in zip(text, value.shape[1:], strict=True)
+    }
+
+    def matrices(value: Any, text: str, *groups: list[str]) -> Any:
+        order = [1 + text.index(letter) for group in groups for letter in group]
+        extents = [int(np.prod([sizes[letter] for letter in group], dtype=int)) for group in groups]
+        return np.transpose(value, (0, *order)).reshape(len(value), *extents)
+
+    product = np.matmul(
+        matrices(left, names, batch, free, summed), matrices(right, others, batch, summed, last)
+    )
+    order = [*batch, *free, *last]
+    whole = product.reshape(len(product), *(sizes[letter] for letter in order))
+    return np.transpose(whole, (0, *(1 + order.index(letter) for letter in result)))
+
+
+_FUNCTIONS: dict[Any, Any] = {
+    np.where: _where,
+    np.broadcast_arrays: _broadcast,
+    np.array_equal: _same_elements,
+    np.clip: _clip,
+    np.einsum: _einsum,
+    np.zeros_like: _filled_like(0),
+    np.empty_like: _filled_like(0),
+    np.ones_like: _filled_like(1),
+    np.full_like: _filled_like(0),
+    np.shape: lambda table, value: value.shape,
+    np.ndim: lambda table, value: value.ndim,
+    **{
+        function: _on_first(function)
+        for function in (
+            np.broadcast_to, np.reshape, np.moveaxis, np.transpose, np.swapaxes, np.expand_dims,
+            np.squeeze, np.repeat, np.ravel, np.copy, np.atleast_1d,
+        )
+    },
+    **{function: _on_list(function) for function in (np.stack, np.concatenate, np.column_stack)},
+}  # fmt: skip

@@ -1,0 +1,448 @@
+"""`validate`: what a module computes is what another one did, for all data (translation validation).
+
+    before   c[0, 0] = 0.0 + dot(a[0, 0:16], b[0:16, 0])         the input
+    after    c[0, 0] = 0.0 + dot(a[0, 0:16], b[0:16, 0])         what passes made of it: the same term
+
+The machine runs both on data without values (`terms`), for one launch. Every element of the arguments, every result and
+every global that both have in common is then a term over the inputs. Equal terms are equal numbers, bit for bit, whatever
+the data are. The machine also looks for races: where there are none, and no address and no branch depends on data, when copies complete
+changes nothing, so that one completion speaks for all. Different terms are not always different numbers:
+a difference is one only if a run on numbers shows it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from mlir_async_pipe.bindings.raw_ops import plain_values, raw
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.machine.decode import Decoder, Site, block_types
+from mlir_async_pipe.machine.detector import Race
+from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
+from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
+from mlir_async_pipe.machine.printed_terms import divergence, printed
+from mlir_async_pipe.machine.registry import Execute
+from mlir_async_pipe.machine.run_kernel import Extent, RunResult, function_name, raw_kind, run_in
+from mlir_async_pipe.machine.terms import (
+    MEMORY_LIMIT_BYTES,
+    TermTable,
+    as_array,
+    inputs,
+    lift,
+    memory_cells,
+)
+from mlir_async_pipe.session.called_from import called_by_users
+from mlir_async_pipe.session.diagnostics import (
+    Diagnostic,
+    MachineError,
+    Note,
+    Place,
+    UsageError,
+)
+
+Array = np.ndarray
+Verdict = Literal["equal", "different", "unknown"]
+# Data are drawn so often before a difference is called unknown.
+_DRAWS = 4
+
+
+@dataclass(frozen=True)
+class Data:
+    """An argument that may hold anything: its shape, and, where it is behind a pointer, the type of
+    its elements in memory."""
+
+    shape: tuple[int, ...]
+    dtype: Any = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An op that computed a term: its name, its place, and how often its thread had executed it before."""
+
+    op: str
+    place: Place
+    number: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An element that is not what it was: which one (`where`, as "argument 2[0, 3]"), both terms, what computed each, and the
+    values that the programs give it (before, after) on `data`."""
+
+    where: str
+    before: str
+    after: str
+    computed_before: Execution
+    computed_after: Execution
+    values: tuple[Any, Any]
+    data: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The answer of `validate`.
+
+    `verdict`: "equal" is proven for all data, for this launch and these shapes; "different" has a `difference` that was seen
+    in a run, or a `race` of the program after; "unknown" has a reason `code` and a `message`.
+    `elements` were compared, as `terms` terms.
+    """
+
+    verdict: Verdict
+    code: str = ""
+    message: str = ""
+    place: Place = field(default_factory=Place)
+    difference: Difference | None = None
+    race: Race | None = None
+    elements: int = 0
+    terms: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_equal(self) -> bool:
+        return self.verdict == "equal"
+
+    def diagnostic(self) -> Diagnostic:
+        """The answer as the command line says it."""
+        if self.race is not None:
+            return self.race.diagnostic()
+        found = self.difference
+        if found is None:
+            severity: Any = "remark" if self.is_equal else "warning"
+            return Diagnostic(severity, self.message, self.code, self.place)
+        was, now = found.computed_before, found.computed_after
+        return Diagnostic(
+            "error",
+            f"{found.where} is {found.after}, and was {found.before}",
+            self.code,
+            now.place,
+            (
+                Note(f"computed by execution {now.number} of '{now.op}'", now.place),
+                Note(f"before by execution {was.number} of '{was.op}'", was.place),
+                Note(
+                    f"on random data it is {found.values[1]}, and was {found.values[0]}", now.place
+                ),
+            ),
+        )
+
+
+@called_by_users
+@plain_values()
+def validate(
+    before: Any,
+    after: Any,
+    function: str | None = None,
+    arguments: Sequence[Any] = (),
+    *,
+    threads: Extent | None = None,
+    grid: Extent = 1,
+    cluster: Extent | None = None,
+    completion: str = "late",
+    schedule: str = "lockstep",
+    target: Target | str | None = None,
+    warp: int | None = None,
+    dynamic_shared_bytes: int | None = None,
+    step_limit: int = 20_000_000,
+    memory_limit: int = MEMORY_LIMIT_BYTES,
+) -> Validation:
+    """Whether `function` of the module `after` computes, for all data, what it does in `before`.
+
+    `arguments`: for each argument `Data(shape)` or None (data that may be anything; None where the type says the shape), an
+    array (these numbers) or a number. Where all are None, none have to be given; integers, on which
+    addresses and branches depend, need a number. The rest is as in `machine.run`.
+    `memory_limit`: bytes that terms may take.
+
+    Floating-point numbers are computed in the order that the program has; `math.exp` and such are not looked into.
+    What is proven, and under which assumptions: docs/validation.md. Raises UsageError for wrong arguments (bad-argument,
+    no-function); what the machine cannot run is the verdict "unknown", with the code of its error.
+    """
+    started = time.perf_counter()
+    name = function_name(before, function)
+    launch = {
+        "threads": threads,
+        "grid": grid,
+        "cluster": cluster,
+        "completion": completion,
+        "schedule": schedule,
+        "target": target,
+        "warp": warp,
+        "dynamic_shared_bytes": dynamic_shared_bytes,
+        "step_limit": step_limit,
+    }
+    question = _Question(name, before, after, launch, TermTable(memory_limit))
+    found = question.answer(arguments)
+    return replace(found, terms=question.table.count, seconds=time.perf_counter() - started)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Two modules, the function that both have, and how it is launched."""
+
+    name: str
+    before: Any
+    after: Any
+    launch: dict[str, Any]
+    table: TermTable
+
+    def answer(self, arguments: Sequence[Any]) -> Validation:
+        """Run both, and compare what is visible outside."""
+        events = Events()
+        runs: list[RunResult] = []
+        whose = "the arguments"
+        try:
+            given = _arguments(self.table, self.before, self.name, arguments)
+            for number, module in enumerate((self.before, self.after)):
+                whose = ("the program before", "the program after")[number]
+                events.program = number
+                memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
+                around = events.around(self.table)
+                run = run_in(memory, module, self.name, given.values, around=around, **self.launch)
+                if run.races:
+                    return _racy(run.races[0], is_after=number == 1)
+                runs.append(run)
+        except MachineError as error:
+            found = error.diagnostic
+            message = f"{whose} cannot be followed: {found.message}"
+            return Validation("unknown", found.code, message, found.place)
+        compared = _compared(*runs)
+        elements = sum(one.size for _, one, _ in compared)
+        apart = _first_difference(self.table, compared)
+        if apart is None:
+            message = f"'{self.name}' computes what it did: {elements} elements are the same terms of its input"
+            return Validation("equal", code="equal", message=message, elements=elements)
+        return replace(self._difference(given, events, *apart), elements=elements)
+
+    def _difference(
+        self,
+        given: _Given,
+        events: Events,
+        where: str,
+        index: tuple[int, ...],
+        pair: tuple[int, int],
+    ) -> Validation:
+        """What is told of an element whose terms are not the same."""
+        table = self.table
+        inner = divergence(table, *pair, events.of_second)
+        one, other = (printed(table, term, given.shapes) for term in (inner.before, inner.after))
+        place = f"{where}[{', '.join(map(str, index))}]" if index else where
+        was, now = (events.where(int(table.origin[term])) for term in (inner.before, inner.after))
+        shown = self._shown(given, where, index)
+        if shown is None:
+            message = (
+                f"{place} is {other}, and was {one}; {_DRAWS} runs on random data gave the same"
+            )
+            return Validation("unknown", code="terms-differ", message=message, place=now.place)
+        difference = Difference(place, one, other, was, now, *shown)
+        message = f"{place} is not what it was"
+        return Validation(
+            "different",
+            code="different-value",
+            message=message,
+            place=now.place,
+            difference=difference,
+        )
+
+    def _shown(
+        self, given: _Given, where: str, index: tuple[int, ...]
+    ) -> tuple[tuple[Any, Any], tuple[Any, ...]] | None:
+        """Values that the element has in the two programs on some data, and the data; None if none that
+        were drawn show a difference."""
+        for seed in range(_DRAWS):
+            random = np.random.default_rng(seed)
+            data = tuple(
+                value if kind is None else _drawn(random, kind, value.shape)
+                for value, kind in zip(given.values, given.kinds, strict=True)
+            )
+            found = []
+            for module in (self.before, self.after):
+                run = run_in(Memory(), module, self.name, data, **self.launch)
+                found.append({label: one for label, one, _ in _compared(run, run)}[where][index])
+            if as_array(found[0]).tobytes() != as_array(found[1]).tobytes():
+                return (found[0], found[1]), data
+        return None
+
+
+def _racy(race: Race, *, is_after: bool) -> Validation:
+    if is_after:
+        return Validation("different", race.code, str(race), race.place, race=race)
+    message = f"the program before has a race: {race}"
+    return Validation("unknown", code="input-race", message=message, place=race.place)
+
+
+# Arguments --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Arguments as data and numbers; `kinds` of those that are data, None for others; `shapes` by the names of inputs."""
+
+    values: list[Any]
+    kinds: list[Kind | None]
+    shapes: dict[str, tuple[int, ...]]
+
+
+def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -> _Given:
+    function = Decoder(raw(module)).entry(name)
+    if function is None:
+        raise UsageError(f"no function '{name}' in the module before", code="no-function")
+    types, count = block_types(function)
+    types = types[:count]
+    if given and len(given) != len(types):
+        raise UsageError(
+            f"'{name}' takes {len(types)} arguments, {len(given)} given", code="bad-argument"
+        )
+    values: list[Any] = []
+    kinds: list[Kind | None] = []
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number, mlir_type in enumerate(types):
+        value = given[number] if given else None
+        if not (value is None or isinstance(value, Data)):
+            values.append(value)
+            kinds.append(None)
+            continue
+        label = f"arg{number}"
+        kind, shape = _data(label, mlir_type, value)
+        shapes[label] = shape
+        values.append(inputs(table, label, shape, kind.stored))
+        kinds.append(kind)
+    return _Given(values, kinds, shapes)
+
+
+def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[int, ...]]:
+    """The kind of an argument that is data, and its shape."""
+    text = str(mlir_type)
+    shape = None if data is None else tuple(data.shape)
+    if text.startswith("memref<"):
+        memory = memref_shape(mlir_type)
+        static = tuple(size for size in memory.sizes if size is not None)
+        if shape is None and len(static) != len(memory.sizes):
+            raise UsageError(
+                f"{label} has dynamic sizes, as {text}",
+                code="bad-argument",
+                advice="give its shape: Data((128, 64)), --arg=128x64xf16",
+            )
+        return memory.element, (*(static if shape is None else shape), *memory.element.shape)
+    if text.startswith("!llvm.ptr"):
+        if data is None or data.dtype is None:
+            raise UsageError(
+                f"{label} is a pointer, and nothing says what lies behind it",
+                code="bad-argument",
+                advice="give Data(shape, dtype), or an array of numbers",
+            )
+        return raw_kind(np.dtype(data.dtype)), tuple(data.shape)
+    kind = kind_of(mlir_type)
+    if not kind.is_float and not kind.shape:
+        raise UsageError(
+            f"{label} is {text}: give it a number, since addresses and branches depend on it",
+            code="bad-argument",
+        )
+    return kind, kind.shape
+
+
+# Runs -------------------------------------------------------------------------------------
+
+
+class Events:
+    """What ran when a term was made: for each instruction that was executed its program, op and thread."""
+
+    def __init__(self) -> None:
+        self.program = 0
+        self._log: list[tuple[int, int, int, int]] = [(0, -1, 0, 0)]
+        self._sites: dict[tuple[int, int], Site] = {}
+
+    def around(self, table: TermTable) -> Callable[[Site, Execute], Execute]:
+        """Of each op: note that it runs, and put its place into errors about data."""
+        log, program = self._log, self.program
+
+        def wrap(site: Site, execute: Execute) -> Execute:
+            self._sites[program, site.number] = site
+            number = site.number
+
+            def run(unit: Any, *values: Any) -> Any:
+                log.append((program, number, unit.launch.block_number, int(unit.threads[0])))
+                table.now = len(log) - 1
+                try:
+                    return execute(unit, *values)
+                except MachineError as error:
+                    raise error if error.diagnostic.place.line else _placed(error, site) from None
+                except (AttributeError, TypeError, ValueError, IndexError) as error:
+                    raise MachineError(
+                        f"'{site.name}' has no meaning on data: {error}",
+                        code="unsupported-on-data",
+                        at=site.place,
+                    ) from error
+
+            return run
+
+        return wrap
+
+    def of_second(self, event: int) -> bool:
+        """Whether an event is of the program after."""
+        return self._log[event][0] == 1
+
+    def where(self, event: int) -> Execution:
+        """The op of an event."""
+        key = self._log[event]
+        site = self._sites.get(key[:2])
+        if site is None:
+            return Execution("nothing", Place(), 0)
+        return Execution(site.name, site.place, sum(other == key for other in self._log[:event]))
+
+
+def _placed(error: MachineError, site: Site) -> MachineError:
+    found = error.diagnostic
+    notes = tuple((note.message, site.place) for note in found.notes)
+    return MachineError(
+        f"'{site.name}': {found.message}", code=found.code, at=site.place, notes=notes
+    )
+
+
+# Comparison -------------------------------------------------------------------------------
+
+
+def _compared(before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]:
+    """What is visible outside, by name: of the program before, and after."""
+    pairs = [
+        *(
+            (f"result {n}", *pair)
+            for n, pair in enumerate(zip(before.results, after.results, strict=True))
+        ),
+        *(
+            (f"argument {n}", *pair)
+            for n, pair in enumerate(zip(before.arrays, after.arrays, strict=True))
+        ),
+        *(
+            (name, before.globals[name], after.globals[name])
+            for name in before.globals
+            if name in after.globals
+        ),
+    ]
+    return [(name, as_array(one), as_array(other)) for name, one, other in pairs if one is not None]
+
+
+def _first_difference(
+    table: TermTable, compared: list[tuple[str, Any, Any]]
+) -> tuple[str, tuple[int, ...], tuple[int, int]] | None:
+    """The first element that is not the same term, and both terms."""
+    for name, *both in compared:
+        first, second = (lift(table, value, value.dtype).reshape(-1) for value in both)
+        differ = np.flatnonzero(first != second)
+        if len(differ):
+            index = np.unravel_index(differ[0], both[0].shape)
+            pair = int(first[differ[0]]), int(second[differ[0]])
+            return name, tuple(map(int, index)), pair
+    return None
+
+
+def _drawn(random: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
+    """Numbers of a kind in their memory form."""
+    if kind.is_float:
+        return kind.encode(kind.settle(random.standard_normal(shape))).reshape(shape)
+    if kind.name == "i1":
+        return random.integers(0, 2, shape).astype(kind.stored)
+    ends = np.iinfo(kind.stored)
+    return random.integers(ends.min, ends.max, shape, dtype=kind.stored, endpoint=True)

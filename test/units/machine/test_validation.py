@@ -1,0 +1,258 @@
+"""`validate`: what is equal, what differs and how it is told, what is refused.
+
+Covers: machine/validation.py, machine/printed_terms.py
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import mlir_async_pipe
+from helpers.machine_programs import parse
+from helpers.paths import ROOT
+from mlir_async_pipe import machine
+from mlir_async_pipe.machine import Data
+from mlir_async_pipe.session.diagnostics import UsageError
+
+TARGET = "nvvm:sm_80"
+# Two copies of four numbers an iteration, of 40 numbers; the last iteration has two: zeros fill the tile.
+COPIES = """
+gpu.module @k {
+  gpu.func @sums(%from: memref<38xf32> {llvm.noalias}, %to: memref<40xf32> {llvm.noalias})
+      workgroup(%tile: memref<4xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+      kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c4 = arith.constant 4 : index
+    %c38 = arith.constant 38 : index
+    %zero = arith.constant dense<0.0> : vector<4xf32>
+    %total = scf.for %i = %c0 to %c38 step %c4 iter_args(%sum = %zero) -> (vector<4xf32>) {
+      %left = arith.subi %c38, %i : index
+      %count = arith.minsi %left, %c4 : index
+      %copy = nvgpu.device_async_copy %from[%i], %tile[%c0], 4, %count : memref<38xf32> to memref<4xf32, #gpu.address_space<workgroup>>
+      %group = nvgpu.device_async_create_group %copy
+      nvgpu.device_async_wait %group
+      gpu.barrier
+      %v = vector.load %tile[%c0] : memref<4xf32, #gpu.address_space<workgroup>>, vector<4xf32>
+      %w = arith.addf %sum, %v : vector<4xf32>
+      vector.store %w, %to[%i] : memref<40xf32>, vector<4xf32>
+      gpu.barrier
+      scf.yield %w : vector<4xf32>
+    } {async_pipe.num_stages = 3 : i64}
+    gpu.return
+  }
+}
+"""
+FUNCTION = """func.func @f(%a: memref<8xf32>, %b: memref<8xf32>) -> f32 {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %x = memref.load %a[%c0] : memref<8xf32>
+  %y = memref.load %a[%c1] : memref<8xf32>
+  {body}
+  memref.store %z, %b[%c0] : memref<8xf32>
+  return %x : f32
+}}"""
+
+
+def pipelined(text, edit=None):
+    """The input, and what the pipeline makes of it, with the last match of a pattern edited."""
+    before, after = parse(text), parse(text)
+    mlir_async_pipe.pipeline(after, target=TARGET)
+    if edit is not None:
+        (pattern, put), made = edit, str(after)
+        last = list(re.finditer(pattern, made))[-1]
+        after = parse(made[: last.start()] + last.expand(put) + made[last.end() :])
+    return before, after
+
+
+def functions(before, after):
+    return parse(FUNCTION.format(body=before)), parse(FUNCTION.format(body=after))
+
+
+def test_a_pipelined_loop_computes_what_it_did_for_all_data():
+    found = mlir_async_pipe.validate(*pipelined(COPIES), target=TARGET)
+    assert (found.verdict, found.elements) == ("equal", 78), found.diagnostic()
+
+
+EQUAL = {
+    "the same": ("%z = arith.addf %x, %y : f32", "%z = arith.addf %x, %y : f32"),
+    "exchanged": ("%z = arith.addf %x, %y : f32", "%z = arith.addf %y, %x : f32"),
+    "through memory": (
+        "%z = arith.mulf %x, %y : f32",
+        "memref.store %x, %b[%c0] : memref<8xf32>\n%o = memref.load %b[%c0] : memref<8xf32>\n"
+        "%z = arith.mulf %o, %y : f32",
+    ),
+    "a value that nobody uses": (
+        "%z = arith.mulf %x, %y : f32",
+        "%z = arith.mulf %x, %y : f32\n%e = math.exp %x : f32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_however_it_is_written(name):
+    assert mlir_async_pipe.validate(*functions(*EQUAL[name])).is_equal
+
+
+DIFFERENT = {
+    "operands of a difference": ("%z = arith.subf %x, %y : f32", "%z = arith.subf %y, %x : f32"),
+    "an operand": ("%z = arith.addf %x, %y : f32", "%z = arith.addf %x, %x : f32"),
+    "an op": ("%z = arith.addf %x, %y : f32", "%z = arith.mulf %x, %y : f32"),
+    "a function": ("%z = math.exp %x : f32", "%z = math.exp2 %x : f32"),
+    "an operand of two ops": (
+        "%s = arith.addf %x, %y : f32\n%z = arith.mulf %s, %x : f32",
+        "%s = arith.addf %x, %x : f32\n%z = arith.mulf %s, %y : f32",
+    ),
+    "an element beside": (
+        "%z = arith.addf %x, %y : f32",
+        "%z = arith.addf %x, %y : f32\nmemref.store %z, %b[%c1] : memref<8xf32>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_different_on_data_that_show_it(name):
+    before, after = functions(*DIFFERENT[name])
+    found = mlir_async_pipe.validate(before, after)
+    assert (found.verdict, found.code) == ("different", "different-value")
+    shown = [machine.run(m, "f", found.difference.data).arrays[1] for m in (before, after)]
+    index = tuple(map(int, re.findall(r"\d+", found.difference.where.split("[")[1])))
+    assert [array[index] for array in shown] == list(found.difference.values)[: len(shown)]
+    assert found.difference.values[0] != found.difference.values[1]
+
+
+def test_what_differs_is_told_as_terms_with_both_ops():
+    found = mlir_async_pipe.validate(*functions(*DIFFERENT["operands of a difference"]))
+    told = found.difference
+    assert told.where == "argument 1[0]"
+    assert (told.before, told.after) == ("(arg0[0] - arg0[1])", "(arg0[1] - arg0[0])")
+    assert told.computed_before.op == told.computed_after.op == "arith.subf"
+    text = str(found.diagnostic())
+    assert "is (arg0[1] - arg0[0]), and was (arg0[0] - arg0[1]) [different-value]" in text
+
+
+def test_the_iteration_that_goes_wrong_first_is_told():
+    """The fourth sum of the kernel doubles what it adds: sums of iterations 3 to 9 are wrong, and the first is told."""
+    broken = COPIES.replace(
+        "%w = arith.addf %sum, %v",
+        "%c12 = arith.constant 12 : index\n%late = arith.cmpi eq, %i, %c12 : index\n"
+        "%two = arith.addf %v, %v : vector<4xf32>\n"
+        "%u = arith.select %late, %two, %v : vector<4xf32>\n%w = arith.addf %sum, %u",
+    )
+    found = mlir_async_pipe.validate(parse(COPIES), parse(broken), target=TARGET)
+    assert found.difference.where == "argument 1[12]"
+    now = found.difference.computed_after
+    assert (now.number, now.op) == (3, "arith.addf")
+
+
+# What a compiler may do to a pipeline, and no race shows.
+MUTANTS = {
+    "the source of a copy": (r"(device_async_copy %\w+\[)%\w+\]", r"\1%c0]"),
+    "a lost zero fill": (r", 4, %\w+ :", ", 4 :"),
+    "the sum before the last": (r"(vector.store )%\w+", r"\1%cst"),
+    "an op": (r"arith.addf", "arith.mulf"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_of_values_are_found(name):
+    found = mlir_async_pipe.validate(*pipelined(COPIES, MUTANTS[name]), target=TARGET)
+    assert found.verdict == "different", found.diagnostic()
+
+
+def test_a_race_of_the_result_is_a_difference():
+    edit = (r"numGroups = 1", "numGroups = 2")
+    found = mlir_async_pipe.validate(*pipelined(COPIES, edit), target=TARGET)
+    assert (found.verdict, found.code) == ("different", "read-in-flight")
+    assert "read-in-flight" in str(found.diagnostic())
+
+
+def test_a_race_of_the_input_is_no_difference():
+    racy = COPIES.replace("      nvgpu.device_async_wait %group\n", "")
+    found = mlir_async_pipe.validate(parse(racy), parse(COPIES), target=TARGET)
+    assert (found.verdict, found.code) == ("unknown", "input-race")
+
+
+UNKNOWN = {
+    "data-dependent": """%z = arith.addf %x, %y : f32
+%k = arith.cmpf olt, %x, %y : f32
+scf.if %k {
+  memref.store %x, %b[%c1] : memref<8xf32>
+}""",
+    "step-limit": """%z = arith.addf %x, %y : f32
+%large = arith.constant 100000 : index
+scf.for %i = %c0 to %large step %c1 {
+}""",
+}
+
+
+@pytest.mark.parametrize("code", UNKNOWN)
+def test_what_cannot_be_followed_is_unknown_at_its_op(code):
+    before, after = functions(UNKNOWN[code], UNKNOWN[code])
+    found = mlir_async_pipe.validate(before, after, step_limit=1000)
+    assert (found.verdict, found.code) == ("unknown", code)
+    assert "cannot be followed" in found.message
+    if code == "data-dependent":
+        assert "'scf.if': a branch depends on data" in found.message and found.place.line == 8
+
+
+def test_different_terms_that_no_run_tells_apart_are_unknown():
+    """x * 1.0 is x, but for a signalling NaN: no proof, and nothing to be seen."""
+    same = "%z = arith.addf %x, %y : f32"
+    one = "%one = arith.constant 1.0 : f32\n%s = arith.addf %x, %y : f32\n%z = arith.mulf %s, %one : f32"
+    found = mlir_async_pipe.validate(*functions(same, one))
+    assert (found.verdict, found.code) == ("unknown", "terms-differ")
+    assert "((arg0[0] + arg0[1]) * 1.0)" in found.message
+
+
+def test_numbers_decide_branches_where_they_are_given():
+    found = mlir_async_pipe.validate(
+        *functions(UNKNOWN["data-dependent"], UNKNOWN["data-dependent"]),
+        arguments=[np.arange(8, dtype=np.float32), None],
+    )
+    assert found.is_equal
+
+
+def test_too_many_terms_are_unknown():
+    text = (ROOT / "examples" / "add_one.mlir").read_text()
+    found = mlir_async_pipe.validate(*pipelined(text), "add_one", memory_limit=100_000)
+    assert (found.verdict, found.code) == ("unknown", "too-many-terms")
+
+
+BAD = {
+    "dynamic sizes": ("%a: memref<?xf32>", [], "arg0 has dynamic sizes"),
+    "a number": ("%n: index", [], "arg0 is index: give it a number"),
+    "a pointer": ("%p: !llvm.ptr", [], "arg0 is a pointer"),
+    "too many": ("%a: memref<8xf32>", [None, None], "takes 1 arguments, 2 given"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_wrong_arguments_are_errors(name):
+    types, arguments, message = BAD[name]
+    module = parse(f"func.func @f({types}) {{ return }}")
+    with pytest.raises(UsageError, match=re.escape(message)) as error:
+        mlir_async_pipe.validate(module, module, arguments=arguments)
+    assert error.value.code == "bad-argument"
+
+
+def test_data_behind_a_pointer_has_a_type():
+    text = """llvm.func @f(%p: !llvm.ptr, %q: !llvm.ptr) {
+  %x = llvm.load %p : !llvm.ptr -> f32
+  llvm.store %x, %q : f32, !llvm.ptr
+  llvm.return
+}"""
+    data = [Data((4,), np.float32)] * 2
+    assert mlir_async_pipe.validate(parse(text), parse(text), arguments=data).is_equal
+    other = text.replace(
+        "%x = llvm.load %p :",
+        "%r = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, f32\n%x = llvm.load %r :",
+    )
+    found = mlir_async_pipe.validate(parse(text), parse(other), arguments=data)
+    assert found.verdict == "different" and found.difference.before == "arg0[0]"
+
+
+@pytest.mark.parametrize("name", ["add_one"])
+def test_examples_compute_what_they_did(name):
+    text = (ROOT / "examples" / f"{name}.mlir").read_text()
+    assert mlir_async_pipe.validate(*pipelined(text), name, target=TARGET).is_equal
