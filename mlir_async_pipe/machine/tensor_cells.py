@@ -78,7 +78,7 @@ class TensorMemory:
 
     def __init__(self, detector: Any, clock: WarpClock) -> None:
         self.detector, self.clock = detector, clock
-        self.data = np.zeros((LANES, COLUMNS), np.uint32)
+        self.data = detector.memory.zeros((LANES, COLUMNS), np.uint32)
         self.initialised = np.zeros((LANES, COLUMNS), np.bool_)
         # The site that allocated each column, and where its allocation begins.
         self.owner = np.full(COLUMNS, NOBODY, np.int32)

@@ -347,6 +347,17 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin):
         return self.inner.size
 
     @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, as in an array of numbers."""
+        return tuple(
+            step // self.inner.itemsize * self.dtype.itemsize for step in self.inner.strides
+        )
+
+    @property
     def T(self) -> Any:
         return self.with_inner(self.inner.T)
 
@@ -482,8 +493,9 @@ class Terms(Symbols):
             return self
         if wanted.itemsize == self.dtype.itemsize and wanted not in _BYTES:
             return Terms(self.table, self.table.bitcast(self.inner, wanted), wanted)
-        cells = self.table.cells_of(self.inner, self.dtype.itemsize)
-        flat = cells.reshape(*self.shape[:-1], -1) if self.ndim else cells
+        size = self.dtype.itemsize
+        cells = self.table.cells_of(self.inner, size)
+        flat = cells.reshape(*self.shape[:-1], size * self.shape[-1]) if self.ndim else cells
         return Cells(self.table, flat, np.uint8).view(wanted)
 
     def decoded(self, name: str, dtype: np.dtype) -> Any:

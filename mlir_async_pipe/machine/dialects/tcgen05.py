@@ -30,6 +30,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
+from mlir_async_pipe.machine.terms import contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.rows import TENSOR_LOADS, TENSOR_STORES
 from mlir_async_pipe.vocabulary.tensor_memory import (
@@ -209,7 +210,8 @@ def load(site: Site) -> Execute:
 
     def execute(unit: Unit, address: Array, *offset: Array) -> Array:
         refuse_in_scope(unit, site)
-        result = np.full((unit.width, fragment.registers), -1, np.int32)
+        result = unit.launch.memory.zeros((unit.width, fragment.registers), np.int32)
+        result[...] = -1
         warps = _issue(unit, site, fragment, address, False)
         data, addresses = unit.launch.tensor_memory.data, lanes_of(address, unit.width)
 
@@ -378,8 +380,8 @@ class _Product:
             is_proxy=True,
             by_core=True,
         )
-        result = np.zeros((m, n), np.float32)
         memory, data = self.unit.launch.memory, self.tensor.data
+        result = memory.zeros((m, n), np.float32)
 
         def sample(chosen: Array) -> None:
             left = (
@@ -398,7 +400,7 @@ class _Product:
                 if not earlier.moved.all():
                     earlier.move(earlier.lanes)
             before = data[target.cells].view(np.float32) if adds else np.float32(0)
-            data[target.cells] = np.asarray(before + result, np.float32).view(np.uint32)
+            data[target.cells] = contiguous(before + result, np.float32).view(np.uint32)
 
         def over() -> None:
             for each in touched:
@@ -443,7 +445,7 @@ class _Product:
     def _unpacked(self, cells: Array) -> Array:
         """The elements of A that cells hold."""
         kind = self.arithmetic.kinds[0]
-        return kind.decode(np.ascontiguousarray(cells).view(kind.stored))
+        return kind.decode(contiguous(cells).view(kind.stored))
 
 
 @semantics("nvvm.tcgen05.commit")

@@ -168,9 +168,16 @@ def test_a_race_of_the_result_is_a_difference():
 
 
 def test_a_race_of_the_input_is_no_difference():
-    racy = COPIES.replace("      nvgpu.device_async_wait %group\n", "")
+    racy = COPIES.replace("array<i32: 1, 1, 1>", "array<i32: 2, 1, 1>")
     found = mlir_async_pipe.validate(parse(racy), parse(COPIES), target=TARGET)
     assert (found.verdict, found.code) == ("unknown", "input-race")
+
+
+def test_copies_that_the_input_does_not_wait_for_are_complete_at_once():
+    racy = COPIES.replace("      nvgpu.device_async_wait %group\n", "")
+    found = mlir_async_pipe.validate(parse(racy), parse(COPIES), target=TARGET)
+    assert found.is_equal
+    assert "if copies before were complete when they were issued [read-in-flight]" in found.message
 
 
 UNKNOWN = {
