@@ -1,10 +1,13 @@
-"""What scheduling by latencies costs: the search on abstract loops, and the pass on examples.
+"""What scheduling by latencies costs: the search on abstract loops, and timetables over units.
 
     python bench/latency.py [--loops 40]
 
 Abstract loops have 4, 8 and 12 nodes (1 to 4 copies, loads that read them, stores that need some
 of the loads, random cycles) and, above the exact search, 24 and 48. Times are processor
 milliseconds of `Search.run`; proven is how many loops have a proof that nothing is better.
+
+Timetables have random tasks on up to five units, with precedences and recurrences (as the tests
+have them); three columns say how many are proven: the interval, then the bytes, then the length.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import sys
 import time
+from pathlib import Path
 
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
@@ -22,6 +27,10 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     VersionedMemory,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.search import Search
+from mlir_async_pipe.pipeliner.schedule.modulo.timetable import solve
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
+from helpers.timetable_problems import random_problem
 
 SIZES = (4, 8, 12, 24, 48)
 
@@ -78,6 +87,22 @@ def main() -> None:
             proven += found is not None and found.proven
         median, largest = statistics.median(taken), max(taken)
         print(f"| {size} | {median:.1f} | {largest:.0f} | {proven} of {count} |")
+    print("\n| tasks | median ms | largest ms | interval | bytes | length |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for size in SIZES:
+        taken, proofs = [], [0, 0, 0]
+        for seed in range(count):
+            timetable_problem = random_problem(seed, size)
+            begin = time.process_time()
+            best = solve(timetable_problem)
+            taken.append(1000 * (time.process_time() - begin))
+            assert best is not None
+            proofs[0] += best.interval_proven
+            proofs[1] += best.bytes == best.least_bytes
+            proofs[2] += best.length == best.least_length
+        median, largest = statistics.median(taken), max(taken)
+        columns = " | ".join(f"{number} of {count}" for number in proofs)
+        print(f"| {size} | {median:.1f} | {largest:.0f} | {columns} |")
 
 
 if __name__ == "__main__":

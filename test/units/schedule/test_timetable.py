@@ -1,0 +1,159 @@
+"""Timetables over several units: by hand, against every timetable of small problems, and against
+a mixed-integer solver.
+
+ASYNC_PIPE_NIGHTLY=1 asks HiGHS about 1,000 random problems of up to 24 tasks.
+
+Covers: pipeliner/schedule/modulo/timetable.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import pytest
+
+from helpers.timetable_problems import mixed_integer_interval, random_problem
+from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
+    LiveRange,
+    Precedence,
+    Task,
+    Timetable,
+    TimetableProblem,
+    bounds_of,
+    bytes_of_ranges,
+    is_kept,
+    solve,
+)
+
+NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
+
+
+def solved(problem: TimetableProblem, seconds: float = 6) -> Timetable:
+    """The timetable, which keeps everything."""
+    found = solve(problem, seconds=seconds)
+    assert found is not None
+    assert is_kept(problem, found.begins, found.interval)
+    assert found.bytes == bytes_of_ranges(problem, found.begins, found.interval)
+    assert min(found.begins) >= 0 and max(found.begins) == found.length
+    assert found.least <= found.interval and found.least_bytes <= found.bytes
+    return found
+
+
+def on(unit: str, cycles: int) -> Task:
+    return Task(((unit, cycles),))
+
+
+# Scores, their exponentials, and the product with the values: what attention does in an iteration.
+ATTENTION = TimetableProblem(
+    (on("tensor", 32), on("special", 40), on("tensor", 32)),
+    (Precedence(0, 1, 32, 0), Precedence(1, 2, 40, 0)),
+)
+
+
+def test_products_of_the_next_iteration_run_beside_exponentials():
+    found = solved(ATTENTION)
+    # One iteration after the other takes 104 cycles.
+    assert (found.interval, found.interval_proven) == (64, True)
+    assert found.certificate() == "no smaller interval: the unit 'tensor', which is never idle"
+    # The second product is in a stage of its own, beside the first one of the next iteration.
+    assert [t // found.interval for t in found.begins] == [0, 0, 1]
+
+
+def test_a_recurrence_bounds_the_interval():
+    found = solved(
+        TimetableProblem(
+            ATTENTION.tasks, (*ATTENTION.precedences, Precedence(2, 0, 32, 1)), largest_stages=4
+        )
+    )
+    assert (found.interval, found.certificate()) == (
+        104,
+        "no smaller interval: a recurrence over an iteration",
+    )
+    assert found.bound is not None and set(found.bound.tasks) == {0, 1, 2}
+
+
+def test_an_interval_above_all_bounds_is_proven_by_search():
+    # Both ends of the recurrence hold the unit; the third task fits into neither of their gaps:
+    # 0..3 and 5..8 are held at II = 10, and 3 cycles would be needed between them.
+    problem = TimetableProblem(
+        (on("u", 3), on("u", 3), on("u", 3)),
+        (Precedence(0, 1, 5, 0), Precedence(1, 0, 5, 1)),
+    )
+    assert bounds_of(problem)[0].cycles == 10
+    found = solved(problem)
+    assert (found.interval, found.least) == (11, 11)
+    assert found.bound is None
+    assert "every order of the units was tried at 10" in found.certificate()
+
+
+def test_memory_comes_before_length_and_after_the_interval():
+    # The copy may run any number of cycles ahead: 500 of them take 6 versions at an interval of
+    # 100, and no more are kept.
+    problem = TimetableProblem(
+        (on("queue", 10), on("thread", 100)),
+        (Precedence(0, 1, 500, 0),),
+        (LiveRange(4096, 0, ((1, 0),)),),
+    )
+    found = solved(problem)
+    assert (found.interval, found.bytes, found.length) == (100, 5 * 4096, 500)
+    assert found.least_bytes == found.bytes
+
+
+def test_too_few_stages_make_the_interval_larger():
+    problem = TimetableProblem(
+        (on("queue", 10), on("thread", 100)), (Precedence(0, 1, 500, 0),), largest_stages=2
+    )
+    # 500 <= t < 2 II.
+    assert solved(problem).interval == 251
+
+
+def test_a_cycle_without_distance_is_no_problem_of_a_loop():
+    problem = TimetableProblem(
+        (on("u", 1), on("u", 1)), (Precedence(0, 1, 1, 0), Precedence(1, 0, 1, 0))
+    )
+    with pytest.raises(ValueError, match="without distance"):
+        solve(problem)
+
+
+def every_timetable(problem: TimetableProblem, interval: int, stages: int):
+    """All that are kept, with a first begin in stage 0."""
+    moments = range(stages * interval)
+    for begins in itertools.product(moments, repeat=len(problem.tasks)):
+        if is_kept(problem, begins, interval):
+            yield begins
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_better_among_all_timetables_of_three_tasks(seed: int) -> None:
+    """Interval, bytes and length, in this order."""
+    draw = random.Random(seed)
+    problem = TimetableProblem(
+        tuple(on(draw.choice("ab"), draw.randint(1, 3)) for _ in range(3)),
+        (
+            Precedence(0, 1, draw.randint(0, 5), 0),
+            Precedence(draw.randint(0, 1), 2, draw.randint(0, 5), 0),
+            Precedence(2, 0, draw.randint(1, 6), draw.randint(1, 2)),
+        ),
+        (LiveRange(1, 0, ((1, 0),)), LiveRange(3, 1, ((2, 0),)), LiveRange(2, 2, ((0, 2),))),
+        largest_stages=3,
+    )
+    found = solved(problem)
+    assert (found.interval, found.bytes) == (found.least, found.least_bytes)
+    assert not any(every_timetable(problem, found.interval - 1, 3))
+    costs = [
+        (bytes_of_ranges(problem, begins, found.interval), max(begins))
+        for begins in every_timetable(problem, found.interval, 3)
+    ]
+    assert (found.bytes, found.length) == min(costs)
+
+
+@pytest.mark.parametrize("seed", range(1000) if NIGHTLY else (0, 2, 4, 6, 8, 10, 12, 20))
+def test_the_interval_is_that_of_a_mixed_integer_solver(seed: int) -> None:
+    """Up to 24 tasks a problem; the smallest interval that HiGHS finds possible."""
+    pytest.importorskip("highspy", reason="the test extra has it")
+    problem = random_problem(seed, 4 + seed % 21)
+    found = solved(problem, seconds=2)
+    assert found.interval_proven
+    assert mixed_integer_interval(problem, bounds_of(problem)[0].cycles) == found.interval
