@@ -37,14 +37,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Stack:
-    """`folder` of the kernels, `title` in the table, the `bindings` that read them, what the stack's
-    users know of their arguments but its IR does not say, and the `passes` with which the stack itself begins."""
+    """`folder` of the kernels, `title` in the table, the `bindings` that read them, and what the stack's
+    users know of their arguments but its IR does not say."""
 
     folder: str
     title: str
     bindings: str = ""
     options: tuple[str, ...] = ()
-    passes: tuple[str, ...] = ()
 
 
 # Buffers of a launch are different arrays in each of these.
@@ -59,8 +58,7 @@ STACKS = (
     Stack("cuda", "CUDA C++ by NVRTC 12.9, PTX", options=APART),
     Stack("cute", "CuTe DSL 4.8", "cutlass", APART),
     Stack("pallas", "JAX Pallas, Mosaic GPU", "jaxlib", APART),
-    # Its variables and iterators are arrays in memory until then.
-    Stack("numba", "numba-cuda-mlir 0.6", options=APART, passes=("sroa", "mem2reg")),
+    Stack("numba", "numba-cuda-mlir 0.6", options=APART),
     Stack("flydsl", "flydsl 0.4", "flydsl", APART),
     Stack("upstream", "MLIR's own tests", options=APART),
     Stack("gpuverify", "GPUVerify, OpenCL by clang"),
@@ -103,7 +101,6 @@ def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, 
     row = Row(stack.folder, path.name, "")
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [python, "-m", "mlir_async_pipe.tool", str(path), "--check-only", "--cache=false"]
-        command += [f"--{name}" for name in stack.passes]
         command += [f"--bindings={stack.bindings}"] * bool(stack.bindings)
         said = " ".join((*stack.options, *promises))
         command += [f"--async-pipe-check={said}"] * bool(said)

@@ -1,6 +1,7 @@
 """How a module is read before it is proven: a copy in which more is known than the text says.
 
     llvm.inline_asm "cp.async …"                  the op that it is
+    llvm.alloca, memref.alloca of a thread        values, by MLIR's sroa and mem2reg
     %q = llvm.inttoptr (llvm.ptrtoint %p)    -->  %p
     br ^bb1(%s : struct<(ptr<3>, i32)>)           br ^bb1(%s, %p, %n)
     arith.addi, a kernel                          … with what is promised of all of them
@@ -10,8 +11,17 @@ The module that is checked stays as it is, and is no copy where nothing of that 
 
 from __future__ import annotations
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, type_text, walk, walk_named
+from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    enclosing,
+    type_text,
+    users,
+    walk,
+    walk_named,
+)
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
@@ -19,12 +29,18 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of
 from mlir_async_pipe.ptx import raise_assembly
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN
+from mlir_async_pipe.vocabulary.memory_names import (
+    MEMBER_TAKEN,
+    POINTER_STEPS,
+    VIEW_OPS,
+    in_workgroup_memory,
+)
 from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
 # Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.
 LEAST_BITS = 32
+VARIABLES = ("llvm.alloca", "memref.alloca")
 
 
 def as_read(
@@ -32,11 +48,13 @@ def as_read(
 ) -> Operation:
     """The module, or the copy to prove something of. The promises are those of `CheckOptions`."""
     promised = assume_no_overflow or assume_independent
-    if not promised and not any(True for _ in walk_named(root, _is_read_otherwise)):
+    otherwise = promised or any(True for _ in walk_named(root, _is_read_otherwise))
+    if not otherwise and not _of_variables(root):
         return root
     copy = root.clone(ip=False).operation
+    changed = _promote(_of_variables(copy))
     # What assembly becomes may be another value, or a struct of which a field is taken.
-    changed = raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
+    changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
     if assume_no_overflow:
         _promise_no_overflow(copy)
     if assume_independent:
@@ -46,6 +64,39 @@ def as_read(
 
 def _is_read_otherwise(name: str) -> bool:
     return name in (INLINE_ASSEMBLY, MEMBER_TAKEN) or same_values.may_be_another(name)
+
+
+def _of_variables(root: Operation) -> list[Operation]:
+    """The functions whose thread has variables in memory, and uses all of them in place: where a part of one is shown to others,
+    sroa parts it from the rest, which they may reach, too. Nor does mem2reg look at the space of a memref.alloca: workgroup
+    memory is no variable."""
+    found: dict[Operation, bool] = {}
+    for op in walk_named(root, VARIABLES.__contains__):
+        function = enclosing(op, FUNCTION_OPS)
+        if function is not None and found.get(function, True):
+            memory = op.results[0]
+            found[function] = not in_workgroup_memory(memory.type) and _is_used_in_place(memory)
+    return [function for function, in_place in found.items() if in_place]
+
+
+def _promote(functions: list[Operation]) -> int:
+    """Variables become values."""
+    for function in functions:
+        passmanager.PassManager.parse("any(sroa,mem2reg)", function.context).run(function)
+    return len(functions)
+
+
+def _is_used_in_place(pointer: Value) -> bool:
+    """Whether a pointer or memref is only loaded from, stored to and counted on."""
+    for op in users(pointer):
+        if op.name in POINTER_STEPS or op.name in VIEW_OPS:
+            if not _is_used_in_place(op.results[0]):
+                return False
+        elif list(op.operands).count(pointer) != 1 or all(
+            access.memory != pointer for access in accesses(op)
+        ):
+            return False
+    return True
 
 
 def _promise_no_overflow(root: Operation) -> None:

@@ -375,11 +375,9 @@ class Detector(Shadow):
             self.reader_site[fresh] = site
             self.second_reader[fresh] = NOBODY
             self.read_epoch[fresh] = now[stale]
-        # Of two readers of one warp, or one that has met, the younger takes the place of the elder.
-        for readers, sites in (
-            (self.reader, self.reader_site),
-            (self.second_reader, self.second_site),
-        ):
+        # A lane that reads stands for its warp, if that has met; the second reader is of another warp, if there is one.
+        pairs = ((self.reader, self.reader_site), (self.second_reader, self.second_site))
+        for readers, sites in pairs if self._have_met else ():
             known = readers[where]
             same = (known >= MET) & (self._warps_of(known) == self._warps_of(me))
             readers[where[same]], sites[where[same]] = me[same], site

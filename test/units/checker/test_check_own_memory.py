@@ -135,3 +135,28 @@ def test_a_pointer_whose_step_is_not_understood_is_no_certain_race():
     )
     assert judged(step + "llvm.store %t, %r : i32, !llvm.ptr<1>", blocks=1) == "unknown"
     assert judged("llvm.store %t, %out : i32, !llvm.ptr<1>", blocks=1) == "unsafe"
+
+
+VARIABLES = {
+    "in place": ("", "safe", 2),
+    "shown": ("llvm.call @elsewhere(%a) : (!llvm.ptr) -> ()", "unknown", 5),
+}
+
+
+@pytest.mark.parametrize("shown", VARIABLES)
+def test_variables_are_values_where_nobody_else_may_reach_them(shown):
+    """A subscript that went through memory is followed; the memory of a variable is no access."""
+    text, expected, accesses = VARIABLES[shown]
+    body = (
+        STACK
+        + f"""llvm.store %t, %a : i32, !llvm.ptr
+{text}
+%i = llvm.load %a : !llvm.ptr -> i32
+%p = llvm.getelementptr %out[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+llvm.store %t, %p : i32, !llvm.ptr<1>
+%v = llvm.load %p : !llvm.ptr<1> -> i32
+"""
+    )
+    found = check_text(KERNEL.format(body=body, argument="", blocks=1))
+    assert verdict(found.report) == expected
+    assert found.accesses == accesses
