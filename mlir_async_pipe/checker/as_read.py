@@ -22,16 +22,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
+from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of
 from mlir_async_pipe.ptx import raise_assembly
-from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_TAKEN,
     POINTER_STEPS,
+    THREAD_ALLOCATION_OPS,
     VIEW_OPS,
     in_workgroup_memory,
 )
@@ -40,7 +42,6 @@ from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
 # Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.
 LEAST_BITS = 32
-VARIABLES = ("llvm.alloca", "memref.alloca")
 
 
 def as_read(
@@ -71,7 +72,7 @@ def _of_variables(root: Operation) -> list[Operation]:
     sroa parts it from the rest, which they may reach, too. Nor does mem2reg look at the space of a memref.alloca: workgroup
     memory is no variable."""
     found: dict[Operation, bool] = {}
-    for op in walk_named(root, VARIABLES.__contains__):
+    for op in walk_named(root, THREAD_ALLOCATION_OPS.__contains__):
         function = enclosing(op, FUNCTION_OPS)
         if function is not None and found.get(function, True):
             memory = op.results[0]
@@ -87,13 +88,16 @@ def _promote(functions: list[Operation]) -> int:
 
 
 def _is_used_in_place(pointer: Value) -> bool:
-    """Whether a pointer or memref is only loaded from, stored to and counted on."""
+    """Whether a pointer or memref is only loaded from, stored to and counted on, when its thread comes there."""
     for op in users(pointer):
         if op.name in POINTER_STEPS or op.name in VIEW_OPS:
             if not _is_used_in_place(op.results[0]):
                 return False
-        elif list(op.operands).count(pointer) != 1 or all(
-            access.memory != pointer for access in accesses(op)
+        elif (
+            list(op.operands).count(pointer) != 1
+            or all(access.memory != pointer for access in accesses(op))
+            or row_of(op).asynchronous(op)
+            or enclosing(op, (SCOPE,)) is not None
         ):
             return False
     return True
