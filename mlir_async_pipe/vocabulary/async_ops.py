@@ -451,6 +451,8 @@ INTRINSIC_ROWS = {
                 "s.wait.asynccnt",
                 "s.wait.tensorcnt",
                 "s.barrier",
+                "tensor.load.to.lds",
+                "tensor.store.from.lds",
             )
         ),
         *(

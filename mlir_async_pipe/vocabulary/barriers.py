@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from math import prod
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     attribute,
     constant_value,
     create,
+    integer_attribute,
     operations,
     remembered,
 )
@@ -26,8 +28,10 @@ from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
 from mlir_async_pipe.vocabulary.rows import (
     ALL_SPACES,
+    EVERYTHING,
     Fence,
     MemoryOrder,
+    Opaque,
     Row,
     acquire,
     attribute_order,
@@ -41,6 +45,13 @@ from mlir_async_pipe.vocabulary.rows import (
 
 # Threads meet there; fences around it say which memory is ordered.
 BARE_BARRIER = "rocdl.s.barrier"
+# The same in two halves (gfx12): a wave says that it is there, and waits for the others.
+SIGNAL, WAIT = "rocdl.s.barrier.signal", "rocdl.s.barrier.wait"
+# The number of the barrier of all waves of a block.
+WHOLE_BLOCK = -1
+PART_OF_A_BARRIER = Opaque(
+    "it is a part of a barrier, at which only some threads may meet", meets=True
+)
 # Barriers of a block that have a number (PTX ISA, barrier: 0 to 15).
 NUMBERS = 16
 
@@ -90,13 +101,43 @@ def between_fences(op: Any) -> frozenset[str]:
 def _ordered_by_fences(block: Any) -> dict[Any, frozenset[str]]:
     found = {}
     ops = operations(block)
-    for before, op, behind in zip(ops, ops[1:], ops[2:], strict=False):
-        if op.name == BARE_BARRIER and before.name == behind.name == "llvm.fence":
-            first, then = attribute_order(before), attribute_order(behind)
+    halves = _halves(block)
+    for number, op in enumerate(ops):
+        before = number - (2 if op in halves else 1)
+        if (op.name != BARE_BARRIER and op not in halves) or before < 0 or number + 1 == len(ops):
+            continue
+        fences = ops[before], ops[number + 1]
+        if all(fence.name == "llvm.fence" for fence in fences):
+            first, then = map(attribute_order, fences)
             enough = covers(first.scope, "block") and covers(then.scope, "block")
             if enough and first.release and then.acquire:
                 found[op] = first.spaces & then.spaces
     return found
+
+
+@remembered
+def _halves(block: Any) -> dict[Any, Any]:
+    """The waits for the whole block right after its signal, and the signals: each with the other one."""
+    found = {}
+    ops = operations(block)
+    for signal, wait in pairwise(ops):
+        names = (signal.name, wait.name) == (SIGNAL, WAIT)
+        if names and all(integer_attribute(op, "id") == WHOLE_BLOCK for op in (signal, wait)):
+            found[wait] = signal
+    return found
+
+
+def _waited(op: Any) -> Row:
+    """A wait right after the signal is the barrier; nothing can be done between."""
+    return _WHOLE if op in _halves(op.block) else _PART
+
+
+def _signalled(op: Any) -> Row:
+    return _SAID if op in _halves(op.block).values() else _PART
+
+
+_PART = Row("", effects=(PART_OF_A_BARRIER,), order=lambda op: EVERYTHING)
+_WHOLE, _SAID = Row(WAIT, barrier=between_fences), Row(SIGNAL, does="nothing", harmless=True)
 
 
 def has_no_operands(op: Any) -> bool:
@@ -195,6 +236,8 @@ BARRIER_ROWS = (
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),
     Row(BARE_BARRIER, barrier=between_fences),
+    replace(_PART, op=SIGNAL, by_op=_signalled),
+    replace(_PART, op=WAIT, by_op=_waited),
 )
 
 

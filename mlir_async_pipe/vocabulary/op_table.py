@@ -76,7 +76,7 @@ _TYPES = re.compile(r"(\.(v\d+)?(p\d+|i\d+|b?f\d+))+$")
 def row_of(op: Any) -> Row:
     """The row of this op's kind, or that of barriers of some threads, if this one is."""
     row = named_row(op.name)
-    if row.by_op is not None:
+    while row.by_op is not None:
         row = row.by_op(op)
     return row if row.whole is None or row.whole(op) else row.of_some
 
@@ -357,7 +357,7 @@ def accesses(op: Any) -> tuple[Access, ...]:
         else:
             named_by, memory, index_operands = places[rule.memory]
             operands = list(named_by.operands)
-        extent = _extent(rule, op, index_operands)
+        extent = _extent(rule, op, operands[memory], index_operands)
         beyond = rule.beyond_rows is not None and rule.beyond_rows(op)
         found.append(
             Access(
@@ -381,10 +381,14 @@ def accesses(op: Any) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def _extent(rule: AccessRule, op: Any, index_operands: range) -> tuple[int, ...] | None:
+def _extent(
+    rule: AccessRule, op: Any, memory: Any, index_operands: range
+) -> tuple[int, ...] | None:
     """The extent of an access in the dimensions that it has: a memref without any is one element."""
     extent = rule.extent(op)
     if not rule.indices or len(index_operands) or extent is None:
+        return extent
+    if as_kind(ir.MemRefType, memory.type) is None:
         return extent
     return () if all(length == 1 for length in extent) else None
 

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.vocabulary.barriers import PART_OF_A_BARRIER
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
     CALL_OPS,
@@ -303,9 +304,6 @@ _UNQUEUED = Opaque(
     orders=False,
     copies=True,
 )
-_NAMED_BARRIER = Opaque(
-    "it is a part of a barrier, at which only some threads may meet", meets=True
-)
 _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 
 _OPS = {
@@ -335,7 +333,7 @@ _OPS = {
     Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. nvvm.clusterlaunchcontrol. "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
     replace(Tensor.opaque, phases=True): "nvvm.tcgen05.ld. nvvm.tcgen05.mma. nvvm.tcgen05.mma_",
-    _NAMED_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
+    PART_OF_A_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
     "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
     Opaque(
         "nobody has looked at what it does", meets=True, phases=True

@@ -22,9 +22,29 @@ from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import Queue, groups_of
 from mlir_async_pipe.vocabulary.tensor_mover import NOT_FOLLOWED
+from mlir_async_pipe.vocabulary.tensor_words import (
+    BARRIER,
+    BLOCKS,
+    COUNT,
+    DATA_SIZE,
+    GATHER,
+    GLOBAL_WORD,
+    ITERATE,
+    LDS_WORD,
+    PAD,
+    PAD_AMOUNT,
+    PAD_INTERVAL,
+    SIZES,
+    STRIDES,
+    TILE,
+    Field,
+)
 
 Array = np.ndarray
 _WORD_BYTES = 4
+_WORD, _HIGH_HALF = (1 << 32) - 1, (1 << 25) - 1
+# What must be 0 in the words of a copy that runs.
+_FIELDS = {"gather": GATHER, "blocks": BLOCKS, "barrier": BARRIER, "iterations": ITERATE}
 
 
 @dataclass(frozen=True)
@@ -66,7 +86,7 @@ def make_descriptor(site: Site) -> Execute:
     """A tile, with padding or without."""
     groups = groups_of(site.op)
     for name, why in NOT_FOLLOWED.items():
-        if len(groups[name]):
+        if len(groups.get(name, ())):
             raise site.unsupported(f"a descriptor of which {why}")
     sizes = site.integers("global_static_sizes")
     strides = site.integers("global_static_strides")
@@ -96,14 +116,75 @@ def copy(site: Site) -> Execute:
     loads, queue = site.name == "amdgpu.tensor_load_to_lds", site.queue()
 
     def execute(unit: Unit, tile: TensorTile) -> None:
-        kind = tile.base.element
-        in_global, in_lds, inside = _elements(unit, tile, padded=loads)
-        if loads:
-            _issue(unit, site, queue, kind, (in_global, inside), (in_lds, np.ones_like(inside)))
-        else:
-            _issue(unit, site, queue, kind, (in_lds, inside), (in_global, inside))
+        _copy(unit, site, queue, tile, _first_lanes(unit), loads=loads)
 
     return execute
+
+
+@semantics("rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds")
+def copy_by_words(site: Site) -> Execute:
+    """The same by a descriptor in words; those of a count of 0 copy nothing."""
+    assert site.row is not None
+    loads, queue = "load" in site.row.op, site.queue()
+
+    def execute(unit: Unit, *groups: Any) -> None:
+        words = [lanes_of(group, unit.width).astype(np.int64) & _WORD for group in groups[:4]]
+        issued = _first_lanes(unit) & (_field(words, COUNT) == 1)
+        if issued.any():
+            _copy(unit, site, queue, _tile_of_words(site, words, issued), issued, loads=loads)
+
+    return execute
+
+
+def _field(words: list[Array], field: Field) -> Array:
+    """The number in a field, in each lane."""
+    group = words[field.group]
+    found = np.zeros(len(group), np.int64)
+    for place in range(group.shape[1]):
+        low, high = max(field.first, 32 * place), min(field.first + field.bits, 32 * place + 32)
+        if low < high:
+            part = (group[:, place] >> (low - 32 * place)) & ((1 << (high - low)) - 1)
+            found |= part << (low - field.first)
+    return found
+
+
+def _tile_of_words(site: Site, words: list[Array], lanes: Array) -> TensorTile:
+    for name, field in _FIELDS.items():
+        if _field(words, field)[lanes].any():
+            raise site.unsupported(f"a descriptor of which {NOT_FOLLOWED[name]}")
+
+    def same(field: Field) -> int:
+        numbers = np.unique(_field(words, field)[lanes])
+        if len(numbers) > 1:
+            raise site.unsupported("tiles of several shapes at once")
+        return int(numbers[0])
+
+    tile = [same(field) for field in TILE]
+    rank = max((n + 1 for n, length in enumerate(tile) if length), default=0)
+    size, ones = 1 << same(DATA_SIZE), np.ones(len(words[0]), np.int64)
+    kind = Kind(f"i{8 * size}", np.dtype(f"i{size}"), np.dtype(f"i{size}"))
+    high = words[0][:, GLOBAL_WORD + 1] & _HIGH_HALF
+    base = Base((high << 32) | words[0][:, GLOBAL_WORD], words[0][:, LDS_WORD], kind)
+    padded = same(PAD)
+    return TensorTile(
+        base,
+        tuple(_field(words, field) for field in SIZES[:rank][::-1]),
+        (*(_field(words, field) for field in STRIDES[: max(rank - 1, 0)][::-1]), ones),
+        tuple(tile[:rank][::-1]),
+        (4 * (2 << same(PAD_INTERVAL)), 4 * (same(PAD_AMOUNT) + 1)) if padded else (),
+    )
+
+
+def _copy(
+    unit: Unit, site: Site, queue: Queue, tile: TensorTile, lanes: Array, *, loads: bool
+) -> None:
+    kind = tile.base.element
+    in_global, in_lds, inside = _elements(unit, tile, padded=loads)
+    if loads:
+        ends = (in_global, inside), (in_lds, np.ones_like(inside))
+    else:
+        ends = (in_lds, inside), (in_global, inside)
+    _issue(unit, site, queue, kind, lanes, *ends)
 
 
 def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Array, Array]:
@@ -132,13 +213,13 @@ def _issue(
     site: Site,
     queue: Queue,
     kind: Kind,
+    lanes: Array,
     source: tuple[Array, Array],
     target: tuple[Array, Array],
 ) -> None:
     """Put the copy in flight: elements at addresses, each with which of them are read and written. One that is
     written and not read becomes zero."""
     refuse_in_scope(unit, site)
-    lanes = _first_lanes(unit)
     chosen = np.flatnonzero(lanes)
     if not len(chosen):
         return

@@ -10,6 +10,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.amd import buffer_copy, lane_copy, wave_copier
+from mlir_async_pipe.machine.dialects.amd_tensor import copy_by_words
 from mlir_async_pipe.machine.dialects.async_ops import (
     counter_wait,
     physical_commit,
@@ -128,6 +129,8 @@ def call_intrinsic(site: Site) -> Execute:
     if row.wait is not None:
         wait = counter_wait if row.completion == "counter" else physical_wait
         return without_operands(wait(site))
+    if row.by_wave:
+        return copy_by_words(site)
     return _copy(site, row.op)
 
 

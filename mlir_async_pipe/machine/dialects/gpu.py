@@ -86,11 +86,20 @@ def subgroup_count(site: Site) -> Execute:
     return lambda unit: uniform(-(-unit.launch.block_size // unit.launch.options.warp))
 
 
+@semantics("rocdl.s.barrier.signal")
+def signal(site: Site) -> Execute:
+    """A half of a barrier of the block, whose wait comes right after it."""
+    if site.row is not None:
+        raise site.unsupported("a barrier whose halves stand apart")
+    return lambda unit, *operands: None
+
+
 @semantics(
     "gpu.barrier",
     "nvvm.barrier0",
     "rocdl.barrier",
     "rocdl.s.barrier",
+    "rocdl.s.barrier.wait",
     "amdgpu.lds_barrier",
 )
 def barrier(site: Site) -> Execute:

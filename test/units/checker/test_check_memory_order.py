@@ -96,6 +96,7 @@ BEFORE = 'llvm.fence syncscope("workgroup") release'
 AFTER = 'llvm.fence syncscope("workgroup") acquire'
 LOCAL = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">}'
 ELSEWHERE = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"global">}'
+HALVES = "rocdl.s.barrier.signal id = -1\nrocdl.s.barrier.wait id = -1"
 TABLE = {
     "nothing": ("", "unsafe", "unsafe"),
     "a barrier": ("gpu.barrier", "proven", "unsafe"),
@@ -140,6 +141,8 @@ TABLE = {
         "proven",
         "unsafe",
     ),
+    "two halves of a barrier without memory": (HALVES, "unsafe", "unsafe"),
+    "two halves of a barrier between fences": (f"{BEFORE}\n{HALVES}\n{AFTER}", "proven", "unsafe"),
     "a barrier between fences of workgroup memory": (
         f"{BEFORE} {LOCAL}\nrocdl.s.barrier\n{AFTER} {LOCAL}",
         "proven",

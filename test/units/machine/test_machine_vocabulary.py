@@ -393,6 +393,7 @@ ELSEWHERE = (
     | {"nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
+    | {"rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
     | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
     | BUFFERS
@@ -524,9 +525,10 @@ OF_INTRINSIC_PROGRAMS = {
     "llvm.nvvm.cp.async.wait.group",
 }
 # As the ops are: by size, and for copies of tensors.
-OTHER_INTRINSICS = {"llvm.amdgcn.s.wait.tensorcnt"} | {
-    name for name in INTRINSIC_ROWS if re.search(r"\.(b8|b64|b128|8|16)(\.s)?$", name)
-}
+OTHER_INTRINSICS = {
+    f"llvm.amdgcn.{name}"
+    for name in ("s.wait.tensorcnt", "tensor.load.to.lds", "tensor.store.from.lds")
+} | {name for name in INTRINSIC_ROWS if re.search(r"\.(b8|b64|b128|8|16)(\.s)?$", name)}
 # Of some threads, or with a value: the checker knows them, the machine refuses them.
 OTHER_INTRINSICS |= {row.op for row in BARRIER_INTRINSICS} - INTRINSIC_PROGRAMS.keys()
 
