@@ -3,7 +3,7 @@
 #
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
-# Random pipelines by feature, blocks that wait for each other, mutants of right kernels, PTX and AMD assembly of random kernels, and
+# Random pipelines by feature, blocks that wait for each other, mutants of right kernels and of the values that pipelines compute, PTX and AMD assembly of random kernels, and
 # the property tests with more samples, and what our machine code costs. What each printed, and its figures as JSON, stay in
 # build/nightly/. The exit code is 0 only if nothing was wrong or missed.
 set -u
@@ -42,6 +42,7 @@ judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jo
 judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
 judge tensors test/reports/tensor_loops_report.py --loops 400 --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"
 judge phases test/reports/phase_report.py --loops 300 --mutants 900 --made 200 --seed "$seed" --jobs "$jobs" --json "$out/phases.json"
+judge validation test/reports/validation_report.py --mutants 2000 --seed "$seed" --jobs "$jobs" --json "$out/validation.json"
 judge amd test/reports/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
 ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" "$second"
 ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"

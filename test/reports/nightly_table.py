@@ -125,6 +125,18 @@ def phases(found: dict[str, Any]) -> Rows:
     yield from ((name, str(number)) for name, number in found["figures"].items())
 
 
+def validation(found: dict[str, Any]) -> Rows:
+    """Pipelines, and mutants of their values, compared with their input for all data."""
+    yield "pipelines, by verdict", listed(found["right"])
+    yield "longer than ten seconds", str(len(found["slow"]))
+    every: Counter[str] = Counter()
+    for verdicts in found["mutants"].values():
+        every.update(verdicts)
+    yield "mutants", str(sum(every.values()))
+    yield "by verdict", listed(every)
+    yield "told apart by a run and called equal", str(len(found["missed"]))
+
+
 REPORTS: dict[str, Callable[[Any], Rows]] = {
     "pipelines": pipelines,
     "flags": flags,
@@ -133,6 +145,7 @@ REPORTS: dict[str, Callable[[Any], Rows]] = {
     "tensors": tensors,
     "phases": phases,
     "amd": amd,
+    "validation": validation,
 }
 
 

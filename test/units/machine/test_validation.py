@@ -11,38 +11,12 @@ import pytest
 import mlir_async_pipe
 from helpers.machine_programs import parse
 from helpers.paths import ROOT
+from helpers.value_mutants import COPIES
 from mlir_async_pipe import machine
 from mlir_async_pipe.machine import Data
 from mlir_async_pipe.session.diagnostics import UsageError
 
 TARGET = "nvvm:sm_80"
-# Two copies of four numbers an iteration, of 40 numbers; the last iteration has two: zeros fill the tile.
-COPIES = """
-gpu.module @k {
-  gpu.func @sums(%from: memref<38xf32> {llvm.noalias}, %to: memref<40xf32> {llvm.noalias})
-      workgroup(%tile: memref<4xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
-      kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
-    %c0 = arith.constant 0 : index
-    %c4 = arith.constant 4 : index
-    %c38 = arith.constant 38 : index
-    %zero = arith.constant dense<0.0> : vector<4xf32>
-    %total = scf.for %i = %c0 to %c38 step %c4 iter_args(%sum = %zero) -> (vector<4xf32>) {
-      %left = arith.subi %c38, %i : index
-      %count = arith.minsi %left, %c4 : index
-      %copy = nvgpu.device_async_copy %from[%i], %tile[%c0], 4, %count : memref<38xf32> to memref<4xf32, #gpu.address_space<workgroup>>
-      %group = nvgpu.device_async_create_group %copy
-      nvgpu.device_async_wait %group
-      gpu.barrier
-      %v = vector.load %tile[%c0] : memref<4xf32, #gpu.address_space<workgroup>>, vector<4xf32>
-      %w = arith.addf %sum, %v : vector<4xf32>
-      vector.store %w, %to[%i] : memref<40xf32>, vector<4xf32>
-      gpu.barrier
-      scf.yield %w : vector<4xf32>
-    } {async_pipe.num_stages = 3 : i64}
-    gpu.return
-  }
-}
-"""
 FUNCTION = """func.func @f(%a: memref<8xf32>, %b: memref<8xf32>) -> f32 {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
