@@ -386,6 +386,7 @@ class _Placement:
         self.problem, self.interval = problem, interval
         count = len(problem.tasks)
         self.zero = count
+        self.nearest = False
         self.start = np.full((count + 1, count + 1), NEVER, dtype=np.int64)
         np.fill_diagonal(self.start, 0)
         part = recurrences(problem)
@@ -418,15 +419,26 @@ class _Placement:
                     self.start[before, n] = max(0, int(self.start[before, n]))
                 last[task.uses] = n
 
-    def run(self, budget: Budget) -> tuple[int, ...] | None:
-        """Begins that keep everything, None if there are none."""
+    def run(self, budget: Budget) -> Begins | None:
+        """Begins that keep everything, None if there are none; raises OutOfBudget.
+
+        What is branched on first decides how long a search takes, so two rules take turns."""
         if (np.diagonal(self.start) > 0).any():
             return None
-        return self._descend(self.start, budget)
+        for branches in (300, 300, 3000, 3000):
+            self.nearest = not self.nearest
+            part = Budget(branches, budget.until)
+            try:
+                return self._descend(part)
+            except OutOfBudget:
+                pass
+            finally:
+                budget.looked_at += part.looked_at
+        return self._descend(budget)
 
-    def _descend(self, paths: Matrix, budget: Budget) -> tuple[int, ...] | None:
-        """Depth first, without recursion: each entry is a state that may still lead somewhere."""
-        pending = [paths]
+    def _descend(self, budget: Budget) -> Begins | None:
+        """Depth first: each state may still lead somewhere."""
+        pending = [self.start]
         while pending:
             budget.take()
             state = self.closed(pending.pop())
@@ -435,7 +447,7 @@ class _Placement:
             choice = self.choice(state)
             if choice is None:
                 return self.earliest(state)
-            pending += reversed(list(self.branches(state, choice)))
+            pending += reversed(self.branches(state, choice))
         return None
 
     def earliest(self, paths: Matrix) -> tuple[int, ...]:
@@ -470,13 +482,14 @@ class _Placement:
         return None
 
     def choice(self, paths: Matrix) -> int | None:
-        """The pair with the fewest k, the longest tasks first; None if each has one."""
+        """A pair with several k, the longest tasks first; None if each has one. `nearest`: one whose
+        begins are the nearest to fixed; else one with the fewest k."""
         first, last = self.choices(paths)
-        left = last - first
-        if not left.size or not (left > 0).any():
+        several = first < last
+        if not several.any():
             return None
-        weight = np.where(left > 0, left * (1 << 20) - (self.a + self.b), 1 << 50)
-        return int(np.argmin(weight))
+        free = -paths[self.j, self.i] - paths[self.i, self.j] if self.nearest else last - first
+        return int(np.argmin(np.where(several, 64 * free - self.a - self.b, 1 << 50)))
 
     def branches(self, paths: Matrix, n: int) -> list[Matrix]:
         """The first k of a pair by itself, and all others."""
@@ -513,6 +526,7 @@ class _Memory:
         self.of, self.w, self.x, self.over = np.array(uses, dtype=np.int64).reshape(-1, 4).T
         self.sizes = np.array([live.bytes for live in problem.ranges], dtype=np.int64)
         self.placement = _Placement(problem, interval, together=True)
+        self.placement.nearest = True
         self.most_bytes = 0
 
     def bytes_of(self, begins: Begins, _asked: int = 0) -> int:
