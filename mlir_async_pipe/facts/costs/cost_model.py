@@ -1,4 +1,4 @@
-"""What things cost, in cycles: the one table of the timeline and of the modulo scheduler.
+"""What things cost, in cycles: the one table of the timeline and of the schedulers.
 
 A thread runs its ops one after the other, and each holds it for some cycles. A copy occupies its
 queue for bytes / throughput cycles and arrives `latency` cycles later; groups of one queue
@@ -7,14 +7,19 @@ complete in order. This is a model to compare schedules by, not a simulator of a
 Costs are found under the name of an op, else under its *kind*: what it does to which memory
 (`read.global`, `write.workgroup`, …), or its dialect (`math`). What stands on the op itself
 (`async_pipe.latency`, `async_pipe.cycles`) comes before both.
+
+A schedule over functional units asks for more: which unit an op holds, for how long, and how long
+its value takes (`UnitCost`). Registers, memory and threads of a chip stand in `chips/table.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     integer_attribute,
@@ -25,7 +30,8 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import CYCLES, LATENCY
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, registers_of_type
 
 # `--cost` begins with the chip's own table where this stands in it.
 CHIP = "chip"
@@ -38,7 +44,8 @@ class CostModel:
     `latency`: from the end of a copy's issue on its queue to its arrival, by queue name; queues
     that are not listed take `default_latency`. `bytes_per_cycle`: throughput of a queue for this
     thread's copies, none for unlimited. `ops`: cycles that an op holds the thread, by name or
-    kind, fractions for several issued together; ops in neither cost nothing.
+    kind, fractions for several issued together; ops in neither cost nothing. `units`: the
+    functional units that ops run on, by name or kind.
     """
 
     latency: Mapping[str, int] = field(default_factory=dict)
@@ -46,12 +53,15 @@ class CostModel:
     ops: Mapping[str, float] = field(default_factory=dict)
     default_latency: int = 500
     barrier: int = 0
+    units: Mapping[str, UnitCost] = field(default_factory=dict)
 
     @staticmethod
     def parse(text: str, target: Target | None = None) -> CostModel:
-        """Read `latency=500,latency.QUEUE=400,throughput.QUEUE=8,barrier=20,OP=300`.
+        """Read `latency=500,latency.QUEUE=400,throughput.QUEUE=8,barrier=20,OP=300,unit.OP=8`.
 
-        Nothing but what is listed costs anything, unless `chip` is listed: then the table of
+        `unit.OP` are the cycles of a functional unit for a piece of work, `latency.OP` those from
+        then until the value may be used. Units keep the chip's figures where nothing is listed.
+        Nothing else costs anything, unless `chip` is listed: then the table of
         the target's chip is the base. Empty text is that table alone.
         Raises UsageError (bad-cost) for what is none of these.
         """
@@ -60,6 +70,7 @@ class CostModel:
         latency = dict(base.latency)
         throughput = dict(base.bytes_per_cycle)
         ops = dict(base.ops)
+        units = dict((base if base.units else costs_of(target)).units)
         general = {"latency": base.default_latency, "barrier": base.barrier}
         for item in items:
             if item == CHIP:
@@ -68,12 +79,23 @@ class CostModel:
             if key in general:
                 general[key] = int(number)
             elif key.startswith("latency."):
-                latency[key.removeprefix("latency.")] = int(number)
+                name = key.removeprefix("latency.")
+                latency[name] = int(number)
+                if name in units:
+                    units[name] = replace(units[name], latency=number)
+            elif key.startswith("unit."):
+                name = key.removeprefix("unit.")
+                units[name] = replace(units.get(name, UnitCost(ARITHMETIC, 0, 0)), cycles=number)
             elif key.startswith("throughput."):
                 throughput[key.removeprefix("throughput.")] = number
             else:
                 ops[key] = number
-        return CostModel(latency, throughput, ops, general["latency"], general["barrier"])
+        return CostModel(latency, throughput, ops, general["latency"], general["barrier"], units)
+
+    def unit_of(self, name: str, kind: str) -> UnitCost:
+        """The unit that an op runs on, by its name, else by its kind, else nothing but the issue."""
+        found = self.units.get(name) or self.units.get(kind)
+        return UnitCost(ISSUE, 0, 0) if found is None else found
 
     def held(self, name: str, kind: str, given: float | None) -> float:
         """Cycles that an op holds the thread; `given` is what stands on the op."""
@@ -107,45 +129,150 @@ def _read_item(item: str) -> tuple[str, float]:
     return key, number
 
 
-# Cycles for which one op of a warp holds its thread: the latency where the value is used right
-# away (loads from global memory), else the reciprocal of the throughput. 128 bytes a cycle of
-# shared memory: 4 cycles for the 512 bytes of an ldmatrix.x4. m16n8k16 in f16 is 2048 multiply
-# and adds, of which a quarter of an sm_80 does 256 a cycle: 8 cycles. (NVIDIA A100 whitepaper;
-# Abdelkhalik et al., "Demystifying the NVIDIA Ampere Architecture through Microbenchmarking",
-# 2022, for latencies: 290 cycles of global memory where it hits nothing, 500 under load.)
-_NVIDIA = CostModel(
-    ops={
-        "read.global": 500,
-        "write.global": 4,
-        "read.workgroup": 4,
-        "write.workgroup": 4,
-        "nvgpu.mma.sync": 8,
-        "math": 8,
-    },
-    barrier=20,
+@dataclass(frozen=True)
+class UnitCost:
+    """What one op of a warp (a wave) costs: the functional unit and the cycles for which it holds
+    that, per piece of `work_of`; the cycles from its begin until its value may be used beyond those;
+    and, on a time line of one thread, those for which it holds the thread.
+
+    Units are those of a quarter of a multiprocessor (a SIMD of a compute unit) with its share of
+    what the quarters have in common, so one warp a quarter is taken to run.
+    """
+
+    unit: str
+    cycles: float
+    latency: float
+    held: float = 0
+
+
+ISSUE = "issue"
+TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY = (
+    "tensor",
+    "special function",
+    "arithmetic",
+    "load/store",
+    "tensor copy",
 )
-# One SIMD issues a 16x16x16 f16 mfma every 8 passes of 4 cycles (AMD CDNA3 ISA, "Dependency
-# resolution: required independent instructions"); a copy to LDS comes from memory that is
-# about 350 ns away at 2.1 GHz.
-_AMD = CostModel(
-    ops={
-        "read.global": 700,
-        "write.global": 4,
-        "read.workgroup": 4,
-        "write.workgroup": 4,
-        "amdgpu.mfma": 32,
-        "amdgpu.wmma": 16,
-        "math": 16,
-    },
-    default_latency=700,
-    barrier=20,
-)
+# Every op takes one slot of the issue unit: a scheduler issues one instruction a cycle (NVIDIA A100
+# whitepaper; AMD CDNA3 ISA: one a wave).
+ISSUE_CYCLES = 1
+
+# Pieces of work: 2048 multiply and adds of 16 bits (m16n8k16) of a product, 16 bytes a lane of
+# memory, a value of 32 bits a lane of everything else.
+#
+# sm_80   1024 multiply and adds in f16 a cycle and multiprocessor, 256 a quarter: 2048 / 256 = 8.
+#         (NVIDIA A100 whitepaper.) 25 cycles until the sums may be used (Sun et al., "Dissecting
+#         Tensor Cores via Microbenchmarks", 2022), of which 8 hold the unit.
+#         16 special functions and 64 sums in f32 a cycle and multiprocessor, for 32 lanes of a
+#         quarter's warp: 32 / 4 = 8 and 32 / 16 = 2 (CUDA C++ Programming Guide, "Throughput of
+#         Native Arithmetic Instructions"). 18 and 4 cycles of latency; 290 of global memory where
+#         it hits nothing, 500 under load; 23 of shared memory (Abdelkhalik et al., "Demystifying the
+#         NVIDIA Ampere Architecture through Microbenchmarking", 2022).
+#         128 bytes a cycle of shared memory, 32 for a quarter: 512 / 32 = 16. A thread alone would
+#         be held for 512 / 128 = 4.
+# sm_90   2048 multiply and adds a cycle, 128 sums in f32 (the same guide; NVIDIA H100 whitepaper).
+# sm_100  4096 multiply and adds a cycle (NVIDIA Blackwell architecture brief); the special functions
+#         stay 16.
+# gfx     One SIMD issues a 16x16x16 f16 mfma every 8 passes of 4 cycles on gfx90a (CDNA2 ISA,
+#         "Dependency resolution: required independent instructions"), of 4096 multiply and adds:
+#         16 a piece; gfx942 takes half of that and gfx950 a quarter (peaks of MI300X and MI355X:
+#         1024 and 2048 multiply and adds a cycle and compute unit). 64 lanes on 16 make 4
+#         cycles, and special functions run at a quarter of that. A copy to LDS comes from memory that is
+#         about 350 ns away at 2.1 GHz. LDS gives 128 bytes a cycle, 32 for a SIMD: 1024 / 32; 64
+#         cycles at most until it has answered (LLVM, SISchedule.td).
+_NVIDIA_UNITS = {
+    "read.global": UnitCost(MEMORY, 16, 500, 500),
+    "write.global": UnitCost(MEMORY, 16, 0, 4),
+    "read.workgroup": UnitCost(MEMORY, 16, 23, 4),
+    "write.workgroup": UnitCost(MEMORY, 16, 19, 4),
+    "nvgpu.mma.sync": UnitCost(TENSOR, 8, 17, 8),
+    "math": UnitCost(SPECIAL, 8, 18, 8),
+    "arith": UnitCost(ARITHMETIC, 2, 4),
+    "vector": UnitCost(ARITHMETIC, 0, 0),
+    # A shuffle goes through the crossbar of shared memory, 32 lanes a cycle.
+    "gpu.shuffle": UnitCost(MEMORY, 4, 23),
+}
+_HOPPER_UNITS = {
+    **_NVIDIA_UNITS,
+    "nvgpu.mma.sync": UnitCost(TENSOR, 4, 21, 8),
+    "arith": UnitCost(ARITHMETIC, 1, 4),
+}
+_BLACKWELL_UNITS = {**_HOPPER_UNITS, "nvgpu.mma.sync": UnitCost(TENSOR, 2, 23, 8)}
+_AMD_UNITS = {
+    "read.global": UnitCost(MEMORY, 32, 700, 700),
+    "write.global": UnitCost(MEMORY, 32, 0, 4),
+    "read.workgroup": UnitCost(MEMORY, 32, 64, 4),
+    "write.workgroup": UnitCost(MEMORY, 32, 64, 4),
+    "amdgpu.mfma": UnitCost(TENSOR, 16, 0, 32),
+    "amdgpu.wmma": UnitCost(TENSOR, 8, 0, 16),
+    "math": UnitCost(SPECIAL, 16, 0, 16),
+    "arith": UnitCost(ARITHMETIC, 4, 4),
+    "vector": UnitCost(ARITHMETIC, 0, 0),
+    "gpu.shuffle": UnitCost(MEMORY, 8, 64),
+}
+
+
+def _with(units: Mapping[str, UnitCost], arrival: int = 500) -> CostModel:
+    held = {name: cost.held for name, cost in units.items() if cost.held}
+    return CostModel(ops=held, default_latency=arrival, barrier=20, units=units)
+
+
+_NVIDIA = _with(_NVIDIA_UNITS)
+_AMD = _with(_AMD_UNITS, 700)
 _BY_LOWERING = {"nvvm": _NVIDIA, "rocdl": _AMD}
+_BY_CHIP = {
+    **{name: _with(_HOPPER_UNITS) for name in ("sm_90", "sm_90a")},
+    **{name: _with(_BLACKWELL_UNITS) for name in ("sm_100", "sm_100a", "sm_103a")},
+    **{
+        name: _with({**_AMD_UNITS, "amdgpu.mfma": UnitCost(TENSOR, cycles, 0, 32)}, 700)
+        for name, cycles in (("gfx942", 8), ("gfx950", 4))
+    },
+}
 
 
 def costs_of(target: Target | None) -> CostModel:
-    """The table of a target; without one that of NVIDIA's chips."""
-    return _NVIDIA if target is None else _BY_LOWERING[target.lowering]
+    """The table of a target; without one that of sm_80, which stands for NVIDIA's chips without one of
+    their own."""
+    if target is None:
+        return _NVIDIA
+    return _BY_CHIP.get(target.chip.name, _BY_LOWERING[target.lowering])
+
+
+def work_of(op: Any) -> float:
+    """How many pieces of work an op is to its unit, for one warp.
+
+    nvgpu.mma.sync m16n8k16 in f16: 1;  math.exp2 : f32: 1;  arith.addf : vector<2x2xf32>: 4;
+    nvgpu.ldmatrix of 4 tiles, nvgpu.device_async_copy of 16 bytes: 1
+    """
+    shape = _product_shape(op)
+    if shape is not None:
+        return prod(shape) / 2048
+    found = accesses(op)
+    registers = max((registers_of_type(value.type) for value in op.results), default=0)
+    if not found:
+        return registers or 1
+    return max(4 * registers, *map(bytes_of_access, found), 1) / 16
+
+
+def _product_shape(op: Any) -> tuple[int, ...] | None:
+    """What is multiplied for the number of multiply and adds of a product."""
+    if op.name == "nvgpu.mma.sync":
+        shape = [int(ir.IntegerAttr(e).value) for e in ir.ArrayAttr(op.attributes["mmaShape"])]
+        return tuple(shape)
+    if op.name == "amdgpu.mfma":
+        return tuple(integer_attribute(op, name) or 1 for name in ("m", "n", "k", "blocks"))
+    return None
+
+
+def bytes_of_access(access: Access) -> int:
+    """Bytes of one access of one thread; 0 where the op does not say."""
+    if access.extent is None:
+        return 0
+    try:
+        kind = ir.MemRefType(access.memory.type)
+    except ValueError:
+        return prod(access.extent)
+    return prod(access.extent) * element_bytes(kind)
 
 
 def kind_of_op(op: Any) -> str:

@@ -29,6 +29,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
     costs_of,
     kind_of_op,
     own_cycles,
+    work_of,
 )
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.machine.timeline import lay_out
@@ -223,3 +224,73 @@ def test_the_gemm_by_latency_is_the_one_of_three_stages_in_machine_code():
     resources = kernel.resources
     assert (resources.stack_frame_bytes, resources.spill_store_bytes) == (0, 0)
     assert resources.static_shared_bytes == 3 * 2 * 8192
+
+
+# Functional units ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chip", "product", "special", "arithmetic"),
+    [
+        # 2048 multiply and adds of a quarter that does 256, 512 or 1024 a cycle; 32 lanes of
+        # special functions on 4; of sums on 16 or 32.
+        ("nvvm:sm_80", 8, 8, 2),
+        ("nvvm:sm_90a", 4, 8, 1),
+        ("nvvm:sm_100a", 2, 8, 1),
+        ("nvvm:sm_89", 8, 8, 2),
+        ("rocdl:gfx90a", 16, 16, 4),
+        ("rocdl:gfx942", 8, 16, 4),
+        ("rocdl:gfx950", 4, 16, 4),
+    ],
+)
+def test_units_are_those_of_the_chip(chip, product, special, arithmetic):
+    model = costs_of(Target.parse(chip))
+    name = "nvgpu.mma.sync" if chip.startswith("nvvm") else "amdgpu.mfma"
+    assert (model.unit_of(name, name).unit, model.unit_of(name, name).cycles) == ("tensor", product)
+    assert model.unit_of("math.exp2", "math").cycles == special
+    assert model.unit_of("arith.addf", "arith").cycles == arithmetic
+    # Nobody knows the op: it takes an issue slot alone.
+    assert model.unit_of("x.y", "x").unit == "issue"
+    # The time line of one thread knows the same ops and no units.
+    assert model.ops == {n: cost.held for n, cost in model.units.items() if cost.held}
+
+
+def test_costs_of_units_can_be_given():
+    target = Target.parse("nvvm:sm_80")
+    model = CostModel.parse("unit.nvgpu.mma.sync=4,latency.math=30,unit.x.y=7", target)
+    assert model.unit_of("nvgpu.mma.sync", "nvgpu").cycles == 4
+    assert model.unit_of("math.exp2", "math").latency == 30
+    assert (model.unit_of("x.y", "x").unit, model.unit_of("x.y", "x").cycles) == ("arithmetic", 7)
+    assert model.unit_of("arith.addf", "arith") == costs_of(target).unit_of("arith.addf", "arith")
+    with pytest.raises(UsageError) as refusal:
+        CostModel.parse("unit.nvgpu.mma.sync=tensor", target)
+    assert refusal.value.code == "bad-cost"
+
+
+WORK = """
+func.func @f(%a : vector<4x2xf16>, %b : vector<2x2xf16>, %c : vector<2x2xf32>, %A : memref<64xf16>,
+             %S : memref<64x64xf16, #gpu.address_space<workgroup>>, %x : f32) {
+  %c0 = arith.constant 0 : index
+  %m = nvgpu.mma.sync(%a, %b, %c) {mmaShape = [16, 8, 16]} : (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
+  %l = nvgpu.ldmatrix %S[%c0, %c0] {numTiles = 4 : i32, transpose = false} : memref<64x64xf16, #gpu.address_space<workgroup>> -> vector<4x2xf16>
+  %k = nvgpu.device_async_copy %A[%c0], %S[%c0, %c0], 8 : memref<64xf16> to memref<64x64xf16, #gpu.address_space<workgroup>>
+  %s = arith.addf %m, %c : vector<2x2xf32>
+  %e = math.exp2 %x : f32
+  return
+}
+"""
+
+
+def test_work_is_counted_in_pieces():
+    with new_context():
+        module = ir.Module.parse(WORK)
+        found = {
+            op.name: work_of(op) for op in walk(module) if len(op.results) and len(op.operands)
+        }
+    assert found == {
+        "nvgpu.mma.sync": 1,
+        "nvgpu.ldmatrix": 1,
+        "nvgpu.device_async_copy": 1,
+        "arith.addf": 4,
+        "math.exp2": 1,
+    }

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -31,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
+    bytes_of_access,
     given_cycles,
     kind_of_op,
     own_cycles,
@@ -56,9 +56,8 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     ScheduledNode,
     VersionedMemory,
 )
-from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,9 @@ class UnitCosts:
         given = [given_cycles(op) for op in ops]
         known = [cycles for cycles in given if cycles is not None]
         latency = self._model.arrival(name, sum(known) if known else None)
-        size = sum(_bytes(a) for op in ops for i in walk(op) for a in accesses(i) if a.writes)
+        size = sum(
+            bytes_of_access(a) for op in ops for i in walk(op) for a in accesses(i) if a.writes
+        )
         held = self._model.ops.get(SCOPE, 0)
         return (CopyCost(name, self._model.occupancy(name, size), latency, held),)
 
@@ -122,7 +123,7 @@ class UnitCosts:
         row = row_of(op)
         assert row.queue is not None
         name = self.queue(row.queue if isinstance(row.queue, str) else row.queue.name)
-        size = sum(_bytes(access) for access in accesses(op) if access.writes)
+        size = sum(bytes_of_access(access) for access in accesses(op) if access.writes)
         return CopyCost(
             name,
             self._model.occupancy(name, size),
@@ -161,15 +162,6 @@ def _dearest(op: Operation, inside: list[float]) -> float:
 def _times(op: Operation) -> int:
     trips = static_trip_count(op) if op.name == "scf.for" else None
     return 1 if trips is None else trips
-
-
-def _bytes(access: Access) -> int:
-    """Bytes of one access of one thread; 0 where the op does not say."""
-    try:
-        kind = ir.MemRefType(access.memory.type)
-    except ValueError:
-        return 0 if access.extent is None else prod(access.extent)
-    return 0 if access.extent is None else prod(access.extent) * element_bytes(kind)
 
 
 @dataclass(frozen=True)
