@@ -39,6 +39,19 @@ def test_random_kernels_are_right_and_weaker_waits_are_not(number: int) -> None:
     assert verdict.copies > 0
 
 
+MOVED = [k for k in (random_kernel("gfx1250", seed) for seed in range(SEED, SEED + 40)) if k.mover]
+
+
+@needs_back_end
+@pytest.mark.parametrize("number", range(max(4, KERNELS // 5)))
+def test_so_are_those_of_the_tensor_data_mover(number: int) -> None:
+    """The same law of tiles that waves copy by descriptors, for themselves or one for all."""
+    verdict = judge(MOVED[number % len(MOVED)], mutants=True)
+    assert verdict.wrong is None
+    assert verdict.missed == ()
+    assert verdict.mutants > 0
+
+
 def program(body: str, chip: str = "gfx942") -> Program:
     """A hand-written kernel of one wave; the address of its data is the first argument."""
     return parse(
@@ -109,3 +122,69 @@ def test_a_register_is_not_used_before_its_load_is_waited_for() -> None:
 def test_nothing_outside_of_the_memory_is_touched() -> None:
     with pytest.raises(Hazard, match="out of bounds"):
         outcome("	global_load_dword v2, v1, s[2:3] offset:4000\n" + WAIT.format(0) + STORE)
+
+
+def moved(body: str, *, rows: int = 1, inside: int = 64) -> np.ndarray:
+    """The data after one wave of gfx1250 and a descriptor of `rows` of 64 / rows numbers, of which `inside` columns
+    are in the tensor."""
+    columns = 64 // rows
+    words = [2 << 16, inside << 16, rows << 16, columns << 16, rows, columns, 0, 0]
+    describe = "".join(f"	s_mov_b32 s{8 + n}, {word}\n" for n, word in enumerate(words))
+    describe += (
+        "	s_mov_b32 s4, 1\n	s_mov_b32 s5, 0\n	s_mov_b32 s6, s2\n	s_mov_b32 s7, s3\n"
+    )
+    text = (
+        "	s_load_b64 s[2:3], s[0:1], 0x0\n	v_lshlrev_b32_e32 v1, 2, v0\n	s_wait_kmcnt 0x0\n"
+        + describe
+        + body
+        + "	s_wait_dscnt 0x0\n	global_store_b32 v1, v2, s[2:3] offset:256\n"
+    )
+    made = parse(
+        f"""	.amdgcn_target "amdgcn-amd-amdhsa-unknown-gfx1250"
+k:
+{text}
+	s_endpgm
+	.section .rodata
+		.amdhsa_group_segment_fixed_size 512
+		.amdhsa_user_sgpr_kernarg_segment_ptr 1
+"""
+    )
+    memory = np.zeros(1024, np.uint8)
+    memory[:256] = np.arange(64, dtype=np.uint32).view(np.uint8)
+    memory[768:776] = np.array([GLOBAL_BASE], np.uint64).view(np.uint8)
+    found = run_block(made, memory, GLOBAL_BASE + 768, (32, 1), late=True, backward=False)
+    return found.memory[256:384].view(np.uint32)
+
+
+TENSOR, READ_TILE = "	tensor_load_to_lds s[4:7], s[8:15]\n", "	ds_load_b32 v2, v1\n"
+
+
+def test_a_tile_that_is_waited_for_is_read() -> None:
+    assert np.array_equal(moved(TENSOR + "	s_wait_tensorcnt 0x0\n" + READ_TILE), np.arange(32))
+
+
+def test_columns_outside_of_the_tensor_are_zeros() -> None:
+    found = moved(TENSOR + "	s_wait_tensorcnt 0x0\n" + READ_TILE, rows=8, inside=6)
+    wanted = np.arange(32).reshape(4, 8)
+    wanted[:, 6:] = 0
+    assert np.array_equal(found, wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("wait", ["", "	s_wait_tensorcnt 0x1\n", "	s_wait_asynccnt 0x0\n"])
+def test_a_tile_in_flight_is_no_thing_to_read(wait: str) -> None:
+    with pytest.raises(Hazard, match="copy in flight"):
+        moved(TENSOR + wait + READ_TILE + "	s_wait_tensorcnt 0x0\n")
+
+
+def test_a_wait_leaves_the_youngest_tiles_in_flight() -> None:
+    """The second tile goes to byte 256 on: the first one is there, the second is not yet."""
+    second = "	s_movk_i32 s5, 0x100\n" + TENSOR + "	s_wait_tensorcnt 0x1\n"
+    end = "	s_wait_tensorcnt 0x0\n"
+    assert np.array_equal(moved(TENSOR + second + READ_TILE + end), np.arange(32))
+    with pytest.raises(Hazard, match="copy in flight"):
+        moved(TENSOR + second + "	ds_load_b32 v2, v1 offset:256\n" + end)
+
+
+def test_a_tile_is_not_copied_over_a_read_in_flight() -> None:
+    with pytest.raises(Hazard, match="read in flight"):
+        moved(TENSOR + "	s_wait_tensorcnt 0x0\n" + READ_TILE + TENSOR)

@@ -48,6 +48,10 @@ for _bits in (32, 64):
     _define(f"orn2_b{_bits} or_not1_b{_bits}", _two(lambda a, b: a | ~b, _bits))
     _define(f"mov_b{_bits}", (_bits, (_bits,), lambda a: a))
     _define(f"not_b{_bits}", (_bits, (_bits,), lambda a: ~a))
+    _define(
+        f"brev_b{_bits} bfrev_b{_bits}",
+        (_bits, (_bits,), lambda a, n=_bits: int(format(a, f"0{n}b")[::-1], 2)),
+    )
     _define(f"lshl_b{_bits}", (_bits, (_bits, 32), lambda a, n, m=_bits - 1: a << (n & m)))
     _define(f"lshr_b{_bits}", (_bits, (_bits, 32), lambda a, n, m=_bits - 1: a >> (n & m)))
     _define(

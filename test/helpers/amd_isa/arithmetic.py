@@ -44,6 +44,11 @@ def scalar_step(wave: Wave, i: Instruction) -> None:
         bit = wave.scalar(operands[0], bits) >> (wave.scalar(operands[1]) % bits) & 1
         wave.scc = bit == int(found[1])
         return
+    if found := re.fullmatch(r"bitset([01])_b32", name):
+        bit = 1 << (wave.scalar(operands[1]) & 31)
+        before = wave.scalar(operands[0])
+        wave.set_scalar(operands[0], before | bit if found[1] == "1" else before & ~bit)
+        return
     if found := re.fullmatch(r"cselect_b(32|64)", name):
         bits = int(found[1])
         wave.set_scalar(operands[0], wave.scalar(operands[1 if wave.scc else 2], bits), bits)

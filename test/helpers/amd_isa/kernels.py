@@ -2,7 +2,8 @@
 
     for outer: for i: copy A (and C) to LDS; commit; wait; barrier; B[i] = f(LDS of other threads)
 
-A kernel copies one or two tiles, in one group or two; threads read what other threads copied.
+A kernel copies one or two tiles, in one group or two; threads read what other threads copied. On gfx1250
+the tensor data mover may copy, for each wave its part of a tile, or for the block by the first wave.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-WG = "#gpu.address_space<workgroup>"
+WG, GLOBAL = "#gpu.address_space<workgroup>", "#gpu.address_space<global>"
 CHIPS = {"gfx942": (1, 4), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
 LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2."""
+    """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2; `mover`: who copies by
+    the tensor data mover, "waves" or one "wave", "" if lanes copy."""
 
     chip: str
     stages: int
@@ -35,6 +37,7 @@ class Kernel:
     rows: int
     masked: bool
     number: int
+    mover: str = ""
 
     @property
     def threads(self) -> int:
@@ -68,6 +71,7 @@ class Kernel:
         found += ["carried sum"] if self.carried else []
         found += ["2-D blocks"] if self.rows > 1 else []
         found += ["masked copies"] if self.masked else []
+        found += [f"tensor copies by {self.mover}"] if self.mover else []
         found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
         found += ["fewer iterations than stages"] if self.trips < self.stages else []
         return found
@@ -80,6 +84,7 @@ def random_kernel(chip: str, seed: int) -> Kernel:
     """The kernel of a seed."""
     choose = random.Random(f"{chip} {seed}")
     tiles = choose.choice([1, 1, 2])
+    movers = ("", "", "waves", "wave") if chip == "gfx1250" else ("",)
     return Kernel(
         chip,
         choose.randint(2, 4),
@@ -95,13 +100,18 @@ def random_kernel(chip: str, seed: int) -> Kernel:
         choose.choice([1, 1, 2, 4]),
         choose.random() < 0.3,
         choose.randrange(1, 1 << 20),
+        choose.choice(movers),
     )
 
 
 def text_of(k: Kernel) -> str:
     """The annotated loop as MLIR."""
     n, w = k.tile, k.width
-    array, tile, row = f"memref<{k.length}xi32>", f"memref<{n}xi32, {WG}>", f"vector<{w}xi32>"
+    array, tile, row = (
+        f"memref<{k.length}xi32, {GLOBAL}>",
+        f"memref<{n}xi32, {WG}>",
+        f"vector<{w}xi32>",
+    )
     given = f"{array} {{llvm.align = 16 : i64, llvm.noalias}}"
     names = "ac"[: k.tiles]
     kept = ", %kept" if k.masked else ""
@@ -123,6 +133,8 @@ def text_of(k: Kernel) -> str:
     waits = "\n".join(
         f"nvgpu.device_async_wait %group_{t}" for t in (names if k.groups == k.tiles else "c")
     )
+    if k.mover:
+        issued, waits = _tensor_copies(k, names, array, tile), "rocdl.s.wait.tensorcnt 0"
     loads = "\n".join(f"%v{t} = vector.load %t{t}[%from] : {tile}, {row}" for t in names)
     joined = (
         f"%j = arith.xori %va, %vc : {row}" if k.tiles == 2 else f"%j = arith.addi %va, %va : {row}"
@@ -177,6 +189,7 @@ def text_of(k: Kernel) -> str:
       %before = arith.muli %y, %columns : index
       %tid = arith.addi %x, %before : index
       %mine = arith.muli %tid, %width : index
+      {_waves(k)}
       {theirs}
       %from = arith.muli %theirs, %width : index
       %k = arith.constant dense<{k.number}> : {row}
@@ -186,6 +199,40 @@ def text_of(k: Kernel) -> str:
       gpu.barrier
       }}
       gpu.return }} }} }}"""
+
+
+def _waves(k: Kernel) -> str:
+    """The first element of this wave's part of a tile."""
+    if k.mover != "waves":
+        return f"""%lanes = arith.constant {LANES[k.chip]} : index
+      %first_wave = arith.cmpi ult, %tid, %lanes : index
+      %first = arith.constant 0 : index"""
+    return f"""%lanes = arith.constant {LANES[k.chip]} : index
+      %wave = arith.divui %tid, %lanes : index
+      %size = arith.constant {k.tile // k.waves} : index
+      %first = arith.muli %wave, %size : index"""
+
+
+def _tensor_copies(k: Kernel, names: str, array: str, tile: str) -> str:
+    """Each wave's part of the tiles, or all by the first wave; elements from the limit on are zeros."""
+    size = k.tile if k.mover == "wave" else k.tile // k.waves
+    lines = ["%part = arith.addi %row, %first : index"]
+    if k.masked:
+        lines += [
+            "%rest = arith.subi %limit, %part : index",
+            "%there = arith.maxsi %rest, %c0 : index",
+        ]
+    issue = []
+    for t in names:
+        lines.append(
+            f"""%base_{t} = amdgpu.make_dma_base %{t.upper()}[%part], %t{t}[%first] : {array}, {tile} -> !amdgpu.tdm_base<i32>
+            %d_{t} = amdgpu.make_dma_descriptor %base_{t} globalSize [{"%there" if k.masked else size}]
+              globalStride [1] sharedSize [{size}] : !amdgpu.tdm_base<i32> -> !amdgpu.tdm_descriptor"""
+        )
+        issue.append(f"amdgpu.tensor_load_to_lds %d_{t} : !amdgpu.tdm_descriptor")
+    if k.mover == "wave":
+        issue = ["scf.if %first_wave {", *issue, "}"]
+    return "\n".join([*lines, *issue])
 
 
 def inputs_of(k: Kernel) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@
     ds_read_b32 v2, v6                       a hazard if a copy into these bytes is in flight
 
 Vector-memory ops complete in order (vmcnt counts loads, stores and copies on gfx9; on gfx1250
-copies have asynccnt). A read of LDS is in flight until lgkmcnt or dscnt says otherwise: a copy
+copies have asynccnt, those of tiles tensorcnt). A read of LDS is in flight until lgkmcnt or dscnt says otherwise: a copy
 issued over its bytes before that is a hazard too. Waves run one after the other from barrier to
 barrier, in either order.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from helpers.amd_isa.alu import M32
 from helpers.amd_isa.arithmetic import scalar_step, vector_step
-from helpers.amd_isa.memory import global_step, lds_step, scalar_load
+from helpers.amd_isa.memory import global_step, lds_step, scalar_load, tensor_step
 from helpers.amd_isa.program import Instruction, Program
 from helpers.amd_isa.registers import Hazard, Registers, Unsupported
 
@@ -72,7 +72,7 @@ class Wave(Registers):
         vmcnt counts stores too, and where paths meet the back end counts those of the path with the
         fewest: with 16 copies allowed and 3 stores on every path, vmcnt(16) where 19 would do.
         """
-        if i.allowed is None or counter not in ("vm", "async"):
+        if i.allowed is None or counter not in ("vm", "async", "tensor"):
             return
         own = [op for op in self.flight if op.counter == counter]
         if own and len(own) == left and own[0].finish is not None:
@@ -122,13 +122,15 @@ class Wave(Registers):
                 self._note(i, names[counter], int(left))
         elif name.startswith("s_wait_"):
             counters = {"loadcnt": "vm", "dscnt": "lgkm", "kmcnt": "km", "asynccnt": "async"}
-            counters |= {"storecnt": "store", "xcnt": "none"}
+            counters |= {"storecnt": "store", "xcnt": "none", "tensorcnt": "tensor"}
             number, parts = int(i.operands[0], 0), name[7:].split("_")
             # Two counters in one instruction: dscnt in the low byte, the other in the next.
             left = [number] if len(parts) == 1 else [number >> 8, number & 0xFF]
             for part, most in zip(parts, left, strict=True):
                 self.wait(counters[part], most)
                 self._note(i, counters[part], most)
+        elif name.startswith("tensor_"):
+            tensor_step(self, i)
         elif name.startswith("s_load_"):
             scalar_load(self, i)
         elif name.startswith("ds_"):

@@ -97,6 +97,54 @@ def _copy(wave: Wave, i: Instruction) -> None:
     wave.issue(Op("async" if wave.split_counters else "vm", finish))
 
 
+def tensor_step(wave: Wave, i: Instruction) -> None:
+    """A tile by a descriptor of the tensor data mover, whatever lanes are on (CDNA5 ISA, tensor DMA).
+
+    Words 0 to 3: count, LDS address, global address. Words 4 to 11, by bit: size of an element 16, sizes of the
+    tensor 48 and 80, of the tile 112 and 128, the stride of a row 160.
+    """
+    block = wave.block
+    first = _scalars(wave, i.operands[0])
+    bits = sum(word << (32 * n) for n, word in enumerate(_scalars(wave, i.operands[1])))
+
+    def field(start: int, length: int) -> int:
+        return (bits >> start) & ((1 << length) - 1)
+
+    if first[0] & 3 != 1 or first[0] >> 31 or field(0, 16) or field(18, 3):
+        raise Unsupported("a descriptor that copies more, or less, than a tile")
+    size = 1 << field(16, 2)
+    columns, rows = field(112, 16), max(field(128, 16), 1)
+    inside = np.zeros((rows, columns), np.bool_)
+    inside[: field(80, 32) if field(128, 16) else 1, : field(48, 32)] = True
+    start = first[2] | (first[3] & 0x1FFFFFF) << 32
+    at = np.arange(rows)[:, None] * field(160, 48) + np.arange(columns)
+    # What is outside may be anywhere.
+    source = block.at((start + size * np.where(inside, at, 0)).reshape(-1), size)
+    target = first[1] + size * np.arange(rows * columns)
+    places, held = block.inside(target, size), inside.reshape(-1, 1)
+    if i.name == "tensor_store_from_lds":
+        raise Unsupported(i.name)
+    if block.pending[places].any():
+        raise Hazard("a copy writes LDS that another copy in flight writes")
+    if block.reading[places].any():
+        raise Hazard("a copy writes LDS that a read in flight reads")
+    block.copies += 1
+    if not block.late:
+        block.lds[places] = np.where(held, block.memory[source], 0)
+    block.pending[places] += 1
+
+    def finish() -> None:
+        block.lds[places] = np.where(held, block.memory[source], 0)
+        block.pending[places] -= 1
+
+    wave.issue(Op("tensor", finish))
+
+
+def _scalars(wave: Wave, operand: str) -> list[int]:
+    low, high = map(int, re.findall(r"\d+", operand))
+    return [wave.s[n] for n in range(low, high + 1)]
+
+
 def lds_step(wave: Wave, i: Instruction) -> None:
     block, chosen = wave.block, wave.active()
     size, reads = bytes_of(i.name), "read" in i.name or "load" in i.name

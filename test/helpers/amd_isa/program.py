@@ -92,7 +92,7 @@ def parse(text: str) -> Program:
         program.instructions.append(replace(made, dual=bool(together)))
         if together:
             program.instructions.append(_instruction(second, number, wait))
-        if first.startswith(("s_waitcnt", "s_wait_asynccnt")):
+        if first.startswith(("s_waitcnt", "s_wait_asynccnt", "s_wait_tensorcnt")):
             wait = None
     return program
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from helpers.check_harness import check_module
-from helpers.tensor_mover_loops import GFX1250, TILE, WHO, expected, loop, run
-from mlir_async_pipe import pipeline
+from helpers.tensor_mover_loops import COLUMNS, GFX1250, MATRIX, TILE, WHO, expected, loop, run
+from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.session import passes
@@ -139,3 +139,64 @@ def test_a_descriptor_from_before_the_loop_cannot_take_a_slot():
         pipelined("\n".join([*rest[:top], *made, *rest[top:]]))
     assert refused.value.code == "buffer-not-versionable"
     assert "describes it to 'amdgpu.tensor_load_to_lds' before the loop" in str(refused.value)
+
+
+STORED = f"""
+module attributes {{gpu.container_module}} {{
+gpu.module @kernels {{
+  gpu.func @double(%src: {MATRIX} {{llvm.noalias}}, %dst: {MATRIX} {{llvm.noalias}}, %n: index)
+      workgroup(%in: {TILE}, %to: {TILE}) kernel attributes {{known_block_size = array<i32: 128, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c4 = arith.constant 4 : index
+    %c16 = arith.constant 16 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %t = gpu.thread_id x
+    %row = arith.divui %t, %c4 : index
+    %quarter = arith.remui %t, %c4 : index
+    %column = arith.muli %quarter, %c16 : index
+    %first_wave = arith.cmpi ult, %t, %c32 : index
+    scf.for %k = %c0 to %n step %c64 {{
+      %a = amdgpu.make_dma_base %src[%c0, %k], %in[%c0, %c0] : {MATRIX}, {TILE} -> !amdgpu.tdm_base<f16>
+      %load = amdgpu.make_dma_descriptor %a globalSize [32, 64] globalStride [{COLUMNS}, 1] sharedSize [32, 64]
+        : !amdgpu.tdm_base<f16> -> !amdgpu.tdm_descriptor
+      scf.if %first_wave {{
+        amdgpu.tensor_load_to_lds %load : !amdgpu.tdm_descriptor
+      }}
+      rocdl.s.wait.tensorcnt 0
+      gpu.barrier
+      %v = vector.load %in[%row, %column] : {TILE}, vector<16xf16>
+      %w = arith.addf %v, %v : vector<16xf16>
+      vector.store %w, %to[%row, %column] : {TILE}, vector<16xf16>
+      gpu.barrier
+      %b = amdgpu.make_dma_base %dst[%c0, %k], %to[%c0, %c0] : {MATRIX}, {TILE} -> !amdgpu.tdm_base<f16>
+      %store = amdgpu.make_dma_descriptor %b globalSize [32, 64] globalStride [{COLUMNS}, 1] sharedSize [32, 64]
+        : !amdgpu.tdm_base<f16> -> !amdgpu.tdm_descriptor
+      scf.if %first_wave {{
+        amdgpu.tensor_store_from_lds %store : !amdgpu.tdm_descriptor
+      }}
+      rocdl.s.wait.tensorcnt 0
+      gpu.barrier
+    }} {{async_pipe.num_stages = 3 : i64}}
+    gpu.return
+  }}
+}}
+}}"""
+
+
+def test_stores_from_lds_stay_in_flight_until_their_tile_is_written_again():
+    """Three versions of the tile that is stored: the wait for the next load covers the store before it."""
+    module = lowered(pipelined(STORED))
+    kernel = [wait for wait in waits(module) if wait[1]]
+    assert kernel[0] == ("rocdl.s.wait.tensorcnt", 1)
+    checked = check_module(module, TARGET)
+    assert not checked.unsafe
+    assert not checked.unknown
+    source = (np.arange(32 * COLUMNS) % 97).astype(np.float16).reshape(32, COLUMNS)
+    for trips in (0, 1, 2, 3, 6):
+        arrays = [source, np.zeros_like(source), 64 * trips]
+        result = machine.run(module, None, arrays, threads=128, target=GFX1250, completion="late")
+        assert result.race_codes == set()
+        wanted = np.zeros_like(source)
+        wanted[:, : 64 * trips] = 2 * source[:, : 64 * trips]
+        np.testing.assert_array_equal(result.arrays[1], wanted)
