@@ -17,7 +17,7 @@ No range has to be known: addresses are numbers modulo 2^64, before and after.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,21 +35,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     made_in,
     operations,
     terminator,
+    unchanged,
     walk_named,
 )
 from mlir_async_pipe.facts.flow.region_flow import Origins, Varying, origins
-from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.integer_ops import (
-    INDEX_BITS,
-    as_signed,
     bits_of,
     integer_constant,
-    memoised,
 )
-from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, Arithmetic, Linear
+from mlir_async_pipe.facts.values.linear import Arithmetic, Linear, modulo_index
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.pointers import is_pointer, step_bytes
-from mlir_async_pipe.facts.values.sums import ZERO, Form, add, of_symbol
+from mlir_async_pipe.facts.values.sums import ZERO, add
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
@@ -114,18 +111,19 @@ def split_all(root: Operation, copies: AddressedCopies = NVIDIA) -> None:
 
 def split_addresses(function: Operation, copies: AddressedCopies) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
-    varying, parts = Varying(function.regions[0]), AddressParts()
-    order = OrderOfValues(function)
-    used = _uses_of_pointers(function)
-    found = [
-        access
-        for block in varying.blocks()
-        if block in used
-        for access in _accesses(block, used[block], varying, parts, order)
-    ]
+    with unchanged():
+        varying, parts = Varying(function.regions[0]), AddressParts()
+        order = OrderOfValues(function)
+        used = _uses_of_pointers(function)
+        found = [
+            access
+            for block in varying.blocks()
+            if block in used
+            for access in _accesses(block, used[block], varying, parts, order)
+        ]
+        shared = _shared_parts(found, copies)
     writers: dict[Block, _Writer] = {}
     replaced: list[Value] = []
-    shared = _shared_parts(found, copies)
     for access in found:
         block = access.op.block
         if block not in writers:
@@ -325,7 +323,8 @@ def narrow_counters(function: Operation) -> None:
         for argument in block.arguments
         if str(argument.type) == "i64"
     ]
-    found = numbers_of(arguments)
+    with unchanged():
+        found = numbers_of(arguments)
     for argument in found:
         _retype(argument)
     for argument in found:
@@ -469,7 +468,6 @@ class _Narrower:
 # numbers are proven to fit: `values.linear` does that.
 
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
-_WRAPPING = ("add", "sub", "mul", "shl")
 
 
 @dataclass(frozen=True)
@@ -487,8 +485,7 @@ class AddressParts:
     """Takes pointers apart; remembers the integers that it has seen."""
 
     def __init__(self) -> None:
-        self._exact = Arithmetic()
-        self._wrapped: dict[Value, Linear] = {}
+        self._numbers = Arithmetic()
 
     def address(self, pointer: Value) -> SplitAddress:
         """A pointer of any space, followed through pointer arithmetic."""
@@ -501,32 +498,8 @@ class AddressParts:
                     break
                 offset, steps = add(offset, step), steps + 1
             pointer = op.operands[0]
-        return SplitAddress(pointer, kind, _modulo(offset), steps)
+        return SplitAddress(pointer, kind, modulo_index(offset), steps)
 
     def _index(self, index: Value) -> Linear:
         # A narrower index is extended by its sign: it counts as the signed number that it is.
-        return self.wrapped(index) if bits_of(index.type) == INDEX_BITS else self.exact(index)
-
-    def exact(self, value: Value) -> Linear:
-        """The linear form that an integer is equal to."""
-        return self._exact.linear(value)
-
-    def wrapped(self, value: Value) -> Linear:
-        """The linear form that a 64-bit integer is equal to modulo 2^64."""
-        form: Linear = memoised(value, self._wrapped, self._wrapped_step)
-        return form
-
-    def _wrapped_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
-        op = defining_op(value)
-        row = OPERATORS.get(op.name) if op is not None else None
-        if op is None or row is None or row.method not in _WRAPPING or str(value.type) != "i64":
-            return self.exact(value)
-        operands = [get(operand) for operand in op.operands]
-        found = getattr(LINEAR_FORMS, row.method)(typed(op), operands, self._exact)
-        return of_symbol(value) if found is None else _modulo(found)
-
-
-def _modulo(form: Linear) -> Linear:
-    """The same form modulo 2^64, with the numbers nearest to 0."""
-    terms = ((symbol, as_signed(number, INDEX_BITS)) for symbol, number in form.terms)
-    return Form(as_signed(form.constant, INDEX_BITS), frozenset(t for t in terms if t[1]))
+        return self._numbers.wrapped(index)

@@ -57,6 +57,7 @@ NORMALISING = (
     "async-pipe-normalise-addresses",
     "async-pipe-normalise-predicates",
     "async-pipe-normalise-buffers",
+    "async-pipe-normalise-alignment",
     "async-pipe-normalise-loads",
     "async-pipe-normalise-slots",
 )
@@ -78,6 +79,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-normalise-addresses": "mlir_async_pipe.pipeliner.normalise.sink_addresses",
     "async-pipe-normalise-predicates": "mlir_async_pipe.pipeliner.normalise.predicate_transactions",
     "async-pipe-normalise-buffers": "mlir_async_pipe.pipeliner.normalise.own_buffers",
+    "async-pipe-normalise-alignment": "mlir_async_pipe.pipeliner.normalise.aligned_versions",
     "async-pipe-normalise-loads": "mlir_async_pipe.pipeliner.normalise.guarded_loads",
     "async-pipe-normalise-slots": "mlir_async_pipe.pipeliner.normalise.manual_slots",
     "async-pipe-schedule": "mlir_async_pipe.pipeliner.schedule.schedule_pass",

@@ -42,14 +42,21 @@ WORKGROUP_ALLOCATION_BYTES = 16
 
 
 def access_alignment(
-    memory: Value, indices: Sequence[Value], arithmetic: Arithmetic | None = None
+    memory: Value,
+    indices: Sequence[Value],
+    arithmetic: Arithmetic | None = None,
+    assumed: int = 1,
 ) -> int:
-    """Bytes that divide the address of `memory[indices]`; a power of two up to 4096."""
+    """Bytes that divide the address of `memory[indices]`; a power of two up to 4096.
+
+    `assumed` bytes, a power of two, are taken to divide the addresses of the first elements of arguments,
+    and all strides that are not static."""
     numbers = arithmetic or Arithmetic()
     element = element_bytes(memory)
     if element == 0:
         return 1
-    known = gcd(value_alignment(memory, numbers), _offset(memory, indices, element, numbers))
+    begin = value_alignment(memory, numbers, assumed)
+    known = gcd(begin, _offset(memory, indices, element, numbers, assumed))
     return power_of_two(gcd(known, LARGEST_BYTES) if known else LARGEST_BYTES)
 
 
@@ -69,19 +76,20 @@ def _natural_alignment(memory: Value) -> int:
         return 1
 
 
-def value_alignment(memory: Value, numbers: Arithmetic) -> int:
-    """Bytes that divide the address of the first element of a memref, or the pointer to a global."""
+def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int:
+    """Bytes that divide the address of the first element of a memref, or the pointer to a global; `assumed` as
+    in `access_alignment`."""
     op = defining_op(memory)
     if as_kind(ir.MemRefType, memory.type) is None:
         return _global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1
     natural = _natural_alignment(memory)
     if op is None:
-        return lcm(natural, _from_base(memory, _argument_alignment(memory)))
+        return lcm(natural, assumed, _from_base(memory, _argument_alignment(memory)))
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
-        return lcm(asserted, value_alignment(op.operands[0], numbers))
+        return lcm(asserted, value_alignment(op.operands[0], numbers, assumed))
     if op.name in VIEW_OPS:
-        return lcm(natural, _view_alignment(op, numbers))
+        return lcm(natural, _view_alignment(op, numbers, assumed))
     if op.name in ALLOCATION_OPS:
         given = integer_attribute(op, "alignment") or 1
         workgroup = "workgroup" in str(ir.MemRefType(memory.type).memory_space or "")
@@ -94,7 +102,7 @@ def value_alignment(memory: Value, numbers: Arithmetic) -> int:
     return natural
 
 
-def _view_alignment(op: Operation, numbers: Arithmetic) -> int:
+def _view_alignment(op: Operation, numbers: Arithmetic, assumed: int) -> int:
     """What divides the address of the source, and each step from there to the view."""
     source = op.operands[0]
     try:
@@ -105,14 +113,20 @@ def _view_alignment(op: Operation, numbers: Arithmetic) -> int:
         return 1
 
     def of(step: ViewStep) -> int:
-        # Any multiple of an element, where the stride is not known.
-        size = step.size * (1 if step.stride is None else step.stride)
+        size = step.size * (
+            _unknown_stride(step.size, assumed) if step.stride is None else step.stride
+        )
         amount = step.amount
         return size * (
             amount if isinstance(amount, int) else divisor(op.operands[amount.position], numbers)
         )
 
-    return reached(value_alignment(source, numbers), begin.steps, of, gcd) or 1
+    return reached(value_alignment(source, numbers, assumed), begin.steps, of, gcd) or 1
+
+
+def _unknown_stride(element: int, assumed: int) -> int:
+    """What divides a stride that is not known, in elements."""
+    return max(assumed // element, 1)
 
 
 def _from_base(memory: Value, base: int) -> int:
@@ -134,11 +148,13 @@ def offset_bytes(memory: Value) -> int | None:
         return None
 
 
-def _offset(memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic) -> int:
+def _offset(
+    memory: Value, indices: Sequence[Value], element: int, numbers: Arithmetic, assumed: int
+) -> int:
     """What divides the byte distance of `indices` from the first element."""
-    strides = static_strides(memory)
+    strides, unknown = static_strides(memory), _unknown_stride(element, assumed)
     parts = [
-        divisor(index, numbers) * (1 if stride is None else stride)
+        divisor(index, numbers) * (unknown if stride is None else stride)
         for index, stride in zip(indices, strides, strict=True)
     ]
     return element * gcd(*parts) if parts else 0

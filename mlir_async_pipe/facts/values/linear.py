@@ -14,7 +14,13 @@ from collections.abc import Callable
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
-from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, integer_constant, memoised
+from mlir_async_pipe.facts.values.integer_ops import (
+    INDEX_BITS,
+    as_signed,
+    bits_of,
+    integer_constant,
+    memoised,
+)
 from mlir_async_pipe.facts.values.ranges import fits, range_step
 from mlir_async_pipe.facts.values.sums import Form, add, interval_of, of_symbol, scale, subtract
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
@@ -31,6 +37,7 @@ class Arithmetic:
     def __init__(self, block_size: tuple[int, int, int] | None = None) -> None:
         self.block_size = block_size
         self._linear: dict[Value, Linear] = {}
+        self._wrapped: dict[Value, Linear] = {}
         self._ranges: dict[Value, tuple[int | None, int | None]] = {}
 
     def linear(self, value: Value) -> Linear:
@@ -50,6 +57,21 @@ class Arithmetic:
                 if form is not None:
                     return form
         return of_symbol(value)
+
+    def wrapped(self, value: Value) -> Linear:
+        """The linear form that a value of 64 bits is equal to modulo 2^64; of fewer bits the exact one."""
+        return memoised(value, self._wrapped, self._wrapped_step)
+
+    def _wrapped_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
+        op = defining_op(value)
+        if op is not None and op.name in OPERATORS and bits_of(value.type) == INDEX_BITS:
+            one = typed(op)
+            if one.scalar and one.row.method in _MADE_OF_SUMS:
+                operands = [get(operand) for operand in op.operands]
+                form = WRAPPED_FORMS.result(value, one, operands, self)
+                if form is not None:
+                    return form
+        return self.linear(value)
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:
         """An interval [low, high] that holds the value; None is an unbounded end."""
@@ -137,7 +159,25 @@ class LinearForms(Domain[Linear, Arithmetic]):
         return _read(op, v[0], known) if op.bits > op.given else v[0]
 
 
+class WrappedForms(LinearForms):
+    """Linear forms modulo 2^64: sums and products of 64 bits, whether or not they fit."""
+
+    def evaluate(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
+        if op.row.method not in _MADE_OF_SUMS:
+            return None
+        form = Domain.evaluate(self, op, v, known)
+        return None if form is None else modulo_index(form)
+
+
 LINEAR_FORMS = LinearForms()
+WRAPPED_FORMS = WrappedForms()
+_MADE_OF_SUMS = frozenset({"add", "sub", "mul", "shl", "apply", "join"})
+
+
+def modulo_index(form: Linear) -> Linear:
+    """The same form modulo 2^64, with the numbers nearest to 0."""
+    terms = ((symbol, as_signed(number, INDEX_BITS)) for symbol, number in form.terms)
+    return Form(as_signed(form.constant, INDEX_BITS), frozenset(t for t in terms if t[1]))
 
 
 def _parts(form: Linear) -> list[int]:

@@ -243,7 +243,7 @@ def _all_go_on(copies: list[tuple[Any, bool]]) -> bool:
 def _goes_on(source: Access, arithmetic: Arithmetic) -> bool:
     """Whether the next iteration of a loop around a copy reads on in the same row, less than a
     line further."""
-    column = arithmetic.linear(source.indices[-1]) if source.indices else None
+    column = arithmetic.wrapped(source.indices[-1]) if source.indices else None
     if column is None:
         return False
     for loop in ancestors(source.op):

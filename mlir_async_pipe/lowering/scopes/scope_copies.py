@@ -396,16 +396,17 @@ class _Row:
 
 
 def copy_width(
-    source: Access, target: Access, chip: Chip, arithmetic: Arithmetic
+    source: Access, target: Access, chip: Chip, arithmetic: Arithmetic, assumed: int = 1
 ) -> CopyWidth | str:
-    """The widest copies that the chip has and that both addresses are aligned for; else why not."""
+    """The widest copies that the chip has and that both addresses are aligned for; else why not. `assumed` is what
+    `access_alignment` takes for granted of the source between memrefs."""
     by_pointer = [access.op for access in (source, target) if is_pointer(access.memory)]
     if by_pointer and (len(by_pointer) == 1 or chip.lowering != "nvvm"):
         return f"'{by_pointer[0].name}' goes by a pointer, and copies are made between memrefs"
     row = (
         _between_pointers(source.op, target.op)
         if by_pointer
-        else _between_memrefs(source, target, arithmetic)
+        else _between_memrefs(source, target, arithmetic, assumed)
     )
     if isinstance(row, str):
         return row
@@ -432,7 +433,9 @@ def copy_width(
     return CopyWidth(elements, element, total if _shares_address(chip) else piece, None)
 
 
-def _between_memrefs(source: Access, target: Access, arithmetic: Arithmetic) -> _Row | str:
+def _between_memrefs(
+    source: Access, target: Access, arithmetic: Arithmetic, assumed: int
+) -> _Row | str:
     extent = target.extent
     if not is_packed(target.memory) or extent is None or len(extent) > 1:
         return "its elements do not lie in one row of whole bytes without padding"
@@ -443,7 +446,10 @@ def _between_memrefs(source: Access, target: Access, arithmetic: Arithmetic) -> 
     if str(ir.MemRefType(target.memory.type).element_type) == "index":
         # The verifiers of the copy ops ask for the element's width, which ends the process.
         return "no chip's copy has elements of type index"
-    known = {access.kind: _known_alignment(access, arithmetic) for access in (source, target)}
+    known: dict[AccessKind, int] = {
+        source.kind: _known_alignment(source, arithmetic, assumed),
+        target.kind: _known_alignment(target, arithmetic, 1),
+    }
     return _Row(extent[0] if extent else 1, element_bytes(target.memory), known)
 
 
@@ -470,9 +476,9 @@ def _between_pointers(load: Any, store: Any) -> _Row | str:
     return _Row(row.bits // element.bits, element.stride_bytes, known)
 
 
-def _known_alignment(access: Access, arithmetic: Arithmetic) -> int:
+def _known_alignment(access: Access, arithmetic: Arithmetic, assumed: int) -> int:
     stated = integer_attribute(access.op, "alignment") or 1
-    return max(stated, access_alignment(access.memory, access.indices, arithmetic))
+    return max(stated, access_alignment(access.memory, access.indices, arithmetic, assumed))
 
 
 def _source_alignment(size: int, chip: Chip) -> int:

@@ -456,7 +456,14 @@ def _registers_fit(
     )
     function = next((op for op in ancestors(body.loop) if is_function(op)), None)
     size = None if function is None else block_size(function)
-    addresses = _addresses(steps, len(copies), size, target)
+    pointers = sum(
+        not access.writes and root_of(access.memory).space == "global"
+        for s in body.statements
+        if s.number in copies
+        for op in walk(s.op)
+        for access in accesses(op)
+    )
+    addresses = _addresses(steps, pointers, size, target)
     needed = _held(body, steps) + fragments + addresses + RESERVE
     budget = target.chip.registers_of_thread(None if size is None else prod(size))
     why = f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
@@ -504,8 +511,8 @@ def _value_registers(value: Value) -> int:
     return 0 if bits_of_text(type_text(value.type)) else registers_of((value.type,), ())
 
 
-def _addresses(steps: list[ProductStep], copies: int, block: Size | None, target: Target) -> int:
-    """Registers of the addresses that a loop steps or keeps: a pointer for each copy, and one for
+def _addresses(steps: list[ProductStep], pointers: int, block: Size | None, target: Target) -> int:
+    """Registers of the addresses that a loop steps or keeps: a pointer to global memory for each copy, and one for
     all loads of fragments whose addresses differ by a constant, which is an immediate of the load.
 
         ldmatrix %sa[%r, %c xor (%r / 2 mod 4) * 8]            one register:
@@ -517,7 +524,7 @@ def _addresses(steps: list[ProductStep], copies: int, block: Size | None, target
         for access in accesses(op):
             memory, bytes_ = addresses.of(access)
             apart.add((memory, (bytes_ - bytes_[0]).tobytes()))
-    return POINTER * copies + len(apart)
+    return POINTER * pointers + len(apart)
 
 
 # Where nothing says how many threads a block has.

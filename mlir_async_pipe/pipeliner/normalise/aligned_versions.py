@@ -1,0 +1,193 @@
+"""Gives a loop whose rows may begin anywhere a version for rows that begin at multiples of 16 bytes.
+
+    scf.for … {                                   %a = address of %A[0, 0] or 2 * stride of %A
+      %v = vector.load %A[%r, %k]                 scf.if %a mod 16 == 0 {
+      vector.store %v, %tile[%r, %c]      -->       scf.for … { vector.load %A[%r, %k] {alignment = 16}; … }
+    } {num_stages = 3}                            } else {
+                                                    the loop as it was
+                                                  }
+
+The rows of a `memref<?x?xf16>` may begin at any multiple of 2 bytes, and what is not known to be aligned is
+copied element by element: 64 loads of 2 bytes where 8 asynchronous copies of 16 would do. What decides it is
+the same for the whole launch: the addresses of arrays and their strides.
+
+Only what subscripts leave open is tested. A loop is left alone whose copies are asynchronous anyway (of 4 bytes where
+16 would do), or that asks for a way of staging. Whoever states `alignment` on the loads, or gives arrays static strides and `llvm.align`, gets the
+first version alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    ancestors,
+    as_kind,
+    before,
+    create,
+    defining_op,
+    is_block_argument,
+    is_function,
+    set_integer,
+)
+from mlir_async_pipe.bindings.structured_ops import end_of, write_versions, yield_values
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop
+from mlir_async_pipe.facts.loops.copy_statements import copies_of
+from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.views import window_of
+from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import Access, accesses
+
+ALIGNMENT = "alignment"
+_SUBVIEW = "memref.subview"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What one version may take for granted: `bytes_` divide the addresses and strides of `arrays`, and then the
+    addresses of the `loads`."""
+
+    bytes_: int
+    arrays: tuple[Value, ...]
+    loads: tuple[Operation, ...]
+
+
+def unaligned_rows(loop: Operation, chip: Chip) -> Rows | None:
+    """The loads of a loop that could be asynchronous copies if their arrays were aligned; None if there are none, or
+    something else hinders them."""
+    arithmetic = Arithmetic()
+    loads: dict[Operation, None] = {}
+    arrays: dict[Value, None] = {}
+    most = 0
+    for load, store in copies_of(read_body(loop)).pairs:
+        (source,), (target,) = accesses(load), accesses(store)
+        if is_pointer(source.memory) or is_pointer(target.memory):
+            return None
+        if not isinstance(copy_width(source, target, chip, arithmetic), str):
+            continue
+        wanted, root = _aligned_width(source, target, chip, arithmetic), _argument_of(source.memory)
+        if not wanted or root is None:
+            return None
+        loads[load] = arrays[root] = None
+        most = max(most, wanted)
+    return Rows(most, tuple(arrays), tuple(loads)) if loads else None
+
+
+def _aligned_width(source: Access, target: Access, chip: Chip, arithmetic: Arithmetic) -> int:
+    """The bytes of the widest copies that there are if the source's array is aligned for them, 0 if there are none."""
+    for assumed in sorted(chip.copy_bytes, reverse=True):
+        width = copy_width(source, target, chip, arithmetic, assumed)
+        if not isinstance(width, str) and width.piece_bytes == assumed:
+            return assumed
+    return 0
+
+
+def _argument_of(memory: Value) -> Value | None:
+    """The argument of the function from which a memref is taken by windows that keep its strides."""
+    while (op := defining_op(memory)) is not None:
+        if op.name != _SUBVIEW or any(stride != 1 for stride in window_of(op).strides):
+            return None
+        if _unknown_strides(memory) > _unknown_strides(op.operands[0]):
+            return None
+        memory = op.operands[0]
+    owner = ir.BlockArgument(memory).owner.owner.operation if is_block_argument(memory) else None
+    is_known = owner is not None and is_function(owner)
+    return memory if is_known and as_kind(ir.MemRefType, memory.type) is not None else None
+
+
+def _unknown_strides(memory: Value) -> int:
+    return sum(stride is None for stride in static_strides(memory))
+
+
+def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None:
+    """Put the loop into a condition, beside a copy of it as it is."""
+    outermost = [loop, *(above for above in ancestors(loop) if above.name == "scf.for")][-1]
+    write = IntegerWriter(before(outermost), loop.location)
+    aligned = _are_multiples(rows, write)
+    branch, _ = write_versions(aligned, loop, before(loop))
+    for old, new in zip(loop.results, branch.results, strict=True):
+        old.replace_all_uses_with(new)
+    end = end_of(branch.regions[0])
+    loop.move_before(end)
+    yield_values(end, list(loop.results))
+    for load in rows.loads:
+        set_integer(load, ALIGNMENT, rows.bytes_, 64)
+    session.diagnostics.remark(
+        f"this loop has two versions: one copies {rows.bytes_} bytes at once, where that divides the addresses and "
+        "strides of its arrays; the other is for all else",
+        code="alignment-versions",
+        at=loop,
+        notes=(
+            (f"state {{alignment = {rows.bytes_} : i64}} on its loads, as this one, to save the other version", rows.loads[0]),
+        ),
+    )  # fmt: skip
+
+
+def _are_multiples(rows: Rows, write: IntegerWriter) -> Value:
+    """Whether `bytes_` divide the address of the first element of each array, and its strides in bytes."""
+    numbers = [number for array in rows.arrays for number in _parts(array, write)]
+    both = numbers[0]
+    for number in numbers[1:]:
+        both = write.binary("arith.ori", both, number)
+    return write.compare("eq", write.binary("arith.andi", both, rows.bytes_ - 1), 0)
+
+
+def _parts(array: Value, write: IntegerWriter) -> Iterable[Value]:
+    """The address of an array's first element and its strides that are not static, in bytes."""
+    kind = ir.MemRefType(array.type)
+    index, rank, size = ir.IndexType.get(array.context), kind.rank, element_bytes(array)
+    scalar = ir.MemRefType.get(
+        (), kind.element_type, memory_space=kind.memory_space, loc=write.location
+    )
+    described = create(
+        "memref.extract_strided_metadata",
+        [array],
+        [scalar, *[index] * (1 + 2 * rank)],
+        ip=write.ip,
+        loc=write.location,
+    )
+    offset, *shape = list(described.results)[1:]
+    base = write.cast("memref.extract_aligned_pointer_as_index", array, index)
+    yield write.add(base, write.multiply(offset, size))
+    for static, stride in zip(static_strides(array), shape[rank:], strict=True):
+        if static is None:
+            yield write.multiply(stride, size)
+
+
+@dataclass(frozen=True)
+class AlignedVersionsOptions:
+    """Options of `async-pipe-normalise-alignment`: `chip` is where the module is going."""
+
+    chip: str = ""
+
+
+@register(
+    "async-pipe-normalise-alignment",
+    "give loops whose rows may begin anywhere a version for rows that are aligned for wide copies",
+    AlignedVersionsOptions,
+)
+def run(module: Any, options: AlignedVersionsOptions, session: Session) -> None:
+    session = with_target(options, session)
+    chip = None if session.target is None else session.target.chip
+    if chip is None or chip.lowering != "nvvm" or not chip.copy_bytes:
+        return
+    for loop in counted_loops(module):
+        asked = read_loop(loop)
+        if (asked.num_stages or 0) < 2 or asked.stage_through != "auto":
+            continue
+        rows = unaligned_rows(loop, chip)
+        if rows is not None:
+            write_aligned_version(loop, rows, session)
