@@ -4,6 +4,8 @@
 // RUN: not async-pipe-opt %s --cse --validate=typo 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: async-pipe-opt %s --cse --validate=branch 2>&1 | FileCheck %s --check-prefix=BRANCH
 
+// RUN: async-pipe-opt %s --cse --validate=counted --arg=0..8 --arg=8xf32 2>&1 | FileCheck %s --check-prefix=RANGE
+
 // CHECK: remark: 'sum' computes what it did: 16 elements are the same terms of its input [equal]
 // CHECK: nvgpu.device_async_wait
 func.func @sum(%in: memref<8xf32> {llvm.noalias}, %out: memref<8xf32> {llvm.noalias}) {
@@ -23,6 +25,18 @@ func.func @sum(%in: memref<8xf32> {llvm.noalias}, %out: memref<8xf32> {llvm.noal
 }
 
 // NAME: error: no function 'typo'
+
+// RANGE: remark: 'counted' computes what it did: 8 elements {{.*}} for all of 9 launches, with argument 0 = 0 to 8 [equal]
+func.func @counted(%n: index, %in: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %value = memref.load %in[%i] : memref<8xf32>
+    %twice = arith.addf %value, %value : f32
+    memref.store %twice, %in[%i] : memref<8xf32>
+  }
+  return
+}
 
 // BRANCH: validate.mlir:[[@LINE+5]]:{{.*}}warning: the program before cannot be followed: 'scf.if': a branch depends on data [data-dependent]
 func.func @branch(%in: memref<8xf32>) {

@@ -13,7 +13,7 @@ a difference is one only if a run on numbers shows it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -60,9 +60,9 @@ _DRAWS = 4
 @dataclass(frozen=True)
 class Data:
     """An argument that may hold anything: its shape, and, where it is behind a pointer, the type of
-    its elements in memory."""
+    its elements in memory. A size may be a range: `validate` asks about each number of it."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int | range, ...]
     dtype: Any = None
 
 
@@ -159,7 +159,7 @@ def validate(
 
     `arguments`: for each argument `Data(shape)` or None (data that may be anything; None where the type says the shape), an
     array (these numbers) or a number. Where all are None, none have to be given; integers, on which
-    addresses and branches depend, need a number. The rest is as in `machine.run`.
+    addresses and branches depend, need a number, or a range of numbers, each of which is asked about. The rest is as in `machine.run`.
     `memory_limit`: bytes that terms may take.
 
     Floating-point numbers are computed in the order that the program has; `math.exp` and such are not looked into.
@@ -179,9 +179,71 @@ def validate(
         "dynamic_shared_bytes": dynamic_shared_bytes,
         "step_limit": step_limit,
     }
-    question = _Question(name, before, after, launch, TermTable(memory_limit))
-    found = question.answer(arguments)
-    return replace(found, terms=question.table.count, seconds=time.perf_counter() - started)
+    answers: list[Validation] = []
+    for told, given in _launches(arguments):
+        question = _Question(name, before, after, launch, TermTable(memory_limit))
+        found = question.answer(given)
+        answers.append(replace(found, terms=question.table.count))
+        if not found.is_equal:
+            message = f"with {told}: {found.message}" if told else found.message
+            return replace(found, message=message, seconds=time.perf_counter() - started)
+    return _together(answers, arguments, time.perf_counter() - started)
+
+
+def _together(answers: list[Validation], arguments: Sequence[Any], seconds: float) -> Validation:
+    """One answer for launches that are all equal."""
+    elements, terms = (sum(getattr(a, name) for a in answers) for name in ("elements", "terms"))
+    found = replace(answers[-1], elements=elements, terms=terms, seconds=seconds)
+    ranges = [told for number, given in enumerate(arguments) for told in _ranges(number, given)]
+    if not ranges:
+        return found
+    message = (
+        f"{found.message}; so it is for all of {len(answers)} launches, with {', '.join(ranges)}"
+    )
+    return replace(found, message=message)
+
+
+def _ranges(number: int, argument: Any) -> Iterator[str]:
+    """The ranges of an argument, as they are told."""
+    sizes = argument.shape if isinstance(argument, Data) else [argument]
+    for axis, size in enumerate(sizes):
+        if isinstance(size, range):
+            step = f" in steps of {size.step}" if size.step != 1 else ""
+            of = (
+                f"size {axis} of argument {number}"
+                if isinstance(argument, Data)
+                else f"argument {number}"
+            )
+            yield f"{of} = {size[0]} to {size[-1]}{step}"
+
+
+def _launches(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """The arguments of each launch, with the values that ranges have in it as text.
+
+    Ranges go together: their first numbers are one launch. Raises UsageError (bad-argument)."""
+    given = list(arguments)
+    found = [size for one in given for size in (one.shape if isinstance(one, Data) else [one])]
+    lengths = {len(one) for one in found if isinstance(one, range)}
+    if len(lengths) > 1 or 0 in lengths:
+        raise UsageError(
+            f"ranges of {sorted(lengths)} numbers: those of one question have equally many, one at least",
+            code="bad-argument",
+        )
+    if not lengths:
+        yield "", given
+        return
+    for step in range(lengths.pop()):
+        chosen: list[Any] = []
+        told: list[str] = []
+        for number, one in enumerate(given):
+            if isinstance(one, Data):
+                shape = tuple(s[step] if isinstance(s, range) else s for s in one.shape)
+                told += [f"argument {number} of shape {shape}"] if shape != one.shape else []
+                chosen.append(replace(one, shape=shape))
+            else:
+                told += [f"argument {number} = {one[step]}"] if isinstance(one, range) else []
+                chosen.append(one[step] if isinstance(one, range) else one)
+        yield " and ".join(told), chosen
 
 
 @dataclass(frozen=True)
@@ -325,7 +387,7 @@ def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -
 def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[int, ...]]:
     """The kind of an argument that is data, and its shape."""
     text = str(mlir_type)
-    shape = None if data is None else tuple(data.shape)
+    shape: Any = None if data is None else tuple(data.shape)
     if text.startswith("memref<"):
         memory = memref_shape(mlir_type)
         static = tuple(size for size in memory.sizes if size is not None)
@@ -343,7 +405,7 @@ def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[in
                 code="bad-argument",
                 advice="give Data(shape, dtype), or an array of numbers",
             )
-        return raw_kind(np.dtype(data.dtype)), tuple(data.shape)
+        return raw_kind(np.dtype(data.dtype)), shape
     kind = kind_of(mlir_type)
     if not kind.is_float and not kind.shape:
         raise UsageError(

@@ -11,6 +11,7 @@ result and each array; `--run-output` writes them as .npy.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def validated(before: bytes, root: Any, options: Options, session: Session) -> N
         ir.Module.parse(before, root.operation.context),
         root,
         options.validate,
-        [_data(text) or argument(text, number) for number, text in enumerate(options.arg)],
+        [_asked(text, number) for number, text in enumerate(options.arg)],
         threads=_sizes(options.threads, "threads") if options.threads else None,
         grid=_sizes(options.grid, "grid"),
         completion=options.completion,
@@ -99,15 +100,26 @@ def validated(before: bytes, root: Any, options: Options, session: Session) -> N
     session.record("validations", found)
 
 
-def _data(text: str) -> Any:
-    """Data of any value of a shape; None for what is numbers."""
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?$")
+
+
+def _asked(text: str, number: int) -> Any:
+    """An argument of `--validate`: data of any value of a shape, a range FIRST..LAST[..STEP], or what it is of `--run`."""
     from mlir_async_pipe.machine.validation import Data
 
     *sizes, kind = text.split("x")
-    if kind not in _DTYPES or not sizes or not all(size.isdecimal() for size in sizes):
-        return Data(()) if text in _DTYPES else None
-    stored = np.uint16 if kind == "bf16" else _DTYPES[kind]
-    return Data(tuple(map(int, sizes)), np.dtype(stored))
+    if kind in _DTYPES and all(size.isdecimal() or _RANGE.match(size) for size in sizes):
+        stored = np.uint16 if kind == "bf16" else _DTYPES[kind]
+        return Data(tuple(_range(size) or int(size) for size in sizes), np.dtype(stored))
+    return _range(text) or argument(text, number)
+
+
+def _range(text: str) -> range | None:
+    found = _RANGE.match(text)
+    if found is None:
+        return None
+    first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
+    return range(first, last + 1, step) if step and last >= first else None
 
 
 def argument(text: str, number: int) -> Any:

@@ -200,7 +200,47 @@ def test_too_many_terms_are_unknown():
     assert (found.verdict, found.code) == ("unknown", "too-many-terms")
 
 
+TRIPS = """func.func @f(%a: memref<?xf32>, %b: memref<?xf32>, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {{
+    %x = memref.load %a[%i] : memref<?xf32>
+    %k = arith.cmpi ult, %i, %{limit} : index
+    %y = arith.addf %x, %x : f32
+    %z = arith.select %k, %y, %x : f32
+    memref.store %z, %b[%i] : memref<?xf32>
+  }}
+  return
+}}"""
+
+
+def test_a_range_is_asked_about_number_by_number():
+    before, after = (parse(TRIPS.format(limit=limit)) for limit in ("n", "n"))
+    sizes = Data((range(1, 7),))
+    found = mlir_async_pipe.validate(before, after, arguments=[sizes, sizes, range(0, 6)])
+    assert found.is_equal and found.elements == 2 * sum(range(1, 7))
+    assert found.message.endswith(
+        "for all of 6 launches, with size 0 of argument 0 = 1 to 6, size 0 of argument 1 = 1 to 6, "
+        "argument 2 = 0 to 5"
+    )
+
+
+def test_the_first_number_that_differs_is_told():
+    """The second iteration of the program after adds nothing: that shows from two iterations on."""
+    before, after = (parse(TRIPS.format(limit=limit)) for limit in ("n", "c1"))
+    arguments = [Data((8,)), Data((8,)), range(0, 6)]
+    found = mlir_async_pipe.validate(before, after, arguments=arguments)
+    assert found.verdict == "different" and found.difference.where == "argument 1[1]"
+    assert found.message.startswith("with argument 2 = 2: argument 1[1]")
+
+
 BAD = {
+    "ranges of two lengths": (
+        "%n: index, %m: index",
+        [range(3), range(4)],
+        "ranges of [3, 4] numbers",
+    ),
+    "an empty range": ("%n: index", [range(0)], "ranges of [0] numbers"),
     "dynamic sizes": ("%a: memref<?xf32>", [], "arg0 has dynamic sizes"),
     "a number": ("%n: index", [], "arg0 is index: give it a number"),
     "a pointer": ("%p: !llvm.ptr", [], "arg0 is a pointer"),
