@@ -42,6 +42,7 @@ from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     move_large_kernels,
 )
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
+from mlir_async_pipe.lowering.nvvm.held_constants import hold_constants
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
@@ -470,6 +471,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         "casts of memory are LLVM's",
     ),
     Step("addresses", in_each(split_all), ("masked",), "all loads and stores are LLVM's"),
+    Step("constants", in_each(hold_constants), ("converted",), "all arithmetic is LLVM's"),
 )
 
 
