@@ -180,7 +180,7 @@ class Kind:
         array = as_array(values)
         round_values = _ROUND.get(self.name)
         if round_values is not None and is_symbolic(array):
-            return array.astype(np.float32).kept(self.name, f"round {self.name}")
+            return array.astype(np.float32).kept(self.name, round_values)
         if round_values is not None:
             return round_values(array.astype(np.float32, copy=False))
         return array.astype(self.dtype, copy=False)
@@ -188,7 +188,7 @@ class Kind:
     def decode(self, stored: Any) -> Array:
         """Values from their memory form (an array of `stored`)."""
         if isinstance(stored, Symbols) and (self.name in _ROUND or self.name == "i1"):
-            return stored.terms().decoded(self.name, self.dtype)
+            return stored.terms().decoded(self.name, self.dtype, self.decode)
         if self.name == "bf16":
             return (stored.astype(np.uint32) << 16).view(np.float32)
         if self.name in SMALL_FLOATS:
@@ -200,7 +200,7 @@ class Kind:
     def encode(self, values: Array) -> Array:
         """The memory form of values of this kind."""
         if isinstance(values, Symbols) and self.name in _ROUND:
-            return values.terms().encoded(self.name, self.stored)
+            return values.terms().encoded(self.name, self.stored, self.encode)
         if self.name == "bf16":
             return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(
                 np.uint16

@@ -498,33 +498,51 @@ class Terms(Symbols):
         flat = cells.reshape(*self.shape[:-1], size * self.shape[-1]) if self.ndim else cells
         return Cells(self.table, flat, np.uint8).view(wanted)
 
-    def decoded(self, name: str, dtype: np.dtype) -> Any:
-        """Values of a type that NumPy lacks, from their bits: of those that were encoded, what they were."""
+    def decoded(self, name: str, dtype: np.dtype, compute: Callable[[Array], Array]) -> Any:
+        """Values of a type that NumPy lacks, from their bits: of those that were encoded, what they were; of numbers
+        what `compute` makes of them."""
         if name == "i1":
             ids = self.table.bitcast(self.inner, dtype)
             made = self.table.has_dtype(ids, dtype) & ~self.table.named(BITS)[self.table.code[ids]]
             return Terms(self.table, ids, dtype) if made.all() else self != 0
-        return self._undone(f"encode {name}", f"decode {name}", dtype)
+        return self._undone(f"encode {name}", f"decode {name}", dtype, compute)
 
-    def encoded(self, name: str, stored: np.dtype) -> Terms:
+    def encoded(self, name: str, stored: np.dtype, compute: Callable[[Array], Array]) -> Terms:
         """The bits of values of a type that NumPy lacks."""
-        return self._undone(f"decode {name}", f"encode {name}", stored)
+        return self._undone(f"decode {name}", f"encode {name}", stored, compute)
 
-    def _undone(self, inverse: str, name: str, dtype: np.dtype) -> Terms:
-        ids = self.inner.copy()
-        known = self.table.named(inverse)[self.table.code[ids]]
-        ids[known] = self.table.operand(ids[known], 0)
-        if not known.all():
-            ids[~known] = self.table.make(name, dtype, ids[~known])
-        return Terms(self.table, self.table.bitcast(ids, dtype), dtype)
+    def _undone(
+        self, inverse: str, name: str, dtype: np.dtype, compute: Callable[[Array], Array]
+    ) -> Terms:
+        table, ids = self.table, self.inner.copy()
+        known = table.named(inverse)[table.code[ids]]
+        ids[known] = table.operand(ids[known], 0)
+        self._apply(ids, name, dtype, ~known, compute)
+        return Terms(table, table.bitcast(ids, dtype), dtype)
 
-    def kept(self, name: str, round_name: str) -> Terms:
+    def _apply(
+        self,
+        ids: Array,
+        name: str,
+        dtype: np.dtype,
+        chosen: Array,
+        compute: Callable[[Array], Array],
+    ) -> None:
+        """Put a function of the chosen elements in their places; of constants what it computes."""
+        constant = chosen & self.table.is_constant(ids)
+        if constant.any():
+            numbers = self.table.numbers(ids[constant], self.dtype)
+            ids[constant] = self.table.constants(np.asarray(compute(numbers)).astype(dtype))
+        others = chosen & ~constant
+        if others.any():
+            ids[others] = self.table.make(name, dtype, ids[others])
+
+    def kept(self, name: str, compute: Callable[[Array], Array]) -> Terms:
         """What a rounding makes of values; of those that it made, or that were decoded, the same."""
-        made = self.table.named(round_name) | self.table.named(f"decode {name}")
-        done = made[self.table.code[self.inner]]
+        rounded = f"round {name}"
+        made = self.table.named(rounded) | self.table.named(f"decode {name}")
         ids = self.inner.copy()
-        if not done.all():
-            ids[~done] = self.table.make(round_name, self.dtype, ids[~done])
+        self._apply(ids, rounded, self.dtype, ~made[self.table.code[ids]], compute)
         return Terms(self.table, ids, self.dtype)
 
 
