@@ -2,9 +2,9 @@
 # Sets up .venv, pipelines the GEMM of examples/gemm.mlir for a chip (sm_80 by default), and shows
 # the counts of its waits in MLIR, in PTX and in the machine code. For an AMD chip it is the GEMM
 # that the generator makes for that chip, and its assembly; for Hopper (sm_90a) one with tensor copies,
-# warpgroup products and warps that do nothing but copy.
+# warpgroup products and warps that do nothing but copy. `targets` shows one loop on five chips.
 #
-#     cmake-free-scripts/demo.sh [CHIP]
+#     cmake-free-scripts/demo.sh [CHIP | targets]
 set -eu
 . "$(dirname "$0")/setup.sh"
 chip=${1:-sm_80}
@@ -13,6 +13,11 @@ out=build/demo
 known() {
   printf 'module {}' | "$bin/async-pipe-opt" - "--target=$1:$chip" -o /dev/null
 }
+
+if [[ $chip == targets ]]; then
+  set_up nvidia amd
+  exec "$bin/python" "$root/cmake-free-scripts/write_targets.py" --show
+fi
 
 if [[ $chip == gfx* ]]; then
   set_up amd
