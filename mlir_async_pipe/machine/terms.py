@@ -589,10 +589,10 @@ def as_array(value: Any) -> Any:
 
 
 def contiguous(value: Any, dtype: Any = None) -> Any:
-    """`np.ascontiguousarray` that leaves data as it is."""
+    """A contiguous array of the same shape; data stays as it is."""
     if isinstance(value, Symbols):
         return value if dtype is None else value.astype(dtype)
-    return np.ascontiguousarray(value, dtype)
+    return np.asarray(value, dtype, order="C")
 
 
 def identities(value: Any) -> Array:
