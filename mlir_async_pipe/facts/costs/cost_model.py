@@ -187,6 +187,8 @@ _NVIDIA_UNITS = {
     "write.workgroup": UnitCost(MEMORY, 16, 19, 4),
     "nvgpu.mma.sync": UnitCost(TENSOR, 8, 17, 8),
     "math": UnitCost(SPECIAL, 8, 18, 8),
+    "nvvm.ex2": UnitCost(SPECIAL, 8, 18),
+    "math.fma": UnitCost(ARITHMETIC, 2, 4, 8),
     "arith": UnitCost(ARITHMETIC, 2, 4),
     "vector": UnitCost(ARITHMETIC, 0, 0),
     # A shuffle goes through the crossbar of shared memory, 32 lanes a cycle.
@@ -195,6 +197,7 @@ _NVIDIA_UNITS = {
 _HOPPER_UNITS = {
     **_NVIDIA_UNITS,
     "nvgpu.mma.sync": UnitCost(TENSOR, 4, 21, 8),
+    "math.fma": UnitCost(ARITHMETIC, 1, 4, 8),
     "arith": UnitCost(ARITHMETIC, 1, 4),
 }
 _BLACKWELL_UNITS = {**_HOPPER_UNITS, "nvgpu.mma.sync": UnitCost(TENSOR, 2, 23, 8)}
@@ -206,6 +209,7 @@ _AMD_UNITS = {
     "amdgpu.mfma": UnitCost(TENSOR, 16, 0, 32),
     "amdgpu.wmma": UnitCost(TENSOR, 8, 0, 16),
     "math": UnitCost(SPECIAL, 16, 0, 16),
+    "math.fma": UnitCost(ARITHMETIC, 4, 4, 16),
     "arith": UnitCost(ARITHMETIC, 4, 4),
     "vector": UnitCost(ARITHMETIC, 0, 0),
     "gpu.shuffle": UnitCost(MEMORY, 8, 64),

@@ -56,6 +56,8 @@ ORDER = "async_pipe.order"
 ASYNC = "async_pipe.async"
 ASYNC_STAGES = "async_pipe.async_stages"
 NUM_STAGES = "async_pipe.num_stages"
+# "optimal": stages and orders are to be found from what the units of the chip take.
+SCHEDULE = "async_pipe.schedule"
 WAIT_AT = "async_pipe.wait_at"
 PRIVATE = "async_pipe.private"
 EPILOGUE = "async_pipe.epilogue"
@@ -98,6 +100,7 @@ LOOP_NAMES = (
     ASYNC,
     ASYNC_STAGES,
     NUM_STAGES,
+    SCHEDULE,
     WAIT_AT,
     INDEPENDENT,
     EPILOGUE,
@@ -129,6 +132,7 @@ OP_NAMES = (
     REASON,
 )
 CHOICES = {
+    SCHEDULE: ("optimal",),
     WAIT_AT: ("consumer", "iteration"),
     EPILOGUE: ("peel", "predicate"),
     SHORT_TRIP: ("version", "predicate", "assume"),
@@ -141,7 +145,7 @@ Roles = Literal["auto", "together", "specialised", "ping-pong"]
 # Roles that need warps of their own for the copies.
 APART = ("specialised", "ping-pong")
 # What turns a loop into one that is to be pipelined.
-_REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES)
+_REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES, SCHEDULE)
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,7 @@ class LoopAnnotations:
     order: tuple[int, ...] | None
     async_stages: tuple[int, ...] | None
     num_stages: int | None
+    schedule: Literal["optimal"] | None
     wait_at: Literal["consumer", "iteration"] | None
     independent: bool
     epilogue: Literal["peel", "predicate"]
@@ -168,7 +173,13 @@ class LoopAnnotations:
         """Whether stages are given on the loop (not yet on its ops)."""
         return any(
             given is not None
-            for given in (self.stage, self.order, self.async_stages, self.num_stages)
+            for given in (
+                self.stage,
+                self.order,
+                self.async_stages,
+                self.num_stages,
+                self.schedule,
+            )
         )
 
 
@@ -189,6 +200,8 @@ def is_pipelined_inside(loop: Operation) -> bool:
     if count is not None:
         return count > 1
     inside = operations(loop.regions[0].blocks[0])
+    if SCHEDULE in loop.attributes:
+        return True
     if in_latency_form(loop) and not in_op_form(loop):
         return True
     return any(_is_op_form(op, STAGE) and (stage_of(op) or 0) > 0 for op in inside)
@@ -228,6 +241,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         order=None if _is_op_form(loop, ORDER) else _integers(loop, ORDER),
         async_stages=_integers(loop, ASYNC_STAGES),
         num_stages=_integer(loop, NUM_STAGES),
+        schedule=_choice(loop, SCHEDULE),
         wait_at=_choice(loop, WAIT_AT),
         independent=is_set(loop.attributes, INDEPENDENT),
         epilogue=_choice(loop, EPILOGUE) or "peel",
@@ -249,6 +263,14 @@ def read_loop(loop: Operation) -> LoopAnnotations:
             code="conflicting-annotations",
             at=loop,
             advice=f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own",
+        )
+    others = [n for n in (NUM_STAGES, STAGE, ORDER, ASYNC_STAGES) if n in loop.attributes]
+    if annotations.schedule is not None and others:
+        raise InputError(
+            f"'{SCHEDULE}' and '{others[0]}' exclude each other",
+            code="conflicting-annotations",
+            at=loop,
+            advice=f"'{SCHEDULE}' finds stages and orders itself",
         )
     if annotations.in_loop_form and in_latency_form(loop):
         given = next(op for op in operations(loop.regions[0].blocks[0]) if LATENCY in op.attributes)

@@ -129,6 +129,7 @@ def write(decision: Decision) -> None:
                 names.ORDER,
                 names.ASYNC_STAGES,
                 names.NUM_STAGES,
+                names.SCHEDULE,
                 names.STAGE_THROUGH,
                 # Where the copies are issued, loads into registers are.
                 *(() if decision.else_registers else (names.ISSUE,)),

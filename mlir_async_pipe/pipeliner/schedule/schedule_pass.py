@@ -112,6 +112,8 @@ def decide(
         )
     if not found.in_loop_form:
         return _decide_by_latency(body, options, session, around)
+    if found.schedule is not None:
+        return _decide_by_units(body, options, session, around)
     if found.num_stages is not None:
         asked = IssueOptions(
             options.issue, options.cost, target_for(options, session), options.overlap_outer
@@ -212,6 +214,19 @@ def limits_of(options: ScheduleOptions, target: Target | None) -> Limits:
     """What the buffers of a loop may take."""
     chip = None if target is None else target.chip
     return Limits(options.smem_limit or (chip.workgroup_bytes if chip else None), chip=chip)
+
+
+def _decide_by_units(
+    body: Body, options: ScheduleOptions, session: Session, around: Surroundings
+) -> Decision | None:
+    # As for `_decide_by_latency`: most loops need none of these imports.
+    from mlir_async_pipe.facts.costs.cost_model import CostModel
+    from mlir_async_pipe.pipeliner.schedule.modulo.by_units import UnitOptions, schedule_by_units
+
+    target = target_for(options, session)
+    model = CostModel.parse(options.cost, target)
+    asked = UnitOptions(options.max_stages, limits_of(options, target), model, target)
+    return schedule_by_units(body, asked, session, around)
 
 
 def _decide_by_latency(

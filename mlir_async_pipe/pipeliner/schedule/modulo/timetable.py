@@ -77,12 +77,15 @@ class LiveRange:
 
 @dataclass(frozen=True)
 class TimetableProblem:
-    """Tasks, what orders them, and what they keep alive; `largest_stages` bounds t_j < S * II."""
+    """Tasks, what orders them, and what they keep alive; `largest_stages` bounds t_j < S * II. The
+    units in `interleaved` are held in pieces between those of other tasks, as issue slots are: they bound
+    the interval by what an iteration takes of them, and order nothing."""
 
     tasks: tuple[Task, ...]
     precedences: tuple[Precedence, ...]
     ranges: tuple[LiveRange, ...] = ()
     largest_stages: int = 8
+    interleaved: frozenset[str] = frozenset()
 
     @cached_property
     def units(self) -> tuple[str, ...]:
@@ -93,7 +96,8 @@ class TimetableProblem:
         found = []
         for j, right in enumerate(self.tasks):
             for i, left in enumerate(self.tasks[:j]):
-                shared = [(left.cycles(u), right.cycles(u)) for u, _ in left.uses]
+                units = [u for u, _ in left.uses if u not in self.interleaved]
+                shared = [(left.cycles(u), right.cycles(u)) for u in units]
                 shared = [pair for pair in shared if min(pair) > 0]
                 if shared:
                     found.append((i, j, max(a for a, _ in shared), max(b for _, b in shared)))

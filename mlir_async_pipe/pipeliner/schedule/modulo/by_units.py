@@ -1,0 +1,449 @@
+"""Schedules a loop over the functional units of its chip: `async_pipe.schedule = "optimal"`.
+
+    copy K; wait; scores = Q K; softmax; O += P V        one iteration after the other: 1090 cycles
+      -->  wait; scores of i + 1, softmax of i + 1 while O += P V of i        tensor cores: 512
+
+The ops of an iteration are gathered in *tasks*: neighbours in the text that copy, load, multiply or
+compute. What a task takes of each unit, how long its values take, and what it keeps alive is a
+`TimetableProblem`; its best timetable says stage and order of each task, and so of its statements.
+
+A warp issues in order, but the back end interleaves what is independent between two barriers. So a
+task holds its unit and issue slots, not the thread: that is what the interval promises, and no more. Copies
+are awaited at the top of a step by a task of its own, where the kernel is cut: a copy that begins
+at t has arrived in the first step whose top is at t + latency or later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import ceil
+from string import ascii_letters
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, unchanged
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.costs.cost_model import (
+    ISSUE,
+    ISSUE_CYCLES,
+    TENSOR,
+    CostModel,
+    kind_of_op,
+    work_of,
+)
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
+from mlir_async_pipe.facts.loops.statements import Body, read_body
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.analysis import analyse
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed
+from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import ScheduleRecord
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
+from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts, read
+from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
+    LiveRange,
+    Precedence,
+    Task,
+    Timetable,
+    TimetableProblem,
+    solve,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import Trials
+from mlir_async_pipe.session.diagnostics import PipelineError, Place
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.memory_layout import registers_of_type
+
+# More tasks are joined: neighbours that load with those that multiply, then all neighbours.
+LARGEST_TASKS = 24
+REGISTER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class UnitOptions:
+    """What a schedule may use, and what things cost on which target."""
+
+    largest_stages: int
+    limits: Limits
+    model: CostModel
+    target: Target | None
+
+
+def schedule_by_units(
+    body: Body, options: UnitOptions, session: Session, around: Surroundings
+) -> Decision | None:
+    """The best schedule of a loop over the units of its chip; None, with a warning, if nothing can overlap.
+
+    Raises PipelineError (regions-in-schedule, dependence-violated, or what the planner refuses).
+    """
+    with unchanged():
+        nested = next((s.op for s in body.statements if len(s.op.regions)), None)
+        if nested is not None:
+            raise PipelineError(
+                f"cannot pipeline: '{nested.name}' has regions, whose ops hold units that no "
+                "timetable knows",
+                code="regions-in-schedule",
+                at=nested,
+                advice=f"unroll it, or give '{names.NUM_STAGES}'",
+            )
+        return _Scheduling(body, options, session, around).run()
+
+
+class _Scheduling:
+    """One loop, from its ops to a decision."""
+
+    def __init__(
+        self, body: Body, options: UnitOptions, session: Session, around: Surroundings
+    ) -> None:
+        self.options, self.session = options, session
+        self.annotations = names.read_loop(body.loop)
+        self.body = read_body(body.loop, _computing(body, options.model))
+        self.costs = UnitCosts(options.model, options.target)
+        analysis = analyse(self.body, self.annotations.independent, False, around)
+        trips = static_trip_count(body.loop)
+        stages = (
+            options.largest_stages if trips is None else max(1, min(trips, options.largest_stages))
+        )
+        self.reading: Reading = read(analysis, self.costs, 0, stages, "iteration")
+        self.nodes = self.reading.problem.nodes
+        self.task_of = self._tasks()
+        self.count = 1 + max(self.task_of)
+        # The wait and the barrier at the top of a step, if anything is awaited.
+        self.wait = self.count if any(node.asynchronous for node in self.nodes) else None
+
+    def run(self) -> Decision | None:
+        problem = self.problem()
+        found = solve(problem)
+        if found is None:
+            raise PipelineError(
+                "cannot pipeline: no timetable keeps the dependences within "
+                f"{problem.largest_stages} stages",
+                code="dependence-violated",
+                at=self.body.loop,
+            )
+        schedule = self.schedule(found)
+        plan = Trials(self.reading, self.costs, self.options.model, self.options.limits).plan(
+            schedule
+        )
+        self._say(problem, found, schedule, plan)
+        if schedule.stage_count == 1:
+            self.session.diagnostics.warning(
+                f"{found.interval} cycles between iterations, {found.certificate()}: the loop stays as it is",
+                code="nothing-to-overlap",
+                at=self.body.loop,
+            )
+            return None
+        place = {node: n for n, node in enumerate(schedule.order)}
+        slots = []
+        for statement in self.body.statements:
+            node = self.reading.node_of[statement.op]
+            number = place[node] * len(self.body.statements) + statement.number
+            asynchronous = statement.op in self.reading.asynchronous
+            slots.append(Placed(schedule.stages[node], number, asynchronous))
+        return Decision(self.body, tuple(slots), "iteration")
+
+    # Tasks -----------------------------------------------------------------------------------
+
+    def _ops(self, node: int) -> list[Operation]:
+        return [self.body.statements[number].op for number in self.nodes[node].statements]
+
+    def _kind(self, node: int) -> str:
+        if self.nodes[node].asynchronous:
+            return "copy"
+        op = self.reading.op_of(node)
+        if self.options.model.unit_of(op.name, kind_of_op(op)).unit == TENSOR:
+            return "multiply"
+        found = accesses(op)
+        return "load" if found and not any(access.writes for access in found) else "compute"
+
+    def _tasks(self) -> list[int]:
+        """The task of each node."""
+        joined: list[dict[str, str]] = [
+            {},
+            {"load": "multiply"},
+            {"load": "multiply", "compute": "multiply"},
+        ]
+        for same in joined:
+            found = self._runs(
+                [same.get(kind, kind) for kind in map(self._kind, range(len(self.nodes)))]
+            )
+            if max(found) + 1 < LARGEST_TASKS:
+                break
+        return found
+
+    def _runs(self, kinds: list[str]) -> list[int]:
+        """Runs of nodes of one kind in the text; those that compute are parted by the iter_args that
+        they depend on, so that a sum that is scaled does not hold up what it is scaled by."""
+        carried = self._carried_types()
+        keys, run, last = [], 0, ("", -1)
+        for node, kind in enumerate(kinds):
+            now = kind, self.nodes[node].group
+            run += now != last
+            last = now
+            keys.append((run, tuple(sorted(carried[node])) if kind == "compute" else ()))
+        order = sorted(set(keys), key=lambda key: (key[0], len(key[1]), key[1]))
+        return [order.index(key) for key in keys]
+
+    def _carried_types(self) -> list[set[str]]:
+        """For each node the types of iter_args that it depends on inside an iteration."""
+        found: list[set[str]] = [set() for _ in self.nodes]
+        arguments = list(self.body.block.arguments)[1:]
+        for node in range(len(self.nodes)):
+            values = [value for op in self._ops(node) for value in captured(op)]
+            seen: set[Value] = set()
+            while values:
+                value = values.pop()
+                if value in seen:
+                    continue
+                seen.add(value)
+                if value in arguments:
+                    found[node].add(str(value.type))
+                producer = defining_op(value)
+                if producer is not None and producer in self.reading.node_of:
+                    found[node] |= found[self.reading.node_of[producer]]
+                elif producer is not None and producer.block == self.body.block:
+                    values += captured(producer)
+        return found
+
+    # The problem -----------------------------------------------------------------------------
+
+    def problem(self) -> TimetableProblem:
+        tasks = [self._task(number) for number in range(self.count)]
+        moments = self._moments()
+        longest: dict[tuple[int, int, int], int] = {}
+
+        def order(source: int, target: int, delay: int, distance: int) -> None:
+            if source != target or distance:
+                key = source, target, distance
+                longest[key] = max(longest.get(key, 0), delay)
+
+        for edge in self.reading.problem.edges:
+            source, target = self.task_of[edge.source], self.task_of[edge.target]
+            if self.wait is not None and self.nodes[edge.source].asynchronous:
+                order(source, self.wait, ceil(self.nodes[edge.source].latency), 0)
+                order(self.wait, target, 0, edge.distance)
+            else:
+                delay = moments[edge.source][1] - moments[edge.target][0]
+                order(source, target, max(0, delay), edge.distance)
+        if self.wait is not None:
+            tasks.append(Task(((ISSUE, max(1, int(self.options.model.barrier))),)))
+        precedences = tuple(
+            Precedence(*key[:2], delay, key[2]) for key, delay in sorted(longest.items())
+        )
+        return TimetableProblem(
+            tuple(tasks),
+            precedences,
+            tuple(self._ranges()),
+            self.reading.problem.largest_stages,
+            frozenset({ISSUE}),
+        )
+
+    def _members(self, task: int) -> list[Operation]:
+        return [op for node, of in enumerate(self.task_of) if of == task for op in self._ops(node)]
+
+    def _task(self, number: int) -> Task:
+        uses: dict[str, float] = defaultdict(float)
+        for op in self._members(number):
+            cost, work = self.options.model.unit_of(op.name, kind_of_op(op)), work_of(op)
+            uses[cost.unit] += cost.cycles * work
+            if cost.cycles:
+                uses[ISSUE] += ISSUE_CYCLES * max(1, work if cost.unit != TENSOR else 1)
+        return Task(
+            tuple((unit, max(1, ceil(cycles))) for unit, cycles in sorted(uses.items()) if cycles)
+        )
+
+    def _moments(self) -> list[tuple[int, int]]:
+        """For each node, in cycles from the begin of its task: when it begins at the earliest, after
+        those before it on its unit, and when its value may be used, after what it needs in the task.
+
+        So tasks overlap that are chains side by side: 32 sums of products, 8 cycles apart, are used
+        by 32 more from cycle 25 on, not from 32 * 8 + 17 on."""
+        found: list[tuple[int, int]] = []
+        free: dict[tuple[int, str], float] = defaultdict(float)
+        ready: dict[Operation, float] = {}
+        for node, task in enumerate(self.task_of):
+            begins, ends = [], [0.0]
+            for op in self._ops(node):
+                cost = self.options.model.unit_of(op.name, kind_of_op(op))
+                cycles = cost.cycles * work_of(op)
+                begins.append(free[task, cost.unit])
+                needed = [ready.get(made, 0.0) for made in self._producers(op, task)]
+                begin = max(begins[-1], *needed, 0.0)
+                free[task, cost.unit] += cycles
+                ready[op] = begin + cycles + cost.latency
+                ends.append(ready[op])
+            found.append((int(min(begins)), ceil(max(ends))))
+        return found
+
+    def _producers(self, op: Operation, task: int) -> list[Operation]:
+        """The ops of the same task whose values an op uses, directly or through ops that are free."""
+        found, pending = [], list(captured(op))
+        while pending:
+            made = defining_op(pending.pop())
+            if made is None or made.block != self.body.block:
+                continue
+            node = self.reading.node_of.get(made)
+            if node is None:
+                pending += captured(made)
+            elif self.task_of[node] == task:
+                found.append(made)
+        return found
+
+    def _ranges(self) -> list[LiveRange]:
+        """Buffers that may have versions, and values in registers of all threads from task to task."""
+        found = []
+        for buffer in self.reading.problem.buffers:
+            users = {self.task_of[x] for x, _ in buffer.pairs}
+            writers = {self.task_of[w] for _, w in buffer.pairs}
+            if writers and users - writers:
+                uses = tuple((x, 0) for x in sorted(users - writers))
+                found.append(LiveRange(buffer.bytes, min(writers), uses))
+        threads = 128
+        kept: dict[tuple[int, tuple[tuple[int, int], ...]], int] = defaultdict(int)
+        users_of: dict[int, set[tuple[int, int]]] = defaultdict(set)
+        for edge in self.reading.problem.edges:
+            source, target = self.task_of[edge.source], self.task_of[edge.target]
+            if source != target and not self.nodes[edge.source].asynchronous:
+                users_of[edge.source].add((target, edge.distance))
+        for node, uses_of_node in users_of.items():
+            registers = sum(registers_of_type(v.type) for op in self._ops(node) for v in op.results)
+            if registers:
+                kept[self.task_of[node], tuple(sorted(uses_of_node))] += registers
+        found += [
+            LiveRange(number * REGISTER_BYTES * threads, source, uses)
+            for (source, uses), number in kept.items()
+        ]
+        return found
+
+    # The answer ------------------------------------------------------------------------------
+
+    def schedule(self, found: Timetable) -> Schedule:
+        """Stages and orders of the nodes: the kernel is cut at the wait, else where stages are fewest."""
+        cuts = [found.begins[self.wait]] if self.wait is not None else sorted(set(found.begins))
+        best = None
+        for cut in cuts:
+            flat = [found.begins[task] - cut for task in self.task_of]
+            first = min(t // found.interval for t in flat)
+            stages = tuple(t // found.interval - first for t in flat)
+            order = tuple(
+                sorted(
+                    range(len(flat)), key=lambda n: (flat[n] % found.interval, self.task_of[n], n)
+                )
+            )
+            schedule = Schedule(stages, order, True)
+            if best is None or schedule.stage_count < best.stage_count:
+                best = schedule
+        assert best is not None
+        return best
+
+    def _say(
+        self, problem: TimetableProblem, found: Timetable, schedule: Schedule, plan: Plan
+    ) -> None:
+        loop = self.body.loop
+        shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
+        barriers = plan.synchronisation.kernel.before
+        bound = found.bound
+        self.session.record(
+            "schedules",
+            ScheduleRecord(
+                Place.of(loop),
+                found.interval,
+                found.least,
+                str(bound) if bound else "the orders of its units",
+                tuple(
+                    f"{Place.of(self._op(t))}"
+                    for t in (bound.tasks if bound else ())
+                    if t < self.count
+                ),
+                schedule.stage_count,
+                sum(b.versions for b in plan.buffers),
+                shared,
+                sum(entry.barrier for entry in barriers.values()),
+                found.interval_proven,
+            ),
+        )
+        if self.session.explain:
+            notes = [
+                (line, loop) for line in gantt(problem, found, self._names(schedule), self.wait)
+            ]
+            self.session.diagnostics.remark(
+                f"{found.interval} cycles between iterations; {found.certificate()}; "
+                f"{schedule.stage_count} stages, {shared} bytes of workgroup memory",
+                code="unit-schedule",
+                at=loop,
+                notes=tuple(notes),
+            )
+
+    def _op(self, task: int) -> Any:
+        return self._members(task)[0]
+
+    def _names(self, schedule: Schedule) -> list[str]:
+        found = []
+        for task in range(self.count):
+            ops = self._members(task)
+            counts: dict[str, int] = defaultdict(int)
+            for op in ops:
+                counts[str(op.name)] += 1
+            name = max(counts, key=lambda n: counts[n])
+            stage = schedule.stages[self.task_of.index(task)]
+            found.append(f"{len(ops)} ops, most '{name}', in stage {stage}")
+        return found
+
+
+def gantt(
+    problem: TimetableProblem, found: Timetable, tasks: list[str], wait: int | None, width: int = 64
+) -> list[str]:
+    """One step of the steady state, a line a unit; what binds is marked with a star, and a critical
+    cycle follows in letters.
+
+        tensor           * AAAACCCC
+        special function   BBBB....
+    """
+    cut = found.begins[wait] if wait is not None else min(found.begins)
+    letters = [
+        ascii_letters[26:][n] if n < 26 else ascii_letters[n - 26]
+        for n in range(len(problem.tasks))
+    ]
+    bound = found.bound
+    lines = []
+    for unit in problem.units:
+        row = ["."] * width
+        for n, task in enumerate(problem.tasks):
+            held = task.cycles(unit)
+            first = (found.begins[n] - cut) % found.interval
+            for cell in range(width):
+                middle = (cell + 0.5) * found.interval / width
+                if (middle - first) % found.interval < held:
+                    row[cell] = letters[n]
+        mark = "*" if bound is not None and bound.unit == unit else " "
+        lines.append(f"{unit:16} {mark} {''.join(row)}")
+    for n, name in enumerate(tasks):
+        lines.append(f"{letters[n]}: {name}, from cycle {found.begins[n]}")
+    if wait is not None:
+        lines.append(f"{letters[wait]}: the wait at the top of a step")
+    if bound is not None and not bound.unit:
+        path = [*bound.tasks, bound.tasks[0]]
+        lines.append("critical cycle: " + " -> ".join(letters[n] for n in path))
+    return lines
+
+
+def _computing(body: Body, model: CostModel) -> list[Operation]:
+    """Pure ops that hold a unit for what is loaded, or carried in an iter_arg that is no index: all
+    others are addresses and names of registers, and go with their users."""
+    known: set[Value] = {
+        value
+        for value in list(body.block.arguments)[1:]
+        if not isinstance(value.type, (ir.IndexType, ir.IntegerType))
+    }
+    statements = {s.op for s in body.statements}
+    found = []
+    for op in body.ops:
+        if op in statements:
+            known.update(op.results)
+        elif op in body.pure and not known.isdisjoint(captured(op)):
+            known.update(op.results)
+            if model.unit_of(op.name, kind_of_op(op)).cycles:
+                found.append(op)
+    return found
