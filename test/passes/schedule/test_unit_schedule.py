@@ -48,7 +48,6 @@ def asked(text: str) -> str:
     return text.replace("async_pipe.num_stages = 3 : i64", OPTIMAL)
 
 
-@pytest.mark.slow
 def test_products_of_a_gemm_are_never_idle():
     with new_context():
         module = ir.Module.parse(asked(gemm_text("--stages=3")))
@@ -62,7 +61,6 @@ def test_products_of_a_gemm_are_never_idle():
     assert (record.stages, record.shared_bytes, record.barriers) == (2, 4 * 8192, 1)
 
 
-@pytest.mark.slow
 def test_attention_multiplies_for_the_next_iteration_beside_its_exponentials():
     """Scores of an iteration stand in the stage before its softmax and second product, as in
     FlashAttention-3; shared memory binds: 32 loads of 4 tiles, 8 copies, 4 shuffles."""

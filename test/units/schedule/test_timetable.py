@@ -30,9 +30,9 @@ from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 
 
-def solved(problem: TimetableProblem, seconds: float = 6) -> Timetable:
+def solved(problem: TimetableProblem) -> Timetable:
     """The timetable, which keeps everything."""
-    found = solve(problem, seconds=seconds)
+    found = solve(problem)
     assert found is not None
     assert is_kept(problem, found.begins, found.interval)
     assert found.bytes == bytes_of_ranges(problem, found.begins, found.interval)
@@ -154,6 +154,6 @@ def test_the_interval_is_that_of_a_mixed_integer_solver(seed: int) -> None:
     """Up to 24 tasks a problem; the smallest interval that HiGHS finds possible."""
     pytest.importorskip("highspy", reason="the test extra has it")
     problem = random_problem(seed, 4 + seed % 21)
-    found = solved(problem, seconds=2)
+    found = solved(problem)
     assert found.interval_proven
     assert mixed_integer_interval(problem, bounds_of(problem)[0].cycles) == found.interval

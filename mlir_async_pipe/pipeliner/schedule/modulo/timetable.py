@@ -29,7 +29,6 @@ negative; so the smallest interval is found by bisection.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -127,7 +126,7 @@ class Timetable:
 
     `begins` are the t_j, `length` is the last of them. No interval below `least` is possible: it is
     a bound of `bounds`, or every smaller interval was searched. So for `least_bytes`, at this
-    interval, and `least_length`, with these bytes. `looked_at`: constraints that were branched on.
+    interval, and `least_length`, with these bytes. `looked_at`: constraints that were tried.
     """
 
     interval: int
@@ -219,22 +218,21 @@ def is_kept(problem: TimetableProblem, begins: Sequence[int], interval: int) -> 
 
 @dataclass
 class Budget:
-    """What a search may still look at: constraints to branch on, and seconds of the processor."""
+    """How many constraints a search may still add. They are counted, and no time is taken, so that
+    an answer is the same on every machine: 100,000 are 4 to 7 seconds at 24 tasks."""
 
-    branches: int
-    until: float
+    left: int
     looked_at: int = 0
 
     def take(self) -> None:
         """Raises OutOfBudget."""
         self.looked_at += 1
-        if self.looked_at > self.branches or time.process_time() > self.until:
+        if self.looked_at > self.left:
             raise OutOfBudget
 
-    def part(self, seconds: float) -> Budget:
+    def part(self, most: int) -> Budget:
         """One for a question that must not take all of it."""
-        until = min(self.until, time.process_time() + seconds)
-        return Budget(self.branches - self.looked_at, until)
+        return Budget(max(0, min(most, self.left - self.looked_at)))
 
 
 class OutOfBudget(Exception):
@@ -254,7 +252,7 @@ class _Smallest:
     attempt: Callable[[int, Budget], Begins | None]
     number_of: Callable[[Begins, int], int]
     budget: Budget
-    seconds: float
+    most: int
     least: int
     begins: Begins | None = None
     number: int = -1
@@ -263,7 +261,7 @@ class _Smallest:
         low = asked = self.least
         step = 1
         while low <= largest and (self.begins is None or low < self.number):
-            part = self.budget.part(self.seconds)
+            part = self.budget.part(self.most)
             try:
                 found = self.attempt(asked, part)
                 proven = True
@@ -282,15 +280,18 @@ class _Smallest:
                 asked = (low + self.number) // 2
 
 
-def solve(problem: TimetableProblem, *, seconds: float = 6.0) -> Timetable | None:
+CONSTRAINTS = 120_000
+
+
+def solve(problem: TimetableProblem, constraints: int = CONSTRAINTS) -> Timetable | None:
     """The best timetable, with its certificate; None if none was found within `largest_stages`.
 
-    `seconds` of the processor bound the searches for interval, bytes and length together: on a slower
-    machine an answer may be less proven, never less legal. Raises ValueError for a cycle of
-    precedences without distance.
+    `constraints` bound the searches for interval, bytes and length together: an answer within fewer
+    may be less proven, never less legal. Raises ValueError for a cycle of precedences without
+    distance.
     """
     bounds = bounds_of(problem)
-    budget = Budget(1 << 30, time.process_time() + seconds)
+    budget = Budget(constraints)
     # One iteration after the other is a timetable.
     serial = sum(max((c for _, c in task.uses), default=0) for task in problem.tasks)
     serial += sum(p.delay for p in problem.precedences)
@@ -298,7 +299,7 @@ def solve(problem: TimetableProblem, *, seconds: float = 6.0) -> Timetable | Non
         partial(_timetable_at, problem),
         lambda _, asked: asked,
         budget,
-        seconds / 3,
+        constraints // 3,
         max(1, bounds[0].cycles),
     )
     interval.run(max(1, serial, interval.least))
@@ -306,14 +307,19 @@ def solve(problem: TimetableProblem, *, seconds: float = 6.0) -> Timetable | Non
         return None
     memory = _Memory(problem, interval.number)
     fewest = _Smallest(
-        memory.attempt, memory.bytes_of, budget, seconds / 6, memory.least_bytes(), interval.begins
+        memory.attempt,
+        memory.bytes_of,
+        budget,
+        constraints // 6,
+        memory.least_bytes(),
+        interval.begins,
     )
     fewest.number = memory.bytes_of(interval.begins)
     fewest.run(fewest.number)
     assert fewest.begins is not None
     memory.most_bytes = fewest.number
     shortest = _Smallest(
-        memory.attempt_length, memory.length_of, budget, seconds / 12, memory.least_length()
+        memory.attempt_length, memory.length_of, budget, constraints // 12, memory.least_length()
     )
     shortest.begins, shortest.number = fewest.begins, memory.length_of(fewest.begins)
     shortest.run(shortest.number)
@@ -429,9 +435,9 @@ class _Placement:
         What is branched on first decides how long a search takes, so two rules take turns."""
         if (np.diagonal(self.start) > 0).any():
             return None
-        for branches in (300, 300, 3000, 3000):
+        for branches in (2000, 2000, 10000, 10000):
             self.nearest = not self.nearest
-            part = Budget(branches, budget.until)
+            part = budget.part(branches)
             try:
                 return self._descend(part)
             except OutOfBudget:
@@ -444,8 +450,7 @@ class _Placement:
         """Depth first: each state may still lead somewhere."""
         pending = [self.start]
         while pending:
-            budget.take()
-            state = self.closed(pending.pop())
+            state = self.closed(pending.pop(), budget)
             if state is None:
                 continue
             choice = self.choice(state)
@@ -464,10 +469,11 @@ class _Placement:
         last = (high - self.a) // self.interval
         return first, last
 
-    def closed(self, paths: Matrix) -> Matrix | None:
+    def closed(self, paths: Matrix, budget: Budget) -> Matrix | None:
         """All that follows where a pair has one k left, or none beyond its first and last."""
         found: Matrix | None = paths
         while found is not None:
+            budget.take()
             first, last = self.choices(found)
             if (first > last).any():
                 return None
@@ -555,10 +561,12 @@ class _Memory:
     def attempt(self, most_bytes: int, budget: Budget) -> Begins | None:
         """A timetable with so few bytes, None if there is none. Short ones come first: they leave few k."""
         short = self.least_length() + 2 * self.interval
+        part = budget.part(budget.left // 4)
         try:
-            found = self._search(self._within(short), most_bytes, budget.part(0.2))
+            found = self._search(self._within(short), most_bytes, part)
         except OutOfBudget:
             found = None
+        budget.looked_at += part.looked_at
         return found or self._search(self.placement.start, most_bytes, budget)
 
     def attempt_length(self, length: int, budget: Budget) -> Begins | None:
@@ -575,8 +583,7 @@ class _Memory:
     def _search(self, start: Matrix | None, most_bytes: int, budget: Budget) -> Begins | None:
         pending = [] if start is None else [start]
         while pending:
-            budget.take()
-            state = self.placement.closed(pending.pop())
+            state = self.placement.closed(pending.pop(), budget)
             if state is None:
                 continue
             versions = self._versions(state)
