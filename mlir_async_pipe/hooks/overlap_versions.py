@@ -186,26 +186,14 @@ def _join(kernel: Operation, original: Operation, pairs: Pairs) -> None:
 
 def _extent(array: Value, write: IntegerWriter) -> tuple[Value, Value]:
     """The addresses of the first byte of an array and of the byte after its last; strides may be negative."""
-    kind = ir.MemRefType(array.type)
-    index, rank = ir.IndexType.get(array.context), len(kind.shape)
-    scalar = ir.MemRefType.get(
-        (), kind.element_type, memory_space=kind.memory_space, loc=write.location
-    )
-    described = create(
-        "memref.extract_strided_metadata",
-        [array],
-        [scalar, *[index] * (1 + 2 * rank)],
-        ip=write.ip,
-        loc=write.location,
-    )
-    offset, *shape = list(described.results)[1:]
+    offset, sizes, strides = write.layout(array)
     first = last = offset
     zero = write.constant(0)
-    for size, stride in zip(shape[:rank], shape[rank:], strict=True):
+    for size, stride in zip(sizes, strides, strict=True):
         reach = write.multiply(write.subtract(size, 1), stride)
         first = write.add(first, write.smallest(reach, zero))
         last = write.add(last, write.largest(reach, zero))
-    base = write.cast("memref.extract_aligned_pointer_as_index", array, index)
-    size = element_bytes(kind)
-    start = write.add(base, write.multiply(first, size))
-    return start, write.add(base, write.multiply(write.add(last, 1), size))
+    base = write.cast("memref.extract_aligned_pointer_as_index", array, write.index)
+    width = element_bytes(array.type)
+    start = write.add(base, write.multiply(first, width))
+    return start, write.add(base, write.multiply(write.add(last, 1), width))

@@ -151,6 +151,22 @@ class IntegerWriter:
         """A value in another type, by the op called `name`."""
         return self._once((name, value, kind), name, (value,), kind)
 
+    def layout(self, array: Value) -> tuple[Value, list[Value], list[Value]]:
+        """The offset, sizes and strides of a memref, in elements."""
+        kind = ir.MemRefType(array.type)
+        scalar = ir.MemRefType.get(
+            (), kind.element_type, memory_space=kind.memory_space, loc=self.location
+        )
+        described = create(
+            "memref.extract_strided_metadata",
+            [array],
+            [scalar, *[self.index] * (1 + 2 * kind.rank)],
+            ip=self.ip,
+            loc=self.location,
+        )
+        _, offset, *shape = described.results
+        return offset, shape[: kind.rank], shape[kind.rank :]
+
     def binary(self, name: str, a: Value, b: Value | int) -> Value:
         """The result of an op of two operands, which is of their type."""
         operands = (a, self._operand(b, a))

@@ -29,7 +29,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     as_kind,
     before,
-    create,
     defining_op,
     is_block_argument,
     is_function,
@@ -147,22 +146,11 @@ def _are_multiples(rows: Rows, write: IntegerWriter) -> Value:
 
 def _parts(array: Value, write: IntegerWriter) -> Iterable[Value]:
     """The address of an array's first element and its strides that are not static, in bytes."""
-    kind = ir.MemRefType(array.type)
-    index, rank, size = ir.IndexType.get(array.context), kind.rank, element_bytes(array)
-    scalar = ir.MemRefType.get(
-        (), kind.element_type, memory_space=kind.memory_space, loc=write.location
-    )
-    described = create(
-        "memref.extract_strided_metadata",
-        [array],
-        [scalar, *[index] * (1 + 2 * rank)],
-        ip=write.ip,
-        loc=write.location,
-    )
-    offset, *shape = list(described.results)[1:]
-    base = write.cast("memref.extract_aligned_pointer_as_index", array, index)
+    size = element_bytes(array)
+    offset, _, strides = write.layout(array)
+    base = write.cast("memref.extract_aligned_pointer_as_index", array, write.index)
     yield write.add(base, write.multiply(offset, size))
-    for static, stride in zip(static_strides(array), shape[rank:], strict=True):
+    for static, stride in zip(static_strides(array), strides, strict=True):
         if static is None:
             yield write.multiply(stride, size)
 
