@@ -28,7 +28,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """How to run: see `machine.run`."""
+    """`run_kernel.RunOptions` of one launch: all sizes are known."""
 
     block: tuple[int, int, int] = (1, 1, 1)
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -77,7 +77,7 @@ class Launch:
     _steps: int = 0
     # For each block of the cluster its workgroup memory.
     _shared: list[dict[tuple[Any, int], Buffer]] = field(default_factory=list)
-    _globals: dict[str, Buffer] = field(default_factory=dict)
+    _globals: dict[str, tuple[Buffer, Any]] = field(default_factory=dict)
     _freed: dict[int, int] = field(default_factory=dict)
     _reported: set[str] = field(default_factory=set)
     _traced: Unit | None = None
@@ -226,15 +226,15 @@ class Launch:
     def global_once(self, name: str, size: int, place: Place, contents: Array | None) -> Buffer:
         """A global outside workgroup memory: it exists once a run."""
         if name not in self._globals:
-            self._globals[name] = self.memory.allocate(size, GLOBAL, f"@{name}", place, contents)
-        return self._globals[name]
+            buffer = self.memory.allocate(size, GLOBAL, f"@{name}", place, contents)
+            self._globals[name] = buffer, self.memory.bytes_of(buffer)
+        return self._globals[name][0]
 
-    def global_bytes(self) -> dict[str, Any]:
-        """What the global variables that the run touched hold, by name."""
-        data = self.memory.data
+    def global_bytes(self) -> dict[str, tuple[Any, Any]]:
+        """What the global variables that the run touched held before it, and hold now, by name."""
         return {
-            f"@{name}": data[buffer.base : buffer.base + buffer.size].copy()
-            for name, buffer in self._globals.items()
+            f"@{name}": (before, self.memory.bytes_of(buffer))
+            for name, (buffer, before) in self._globals.items()
         }
 
     def may_free(self, unit: Unit, buffer: Buffer) -> bool:

@@ -89,6 +89,10 @@ class Memory:
         buffer = self.buffers[index]
         return buffer if address < buffer.base + buffer.size else None
 
+    def bytes_of(self, buffer: Buffer) -> Any:
+        """What a buffer holds now."""
+        return self.data[buffer.base : buffer.base + buffer.size].copy()
+
     def load(self, addresses: Array, kind: Kind) -> Array:
         """The elements of `kind` at byte addresses of any shape."""
         size = kind.item_bytes

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.terms import BYTE, CONSTANT, DOT, JOIN, ROW, SELECT, TermTable
+from mlir_async_pipe.machine.term_table import BYTE, CONSTANT, DOT, JOIN, ROW, SELECT, TermTable
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "greater": ">",

@@ -57,7 +57,8 @@ class RunResult:
 
     `results` are the function's results of thread 0 of block 0; `arrays` has, for each
     argument, the array as it is after the run (None for scalars). `races` are the findings,
-    `waits` one record for each wait op, `trace` what thread 0 did, `globals` the bytes of global variables.
+    `waits` one record for each wait op, `trace` what thread 0 did, `globals` the bytes of global variables
+    before the run and after it.
     """
 
     results: tuple[Any, ...]
@@ -66,7 +67,7 @@ class RunResult:
     waits: tuple[WaitRun, ...]
     trace: Trace
     remarks: tuple[Diagnostic, ...]
-    globals: dict[str, Array] = field(default_factory=dict)
+    globals: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     @property
     def race_codes(self) -> frozenset[str]:
@@ -89,23 +90,61 @@ class RunResult:
             raise MachineError(text, code=first.code, at=first.place)
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """How `run` and `validate` run a function.
+
+    `threads`, `grid`, `cluster`: threads of a block, blocks, and blocks of a cluster, which run together: a number or
+    (x, y, z); without `threads` and `cluster` what the function (or its launches) states, else 1.
+    `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
+    at a moment drawn with `seed`.
+    `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`, random ones drawn with `seed`.
+    `target`: where the module is going, a `Target` or its text: says which queues share a FIFO.
+    `warp`: lanes of a warp, by default the target chip's, else 32.
+    `dynamic_shared_bytes`: dynamic workgroup memory of a block in bytes, by default what the
+    function states.
+    `step_limit`: ops that the run may execute; threads that run together count once.
+    """
+
+    threads: Extent | None = None
+    grid: Extent = 1
+    cluster: Extent | None = None
+    completion: str = "eager"
+    seed: int = 0
+    schedule: str = "lockstep"
+    target: Target | str | None = None
+    warp: int | None = None
+    dynamic_shared_bytes: int | None = None
+    step_limit: int = 20_000_000
+
+    @property
+    def chip_target(self) -> Target | None:
+        """`target` as a Target. Raises UsageError (unknown-target)."""
+        return Target.parse(self.target) if isinstance(self.target, str) else self.target
+
+    def launch(self, function: Any) -> LaunchOptions:
+        """The launch of a function: an op, or None where there is none. Raises UsageError (bad-argument)."""
+        target, known = self.chip_target, function is not None
+        threads = self.threads or (block_size(function) if known else None) or 1
+        cluster = self.cluster or (cluster_size(function) if known else None) or 1
+        return LaunchOptions(
+            _three(threads, "threads"),
+            _three(self.grid, "grid"),
+            _three(cluster, "cluster"),
+            self.completion,
+            self.seed,
+            self.schedule,
+            self.warp or (target.chip.lanes if target is not None else 32),
+            self.dynamic_shared_bytes,
+            self.step_limit,
+            target,
+        )
+
+
 @called_by_users
 @plain_values()
 def run(
-    module: Any,
-    function: str | None = None,
-    arguments: Sequence[Any] = (),
-    *,
-    threads: Extent | None = None,
-    grid: Extent = 1,
-    cluster: Extent | None = None,
-    completion: str = "eager",
-    seed: int = 0,
-    schedule: str = "lockstep",
-    target: Target | str | None = None,
-    warp: int | None = None,
-    dynamic_shared_bytes: int | None = None,
-    step_limit: int = 20_000_000,
+    module: Any, function: str | None = None, arguments: Sequence[Any] = (), **options: Any
 ) -> RunResult:
     """Run `function` of `module` on the CPU.
 
@@ -114,40 +153,13 @@ def run(
     `arguments`: a NumPy array for each memref, of its shape and element type (bf16 and 8-bit
     floats as arrays of their bit patterns, uint16 and uint8; a dynamic size is that of the array),
     a number for each scalar. The arrays given are not changed: `arrays` of the result are copies.
-    `threads`, `grid`: threads of a block and blocks, a number or (x, y, z); without `threads` it
-    is the block size that the function states, else 1.
-    `cluster`: blocks of a cluster, which run together, likewise; without it the cluster size that
-    the function or its launches state, else 1.
-    `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
-    at a moment drawn with `seed`.
-    `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`; random
-    ones are drawn with `seed`.
-    `target`: where the module is going, a `Target` or its text: says which queues share a FIFO.
-    `warp`: lanes of a warp, by default the target chip's, else 32.
-    `dynamic_shared_bytes`: dynamic workgroup memory of a block in bytes, by default what the
-    function states.
-    `step_limit`: ops that the run may execute; threads that run together count once.
+    `options`: the fields of `RunOptions`, as `threads=128`.
 
     Raises UsageError for wrong arguments (bad-argument, no-function, unknown-target), MachineError
     for programs that it cannot run and for more than `step_limit` steps; races are no exceptions
     but `races` of the result.
     """
-    return run_in(
-        Memory(),
-        module,
-        function,
-        arguments,
-        threads=threads,
-        grid=grid,
-        cluster=cluster,
-        completion=completion,
-        seed=seed,
-        schedule=schedule,
-        target=target,
-        warp=warp,
-        dynamic_shared_bytes=dynamic_shared_bytes,
-        step_limit=step_limit,
-    )
+    return run_in(Memory(), module, function, arguments, RunOptions(**options))
 
 
 def run_in(
@@ -155,44 +167,15 @@ def run_in(
     module: Any,
     function: str | None,
     arguments: Sequence[Any],
-    *,
-    threads: Extent | None = None,
-    grid: Extent = 1,
-    cluster: Extent | None = None,
-    completion: str = "eager",
-    seed: int = 0,
-    schedule: str = "lockstep",
-    target: Target | str | None = None,
-    warp: int | None = None,
-    dynamic_shared_bytes: int | None = None,
-    step_limit: int = 20_000_000,
+    given: RunOptions,
     around: Any = None,
 ) -> RunResult:
     """`run` in a memory that is empty yet; `around` is the decoder's."""
-    if isinstance(target, str):
-        target = Target.parse(target)
     root = with_assembly_read(raw(module))
-    decoder = Decoder(root, target, around)
+    decoder = Decoder(root, given.chip_target, around)
     name = function_name(module, function)
-    stated = decoder.entry(name)
-    if threads is None:
-        threads = (block_size(stated) if stated is not None else None) or 1
-    if cluster is None:
-        cluster = (cluster_size(stated) if stated is not None else None) or 1
+    options = given.launch(decoder.entry(name))
     target_function = decoder.function(name)
-    lanes = warp or (target.chip.lanes if target is not None else 32)
-    options = LaunchOptions(
-        block=_three(threads, "threads"),
-        grid=_three(grid, "grid"),
-        cluster=_three(cluster, "cluster"),
-        completion=completion,
-        seed=seed,
-        schedule=schedule,
-        warp=lanes,
-        dynamic_shared_bytes=dynamic_shared_bytes,
-        step_limit=step_limit,
-        target=target,
-    )
     _check_cluster(options)
     detector = _detector(memory, decoder, granule_of(root), options)
     launch = Launch(decoder, options, memory, detector)

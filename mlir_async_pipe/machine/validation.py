@@ -20,22 +20,21 @@ from typing import Any, Literal
 import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import plain_values, raw
-from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine.decode import Decoder, Site, block_types
 from mlir_async_pipe.machine.detector import Race
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
 from mlir_async_pipe.machine.printed_terms import divergence, printed
 from mlir_async_pipe.machine.registry import Execute
-from mlir_async_pipe.machine.run_kernel import Extent, RunResult, function_name, raw_kind, run_in
-from mlir_async_pipe.machine.terms import (
-    MEMORY_LIMIT_BYTES,
-    TermTable,
-    as_array,
-    inputs,
-    lift,
-    memory_cells,
+from mlir_async_pipe.machine.run_kernel import (
+    RunOptions,
+    RunResult,
+    function_name,
+    raw_kind,
+    run_in,
 )
+from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable
+from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import (
     Diagnostic,
@@ -144,41 +143,23 @@ def validate(
     function: str | None = None,
     arguments: Sequence[Any] = (),
     *,
-    threads: Extent | None = None,
-    grid: Extent = 1,
-    cluster: Extent | None = None,
-    completion: str = "late",
-    schedule: str = "lockstep",
-    target: Target | str | None = None,
-    warp: int | None = None,
-    dynamic_shared_bytes: int | None = None,
-    step_limit: int = 20_000_000,
     memory_limit: int = MEMORY_LIMIT_BYTES,
+    **options: Any,
 ) -> Validation:
     """Whether `function` of the module `after` computes, for all data, what it does in `before`.
 
     `arguments`: for each argument `Data(shape)` or None (data that may be anything; None where the type says the shape), an
     array (these numbers) or a number. Where all are None, none have to be given; integers, on which
-    addresses and branches depend, need a number, or a range of numbers, each of which is asked about. The rest is as in `machine.run`.
-    `memory_limit`: bytes that terms may take.
+    addresses and branches depend, need a number, or a range of numbers, each of which is asked about.
+    `memory_limit`: bytes that terms may take. `options`: the fields of `machine.RunOptions`; `completion` is "late".
 
     Floating-point numbers are computed in the order that the program has; `math.exp` and such are not looked into.
     What is proven, and under which assumptions: docs/validation.md. Raises UsageError for wrong arguments (bad-argument,
-    no-function); what the machine cannot run is the verdict "unknown", with the code of its error.
+    no-function) and for functions with other results (bad-signature); what the machine cannot run is the verdict "unknown", with the code of its error.
     """
     started = time.perf_counter()
     name = function_name(before, function)
-    launch = {
-        "threads": threads,
-        "grid": grid,
-        "cluster": cluster,
-        "completion": completion,
-        "schedule": schedule,
-        "target": target,
-        "warp": warp,
-        "dynamic_shared_bytes": dynamic_shared_bytes,
-        "step_limit": step_limit,
-    }
+    launch = RunOptions(**{"completion": "late", **options})
     answers: list[Validation] = []
     for told, given in _launches(arguments):
         question = _Question(name, before, after, launch, TermTable(memory_limit))
@@ -253,7 +234,7 @@ class _Question:
     name: str
     before: Any
     after: Any
-    launch: dict[str, Any]
+    launch: RunOptions
     table: TermTable
 
     def answer(self, arguments: Sequence[Any]) -> Validation:
@@ -267,9 +248,9 @@ class _Question:
                 whose = ("the program before", "the program after")[number]
                 events.program = number
                 memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
-                launch = self.launch if number else {**self.launch, "completion": "eager"}
+                launch = self.launch if number else replace(self.launch, completion="eager")
                 around = events.around(self.table)
-                run = run_in(memory, module, self.name, given.values, around=around, **launch)
+                run = run_in(memory, module, self.name, given.values, launch, around)
                 for race in run.races:
                     if number or race.code not in IN_FLIGHT:
                         return _racy(race, is_after=number == 1)
@@ -278,6 +259,13 @@ class _Question:
             found = error.diagnostic
             message = f"{whose} cannot be followed: {found.message}"
             return Validation("unknown", found.code, message, found.place)
+        counts = [len(run.results) for run in runs]
+        if counts[0] != counts[1]:
+            raise UsageError(
+                f"'{self.name}' gives {counts[1]} results, and gave {counts[0]}",
+                code="bad-signature",
+                at=Decoder(raw(self.after)).entry(self.name),
+            )
         compared = _compared(*runs)
         elements = sum(one.size for _, one, _ in compared)
         apart = _first_difference(self.table, compared)
@@ -329,12 +317,13 @@ class _Question:
                 value if kind is None else _drawn(random, kind, value.shape)
                 for value, kind in zip(given.values, given.kinds, strict=True)
             )
-            found = []
-            for module, how in ((self.before, {"completion": "eager"}), (self.after, {})):
-                run = run_in(Memory(), module, self.name, data, **{**self.launch, **how})
-                found.append({label: one for label, one, _ in _compared(run, run)}[where][index])
-            if as_array(found[0]).tobytes() != as_array(found[1]).tobytes():
-                return (found[0], found[1]), data
+            before = replace(self.launch, completion="eager")
+            pairs = ((self.before, before), (self.after, self.launch))
+            runs = (run_in(Memory(), module, self.name, data, how) for module, how in pairs)
+            _, *both = next(pair for pair in _compared(*runs) if pair[0] == where)
+            was, now = (one[index] for one in both)
+            if as_array(was).tobytes() != as_array(now).tobytes():
+                return (was, now), data
         return None
 
 
@@ -477,23 +466,22 @@ def _placed(error: MachineError, site: Site) -> MachineError:
 
 
 def _compared(before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]:
-    """What is visible outside, by name: of the program before, and after."""
-    pairs = [
-        *(
-            (f"result {n}", *pair)
-            for n, pair in enumerate(zip(before.results, after.results, strict=True))
-        ),
-        *(
-            (f"argument {n}", *pair)
-            for n, pair in enumerate(zip(before.arrays, after.arrays, strict=True))
-        ),
-        *(
-            (name, before.globals[name], after.globals[name])
-            for name in before.globals
-            if name in after.globals
-        ),
+    """What is visible outside, by name: of the program before, and after. A global that only one of them touches is in
+    the other as it was."""
+    fresh = {k: (first, first) for run in (before, after) for k, (first, _) in run.globals.items()}
+    ones, others = (
+        {
+            **{f"result {n}": value for n, value in enumerate(run.results)},
+            **{f"argument {n}": array for n, array in enumerate(run.arrays)},
+            **{name: now for name, (_, now) in {**fresh, **run.globals}.items()},
+        }
+        for run in (before, after)
+    )
+    return [
+        (name, as_array(one), as_array(others[name]))
+        for name, one in ones.items()
+        if one is not None
     ]
-    return [(name, as_array(one), as_array(other)) for name, one, other in pairs if one is not None]
 
 
 def _first_difference(

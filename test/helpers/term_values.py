@@ -9,7 +9,8 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.dialects.math import MATH
 from mlir_async_pipe.machine.kinds import kind_of
-from mlir_async_pipe.machine.terms import TermTable, is_symbolic
+from mlir_async_pipe.machine.term_table import TermTable
+from mlir_async_pipe.machine.terms import is_symbolic
 
 
 def value_of(array: Any, inputs: dict[str, np.ndarray], context: Any) -> np.ndarray:

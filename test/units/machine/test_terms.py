@@ -1,6 +1,6 @@
 """Values as terms: a run on data gives terms that are, on any numbers, what a run on these numbers gives.
 
-Covers: machine/terms.py
+Covers: machine/terms.py, machine/term_table.py
 """
 
 import numpy as np
@@ -10,14 +10,9 @@ from helpers.machine_programs import context, parse
 from helpers.term_values import value_of
 from mlir_async_pipe import machine
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory
-from mlir_async_pipe.machine.run_kernel import run_in
-from mlir_async_pipe.machine.terms import (
-    Terms,
-    TermTable,
-    identities,
-    inputs,
-    memory_cells,
-)
+from mlir_async_pipe.machine.run_kernel import RunOptions, run_in
+from mlir_async_pipe.machine.term_table import TermTable
+from mlir_async_pipe.machine.terms import Terms, identities, inputs, memory_cells
 from mlir_async_pipe.session.diagnostics import MachineError
 
 F32, I32, I8, I1 = "memref<8xf32>", "memref<8xi32>", "memref<8xi8>", "memref<8xi1>"
@@ -30,7 +25,7 @@ def symbolic(text, types, arrays, **options):
     given = [inputs(table, f"arg{n}", array.shape, array.dtype) for n, array in enumerate(arrays)]
     memory = Memory(memory_cells(table, SMALLEST_BYTES, 0xFF))
     module = parse(text)
-    return table, run_in(memory, module, None, given, **options)
+    return table, run_in(memory, module, None, given, RunOptions(**options))
 
 
 def agrees(body, *types, seed=0, **options):

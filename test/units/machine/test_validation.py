@@ -234,6 +234,42 @@ def test_the_first_number_that_differs_is_told():
     assert found.message.startswith("with argument 2 = 2: argument 1[1]")
 
 
+GLOBAL = """memref.global @seen : memref<2xf32> = dense<[1.0, 2.0]>
+func.func @f(%a: memref<2xf32>) {{
+  %c0 = arith.constant 0 : index
+  %x = memref.load %a[%c0] : memref<2xf32>
+  {body}
+  return
+}}"""
+WRITTEN = """%g = memref.get_global @seen : memref<2xf32>
+memref.store %{value}, %g[%c0] : memref<2xf32>"""
+SAME = "%g = memref.get_global @seen : memref<2xf32>\n%y = memref.load %g[%c0] : memref<2xf32>"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        (WRITTEN.format(value="x"), "", "different"),
+        ("", WRITTEN.format(value="x"), "different"),
+        (SAME + "\n" + WRITTEN.format(value="y").split("\n")[1], "", "equal"),
+        ("", SAME, "equal"),
+    ],
+    ids=["lost", "new", "what it was", "read"],
+)
+def test_a_global_that_one_program_touches_is_compared_with_what_it_was(before, after, verdict):
+    modules = (parse(GLOBAL.format(body=body)) for body in (before, after))
+    found = mlir_async_pipe.validate(*modules, "f")
+    assert found.verdict == verdict, found.diagnostic()
+
+
+def test_another_number_of_results_is_an_error_at_the_function():
+    one = "func.func @f(%x: f32) -> f32 {\nreturn %x : f32\n}"
+    two = "\n\nfunc.func @f(%x: f32) -> (f32, f32) {\nreturn %x, %x : f32, f32\n}"
+    with pytest.raises(UsageError, match="'f' gives 2 results, and gave 1") as error:
+        mlir_async_pipe.validate(parse(one), parse(two))
+    assert error.value.code == "bad-signature" and error.value.diagnostic.place.line == 3
+
+
 BAD = {
     "ranges of two lengths": (
         "%n: index, %m: index",
