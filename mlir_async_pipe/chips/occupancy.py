@@ -12,8 +12,13 @@ stands in chips/table.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mlir_async_pipe.chips.table import Chip
+
+BlockLimit = Literal["workgroup memory", "registers", "threads", "blocks"]
+# Schedulers of an NVIDIA multiprocessor, SIMDs of an AMD compute unit: each has its own registers.
+_QUARTERS = 4
 
 
 @dataclass(frozen=True)
@@ -42,17 +47,28 @@ def resident_blocks(
     """
     if not chip.resident_threads or registers is None:
         return None
+    return min(block_limits(chip, threads, registers, workgroup_bytes).values())
+
+
+def block_limits(
+    chip: Chip, threads: int, registers: int, workgroup_bytes: int
+) -> dict[BlockLimit, int]:
+    """The blocks that each limit of a chip allows, of those whose limits are known (`resident_threads`).
+
+    A quarter of a multiprocessor gives registers to whole warps: 168 a thread are 3 warps a quarter, 12 in all,
+    though 65536 / (32 * 168) is 12.2; with 200 these are 8, not 10.
+    """
     unit = _multiprocessor(chip)
     waves = -(-threads // chip.lanes)
     of_wave = _rounded(registers * chip.lanes, unit.register_unit)
     of_block = _rounded(workgroup_bytes + unit.kept, unit.memory_unit)
-    limits = [
-        unit.threads // (waves * chip.lanes),
-        unit.blocks,
-        unit.registers // (waves * of_wave) if of_wave else unit.blocks,
-        unit.memory // of_block if of_block else unit.blocks,
-    ]
-    return min(limits)
+    held = _QUARTERS * (unit.registers // _QUARTERS // of_wave) if of_wave else unit.blocks * waves
+    return {
+        "workgroup memory": unit.memory // of_block if of_block else unit.blocks,
+        "registers": held // waves,
+        "threads": unit.threads // (waves * chip.lanes),
+        "blocks": unit.blocks,
+    }
 
 
 def _multiprocessor(chip: Chip) -> _Multiprocessor:

@@ -4,6 +4,10 @@ Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory a blo
 thread and a block, resident threads and blocks), PTX ISA (cp.async sizes); LLVM AMDGPUUsage (wave size, LDS size) and its
 subtarget tables (vector registers a lane and a SIMD, of which a block has four), MLIR's amdgpu
 dialect (which copy op a chip has, its widths and address spaces) and the chips' ISA documents.
+Banks: CUDA C++ Programming Guide, "Shared Memory" (32 banks of 4 bytes; sectors of 32 bytes: its Best
+Practices Guide, "Coalesced Access to Global Memory"); AMD CDNA3 ISA, "LDS" (32 banks), triton-lang/triton,
+pull request 11365 (64 of gfx950, and which lanes are served together), ROCm Compute Profiler's model of the
+vector cache (requests of 64 bytes).
 """
 
 from __future__ import annotations
@@ -64,6 +68,10 @@ class Chip:
     `resident_threads` and `resident_blocks` are those that a multiprocessor (or compute unit) holds
     at once, 0 where that is not known here. `tensor_copies`: it copies by tensor maps;
     `warpgroup_products`, `tensor_memory`: it multiplies by wgmma, by tcgen05.
+    `banks` of 4 bytes give workgroup memory at once, and global memory comes in sectors of `sector_bytes`; 0
+    where that is not known here. Lanes are served in their order, as many as the banks have bytes for, but
+    for reads of 16 bytes the runs of four lanes that begin at those of each item of `reads_of_16`, of 32
+    lanes, where it is not empty.
     """
 
     name: str
@@ -83,6 +91,9 @@ class Chip:
     tensor_copies: bool = False
     warpgroup_products: bool = False
     tensor_memory: bool = False
+    banks: int = 0
+    sector_bytes: int = 0
+    reads_of_16: tuple[tuple[int, ...], ...] = ()
 
     def registers_of_thread(self, threads: int | None) -> int:
         """Registers of 32 bits that a thread may have in a block of that many threads (None: not
@@ -116,6 +127,8 @@ def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, i
         tensor_copies=int(name.removeprefix("sm_").rstrip("a")) >= 90,
         warpgroup_products=name == "sm_90a",
         tensor_memory=name in ("sm_100a", "sm_103a", "sm_110a"),
+        banks=32,
+        sector_bytes=32,
     )
 
 
@@ -127,6 +140,8 @@ def _amd(
     form: CopyForm | None = None,
     registers: tuple[int, int] = (256, 1024),
     resident: tuple[int, int] = (0, 0),
+    banks: int = 0,
+    reads_of_16: tuple[tuple[int, ...], ...] = (),
 ) -> Chip:
     """`resident` threads and blocks; `registers` for each lane: those of one wave, and of all waves of one of the four SIMDs."""
     size = workgroup_kib * KIB
@@ -143,6 +158,9 @@ def _amd(
         copy_form=form,
         resident_threads=resident[0],
         resident_blocks=resident[1],
+        banks=banks,
+        sector_bytes=64 if banks else 0,
+        reads_of_16=reads_of_16,
     )
 
 
@@ -152,6 +170,8 @@ _UNIFIED = (512, 512)
 _HALF_MORE = (256, 1536)
 # Eight waves of 64 on each of four SIMDs; a compute unit holds 32 blocks.
 _WAVES = (2048, 32)
+_READS_OF_GFX942 = ((0, 20), (4, 16), (8, 28), (12, 24))
+_READS_OF_GFX950 = ((0, 12, 20, 24), (4, 8, 16, 28))
 
 
 CHIPS: dict[str, Chip] = {
@@ -170,9 +190,9 @@ CHIPS: dict[str, Chip] = {
         _nvidia("sm_120", 99, "+ptx87", (1536, 24)),
         _nvidia("sm_120a", 99, "+ptx87", (1536, 24)),
         _nvidia("sm_121a", 99, "+ptx88", (1536, 24)),
-        _amd("gfx90a", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
-        _amd("gfx942", 64, 64, (4,), GATHER, registers=_UNIFIED, resident=_WAVES),
-        _amd("gfx950", 64, 160, (4, 12, 16), GATHER, registers=_UNIFIED, resident=_WAVES),
+        _amd("gfx90a", 64, 64, (4,), GATHER, _UNIFIED, _WAVES, banks=32),
+        _amd("gfx942", 64, 64, (4,), GATHER, _UNIFIED, _WAVES, 32, _READS_OF_GFX942),
+        _amd("gfx950", 64, 160, (4, 12, 16), GATHER, _UNIFIED, _WAVES, 64, _READS_OF_GFX950),
         _amd("gfx1030", 32, 64, (4,), GATHER_GFX10),
         # The LDS DMA of gfx9 and gfx10 is gone in gfx11 and came back, in another form, in
         # gfx1250.

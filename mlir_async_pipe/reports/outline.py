@@ -136,10 +136,9 @@ class Outline:
 def record_outlines(root: Any, session: Session) -> None:
     """Record an outline of each pipelined loop of the session that stands in the IR, and in the
     records of its waits where they stand."""
-    places = {record.place for record in session.records.get("loops", []) if record.place.line}
-    if not places:
+    loops = _loops(root, session)
+    if not loops:
         return
-    loops = [op for op in walk_named(root, "scf.for".__eq__) if Place.of(op) in places]
     records = _records(root, session)
     beside: dict[Block, dict[Place, list[Shown]]] = {}
     for loop in loops:
@@ -159,6 +158,17 @@ def record_outlines(root: Any, session: Session) -> None:
         for entry in entries:
             if entry.record is not None:
                 _note_part(session, entry.record, entry.part)
+
+
+def pipelined_loops(root: Any, session: Session) -> list[Operation]:
+    """The kernels of the session's pipelined loops that stand in the IR."""
+    return [loop for loop in _loops(root, session) if not _is_original(loop)]
+
+
+def _loops(root: Any, session: Session) -> list[Operation]:
+    """These, and the loops as they were."""
+    places = {record.place for record in session.records.get("loops", []) if record.place.line}
+    return [op for op in walk_named(root, "scf.for".__eq__) if Place.of(op) in places]
 
 
 def name_roles(session: Session) -> None:
@@ -257,11 +267,7 @@ def _shown(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
 
 def _kind(op: Operation) -> str:
     row = row_of(op)
-    if (
-        op.name in PRODUCTS
-        or row.tensor == "product"
-        or (row.queue is WGMMA and row.asynchronous(op))
-    ):
+    if multiplies(op):
         return "product"
     if row.phase in _OF_PHASES:
         return _OF_PHASES[row.phase]
@@ -276,6 +282,12 @@ def _kind(op: Operation) -> str:
     if row.commits == "group":
         return "commit"
     return "copy" if row.asynchronous(op) else "statement"
+
+
+def multiplies(op: Operation) -> bool:
+    row = row_of(op)
+    in_flight = row.queue is WGMMA and row.asynchronous(op)
+    return op.name in PRODUCTS or row.tensor == "product" or in_flight
 
 
 _OF_PHASES = {

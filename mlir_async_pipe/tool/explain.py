@@ -6,6 +6,8 @@
     gemm.mlir:35:16: remark: kernel: 1 group of cp.async may stay in flight: … [exact]
     gemm.mlir:74:19: note: the awaited group is committed; a younger group is committed (74:19); …
 
+    gemm.mlir:35:16: remark: tensor binds: 512 cycles an iteration of a block [limits]
+
 The path that attains a count is one note, at its first step. `--explain=NAME` keeps what concerns
 the function of that name, `--explain=LINE` the loop that stands in that line.
 """
@@ -17,8 +19,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
+from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
+from mlir_async_pipe.reports import limits
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -78,6 +82,11 @@ def decisions(session: Session) -> list[Diagnostic]:
         for record in loops
     ]
     return shown + [_wait(record) for record in session.records.get("waits", [])]
+
+
+def what_bounds(root: Any, session: Session, cost: str) -> list[Diagnostic]:
+    """What memory is asked for and what bounds kernels and loops, by `--cost` and the code that was made."""
+    return limits.remarks(root, session, CostModel.parse(cost, session.target))
 
 
 def only(said: list[Diagnostic], places: frozenset[Place] | None) -> list[Diagnostic]:

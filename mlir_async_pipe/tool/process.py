@@ -89,7 +89,8 @@ def process(source: Source, work: Work) -> Processed:
                 )
             pipeline = _pipeline(source, options, root)
             before = None if options.validate is None else bytes_of(root)
-            with _explained(root, options, session):
+            places = explain.selected_places(root, options.explain) if options.explain else None
+            with _explained(root, options, session, places):
                 last_check = _run_passes(root, pipeline, work, session)
                 if reports:
                     # Most runs tell neither; it imports Python's table of HTML.
@@ -101,6 +102,9 @@ def process(source: Source, work: Work) -> Processed:
                 with work.timing.phase("Validation"):
                     execution.validated(before, root, options, session)
             content = _print(root, work, session, last_check)
+            if options.explain:
+                bounds = explain.what_bounds(root, session, options.cost)
+                session.diagnostics.items += explain.only(bounds, places)
             if reports:
                 from mlir_async_pipe.reports.outline import name_roles
 
@@ -169,7 +173,9 @@ def _only_asks(options: Options) -> bool:
 
 
 @contextlib.contextmanager
-def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
+def _explained(
+    root: Any, options: Options, session: Session, places: frozenset[Place] | None
+) -> Iterator[None]:
     """Say before the block how statements are numbered, after it what was decided.
 
     What passes say meanwhile is kept where it concerns what --explain selects.
@@ -177,7 +183,6 @@ def _explained(root: Any, options: Options, session: Session) -> Iterator[None]:
     if not options.explain:
         yield
         return
-    places = explain.selected_places(root, options.explain)
     said = session.diagnostics.items
     said += explain.numberings(root)
     yield
@@ -303,8 +308,9 @@ def code(
     if session.diagnostics.with_severity("error"):
         last_check()
         return None
-    # A report tells what kernels need.
-    asks = True if options.report and options.resources is None else options.resources
+    # A report tells what kernels need, and --explain how many blocks that leaves room for.
+    told = options.report or options.explain
+    asks = True if told and options.resources is None else options.resources
     how = CodeOptions(resources=asks, kept=options.cache)
     with begin(root, target=session.target, emit=options.emit, options=how) as started:
         last_check()

@@ -104,20 +104,6 @@ def test_the_main_loop_copies_even_if_the_fall_back_multiplies_as_much(bench) ->
     assert bench("iterations").main_loop((fall_back, main), "nvvm") == main
 
 
-@pytest.mark.parametrize(
-    ("starts", "bytes_", "passes"),
-    [
-        (range(0, 128, 16), 16, 1),
-        (range(0, 512, 64), 16, 4),  # rows of 64 bytes: every second one begins at bank 0
-        ([row * 64 + 16 * (row // 2 % 4) for row in range(8)], 16, 1),  # swizzled
-        (range(0, 4096, 128), 4, 32),
-        ([0] * 32, 4, 1),  # the same word for all
-    ],
-)
-def test_passes_of_lanes_that_are_served_together(bench, starts, bytes_, passes) -> None:
-    assert bench("banks").conflicts(np.array(list(starts)), bytes_, 128) == passes
-
-
 def test_conflicts_of_a_gemm_with_and_without_its_swizzle(bench) -> None:
     gemm = next(k for k in bench("code_kernels").KERNELS if k.name == "GEMM 128x128x32 f16 S=3")
     target = Target.parse(gemm.target)

@@ -97,6 +97,16 @@ class CostModel:
         found = self.units.get(name) or self.units.get(kind)
         return UnitCost(ISSUE, 0, 0) if found is None else found
 
+    def uses(self, op: Any) -> dict[str, float]:
+        """The cycles for which an op holds its unit, and slots of the issue unit; none of what is free."""
+        cost, work = self.unit_of(op.name, kind_of_op(op)), work_of(op)
+        if not cost.cycles:
+            return {}
+        return {
+            cost.unit: cost.cycles * work,
+            ISSUE: ISSUE_CYCLES * max(1, work if cost.unit != TENSOR else 1),
+        }
+
     def held(self, name: str, kind: str, given: float | None) -> float:
         """Cycles that an op holds the thread; `given` is what stands on the op."""
         if given is not None:
@@ -146,13 +156,16 @@ class UnitCost:
 
 
 ISSUE = "issue"
-TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY = (
+TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY, BANDWIDTH = (
     "tensor",
     "special function",
     "arithmetic",
     "load/store",
     "tensor copy",
+    "memory",
 )
+# The entry of what the memory of the chip takes for a piece of bytes that no cache has.
+UNCACHED = "uncached"
 # Every op takes one slot of the issue unit: a scheduler issues one instruction a cycle (NVIDIA A100
 # whitepaper; AMD CDNA3 ISA: one a wave).
 ISSUE_CYCLES = 1
@@ -180,6 +193,10 @@ ISSUE_CYCLES = 1
 #         cycles, and special functions run at a quarter of that. A copy to LDS comes from memory that is
 #         about 350 ns away at 2.1 GHz. LDS gives 128 bytes a cycle, 32 for a SIMD: 1024 / 32; 64
 #         cycles at most until it has answered (LLVM, SISchedule.td).
+# Memory  1555 GB/s of 108 multiprocessors at 1.41 GHz are 10.2 bytes a cycle, 2.55 a quarter: 512 / 2.55 (A100
+#         of 40 GB, whitepaper); 3350 GB/s of 132 at 1.83 GHz (H100 SXM), 8000 GB/s of 148 at 1.96 GHz (B200);
+#         3277 GB/s of 220 compute units at 1.7 GHz (MI250X), 5300 of 304 at 2.1 GHz (MI300X), 8000 of 256 at 2.4
+#         GHz (MI355X; data sheets).
 _NVIDIA_UNITS = {
     "read.global": UnitCost(MEMORY, 16, 500, 500),
     "write.global": UnitCost(MEMORY, 16, 0, 4),
@@ -193,14 +210,20 @@ _NVIDIA_UNITS = {
     "vector": UnitCost(ARITHMETIC, 0, 0),
     # A shuffle goes through the crossbar of shared memory, 32 lanes a cycle.
     "gpu.shuffle": UnitCost(MEMORY, 4, 23),
+    UNCACHED: UnitCost(BANDWIDTH, 200, 0),
 }
 _HOPPER_UNITS = {
     **_NVIDIA_UNITS,
     "nvgpu.mma.sync": UnitCost(TENSOR, 4, 21, 8),
     "math.fma": UnitCost(ARITHMETIC, 1, 4, 8),
     "arith": UnitCost(ARITHMETIC, 1, 4),
+    UNCACHED: UnitCost(BANDWIDTH, 148, 0),
 }
-_BLACKWELL_UNITS = {**_HOPPER_UNITS, "nvgpu.mma.sync": UnitCost(TENSOR, 2, 23, 8)}
+_BLACKWELL_UNITS = {
+    **_HOPPER_UNITS,
+    "nvgpu.mma.sync": UnitCost(TENSOR, 2, 23, 8),
+    UNCACHED: UnitCost(BANDWIDTH, 74, 0),
+}
 _AMD_UNITS = {
     "read.global": UnitCost(MEMORY, 32, 700, 700),
     "write.global": UnitCost(MEMORY, 32, 0, 4),
@@ -213,6 +236,7 @@ _AMD_UNITS = {
     "arith": UnitCost(ARITHMETIC, 4, 4),
     "vector": UnitCost(ARITHMETIC, 0, 0),
     "gpu.shuffle": UnitCost(MEMORY, 8, 64),
+    UNCACHED: UnitCost(BANDWIDTH, 468, 0),
 }
 
 
@@ -228,8 +252,15 @@ _BY_CHIP = {
     **{name: _with(_HOPPER_UNITS) for name in ("sm_90", "sm_90a")},
     **{name: _with(_BLACKWELL_UNITS) for name in ("sm_100", "sm_100a", "sm_103a")},
     **{
-        name: _with({**_AMD_UNITS, "amdgpu.mfma": UnitCost(TENSOR, cycles, 0, 32)}, 700)
-        for name, cycles in (("gfx942", 8), ("gfx950", 4))
+        name: _with(
+            {
+                **_AMD_UNITS,
+                "amdgpu.mfma": UnitCost(TENSOR, cycles, 0, 32),
+                UNCACHED: UnitCost(BANDWIDTH, uncached, 0),
+            },
+            700,
+        )
+        for name, cycles, uncached in (("gfx942", 8, 493), ("gfx950", 4, 315))
     },
 }
 

@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.numbers import evaluate, evaluate_more
-from mlir_async_pipe.facts.values.views import ViewStep, beginning
+from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 from mlir_async_pipe.vocabulary.memory_layout import (
@@ -33,6 +33,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     element_bytes,
     strides_and_offset,
 )
+from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS
 
 
 def thread_ids(linear: np.ndarray, block: Size) -> dict[int, np.ndarray]:
@@ -155,6 +156,59 @@ def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.nd
     return np.atleast_1d(lower), np.atleast_1d(upper), step
 
 
+class ByteStep(NamedTuple):
+    """`amount`, a value or a number, times `stride` elements of `size` bytes; a stride of None is not known, and
+    `key` names it."""
+
+    amount: Value | int
+    stride: int | None
+    size: int
+    key: object
+
+
+class Steps(NamedTuple):
+    """The memory or pointer from which an access is reached by views, and the steps from there; `whole` is False
+    where a layout is not known, and steps are missing."""
+
+    memory: Value
+    steps: list[ByteStep]
+    whole: bool
+
+
+def steps_of_access(access: Access) -> Steps:
+    """Where an access begins, as a sum that no number is known of yet."""
+    memory = access.memory
+    steps: list[ByteStep] = []
+    try:
+        if as_kind(ir.MemRefType, memory.type) is not None:
+            strides, _ = strides_and_offset(ir.MemRefType(memory.type))
+            size = element_bytes(memory.type)
+            for axis, (index, stride) in enumerate(zip(access.indices, strides, strict=True)):
+                steps.append(ByteStep(index, stride, size, (memory, axis)))
+        elif access.indices:
+            return Steps(memory, steps, False)
+        while (op := defining_op(memory)) is not None and (
+            op.name in VIEW_OPS or op.name in POINTER_STEPS
+        ):
+            begin = beginning(op)
+            # What it names is counted from the allocation, wherever the view that it is given begins.
+            below = defining_op(op.operands[0])
+            if (
+                begin.of_aligned
+                and below is not None
+                and VIEW_OPS.get(below.name, "same") != "same"
+            ):
+                return Steps(memory, steps, False)
+            for number, step in enumerate(begin.steps):
+                amount = step.amount
+                at = amount if isinstance(amount, int) else op.operands[amount.position]
+                steps.append(ByteStep(at, step.stride, step.size, (op.operands[0], number)))
+            memory = op.operands[0]
+    except UnknownLayoutError:
+        return Steps(memory, steps, False)
+    return Steps(memory, steps, True)
+
+
 # Stands for a number that nothing says, each time another multiple of it.
 _LARGE_PRIME = 1_000_003
 
@@ -172,31 +226,14 @@ class ThreadAddresses:
     def of(self, access: Access) -> tuple[Value, np.ndarray]:
         """The memory or pointer from which an access is reached by views, and the bytes from there for
         each thread (one number where all have the same)."""
-        memory, total = access.memory, np.zeros(1, dtype=np.int64)
-        if as_kind(ir.MemRefType, memory.type) is None:
-            return memory, total
-        try:
-            strides, _ = strides_and_offset(ir.MemRefType(memory.type))
-            size = element_bytes(memory.type)
-        except UnknownLayoutError:
-            return memory, total
-        for axis, (index, stride) in enumerate(zip(access.indices, strides, strict=True)):
-            step = self._some((memory, axis)) if stride is None else stride
-            total = total + size * step * self._number(index)
-        while (op := defining_op(memory)) is not None and op.name in VIEW_OPS:
-            try:
-                steps = beginning(op).steps
-            except UnknownLayoutError:
-                break
-            total = sum((self._step(op.operands, step) for step in steps), total)
-            memory = op.operands[0]
-        return memory, total
+        found = steps_of_access(access)
+        zero = np.zeros(1, dtype=np.int64)
+        return found.memory, sum((self._step(step) for step in found.steps), zero)
 
-    def _step(self, operands: list[Value], step: ViewStep) -> np.ndarray:
-        amount = step.amount
-        number = amount if isinstance(amount, int) else self._number(operands[amount.position])
-        stride = self._some((operands[0], step.size)) if step.stride is None else step.stride
-        return np.asarray(step.size * stride * number)
+    def _step(self, step: ByteStep) -> np.ndarray:
+        stride = self._some(step.key) if step.stride is None else step.stride
+        amount = step.amount if isinstance(step.amount, int) else self._number(step.amount)
+        return np.asarray(step.size * stride * amount)
 
     def _number(self, value: Value) -> np.ndarray:
         number = evaluate_more(value, self._known, self._leaf)

@@ -30,6 +30,9 @@ KIB = 1024
         ("sm_86", 32, 16, 0, 16),
         ("sm_80", 33, 16, 0, 32),  # two warps: 2048 / 64
         ("sm_80", 128, 32, 164 * KIB, 0),
+        # A quarter has 16384 registers, and warps have 6400 of them: 8 warps, not 10.
+        ("sm_80", 64, 200, 0, 4),
+        ("sm_80", 32, 168, 0, 12),
         ("gfx942", 256, 128, 0, 4),  # 512 / 128 waves a SIMD, 4 SIMDs, 4 waves a block
         ("gfx942", 256, 129, 0, 3),  # 136 registers: 3 waves a SIMD
         ("gfx942", 256, 64, 32 * KIB, 2),

@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, definin
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import (
     ISSUE,
-    ISSUE_CYCLES,
     TENSOR,
     CostModel,
     kind_of_op,
@@ -246,10 +245,8 @@ class _Scheduling:
     def _task(self, number: int) -> Task:
         uses: dict[str, float] = defaultdict(float)
         for op in self._members(number):
-            cost, work = self.options.model.unit_of(op.name, kind_of_op(op)), work_of(op)
-            uses[cost.unit] += cost.cycles * work
-            if cost.cycles:
-                uses[ISSUE] += ISSUE_CYCLES * max(1, work if cost.unit != TENSOR else 1)
+            for unit, cycles in self.options.model.uses(op).items():
+                uses[unit] += cycles
         return Task(
             tuple((unit, max(1, ceil(cycles))) for unit, cycles in sorted(uses.items()) if cycles)
         )

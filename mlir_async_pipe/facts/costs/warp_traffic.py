@@ -1,0 +1,395 @@
+"""What one access of a warp (a wave) asks of memory: wavefronts of workgroup memory, sectors of global memory.
+
+    ldmatrix of 4 tiles, 32 rows of 64 bytes      16 wavefronts where 4 would do: every second row begins at bank 0
+    the same, 16-byte chunks swizzled by row       4
+    load of 4 bytes a lane, lanes 64 bytes apart  32 sectors of 32 bytes where 4 would do
+
+The bytes between lanes are exact: subscripts are sums of what thread ids decide, which is enumerated, and
+of numbers that are the same in all threads (slots, counters of loops, ids of blocks), which move all
+lanes alike. The same number of words for all lanes changes no number of wavefronts. Rows of global memory
+whose stride is not known are taken to begin at sectors of their own, as each such number is taken to be
+whole sectors: `aligned` is False where that is not proven. Lanes that a bound which is no constant, a mask or the
+end of a loop switches off take part. All else is `Unknown`, with the reason.
+
+Lanes are served together as the chip does it (`chips/table.py`): in their order, as many as its banks have
+bytes for, which makes two phases of 16 lanes for 8 bytes, four of 8 for 16 bytes. Lanes that want the
+same 4 bytes are given them at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import gcd, prod
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    ancestors,
+    defining_op,
+    enclosing,
+    integer_attribute,
+)
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    static_strides,
+    value_alignment,
+)
+from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.integer_ops import is_induction_variable
+from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.numbers import evaluate_more
+from mlir_async_pipe.facts.values.sums import Form, add, of_symbol, scale, without
+from mlir_async_pipe.facts.values.thread_numbers import (
+    ids_of,
+    linear_thread,
+    points_of,
+    steps_of_access,
+    thread_ids,
+)
+from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
+from mlir_async_pipe.vocabulary import Access, row_of
+from mlir_async_pipe.vocabulary.launch_ids import Size
+
+Array = np.ndarray
+WORD_BYTES = 4
+# What one instruction of a lane accesses at most.
+LARGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the warp that asks for most is given: `asked` wavefronts or sectors, of which its bytes need
+    `ideal`. `ways`: the most rows that one bank is asked for at once. `aligned`: what is not known is
+    proven to be whole sectors."""
+
+    space: Literal["workgroup", "global"]
+    asked: int
+    ideal: int
+    ways: int = 1
+    aligned: bool = True
+
+    @property
+    def wasted(self) -> bool:
+        return self.asked > self.ideal
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why it is not known what the lanes of an access ask for."""
+
+    space: Literal["workgroup", "global"]
+    why: str
+
+
+class _NotKnown(Exception):
+    """Its text is the reason."""
+
+
+class _Lanes(NamedTuple):
+    """Bytes from some place for each thread (rows) at each point of an enumeration (columns), which lanes
+    take part, and a number for each row of memory where rows are apart by a stride that nobody knows.
+    `unknown` divides the bytes of the place itself."""
+
+    bytes: Array
+    active: Array
+    rows: Array
+    unknown: int
+
+
+class WarpTraffic:
+    """Answers for the accesses of one kernel, of blocks of `block` threads."""
+
+    def __init__(self, block: Size | None, chip: Chip) -> None:
+        self.chip = chip
+        self._block = block
+        self._numbers = Arithmetic(block)
+        self._uniformity = Uniformity()
+        if block is not None:
+            threads = thread_ids(np.arange(prod(block)), block)
+            everywhere = np.ones(prod(block), dtype=bool)
+            self._threads = _Enumeration(threads, everywhere, ids_of(threads, block, chip.lanes))
+
+    def of(self, access: Access) -> Traffic | Unknown | None:
+        """None for what lanes do not ask for: tensor copies, products, private memory."""
+        space = root_of(access.memory).space
+        row = row_of(access.op)
+        if space == "private" or row.by_proxy or row.by_wave or row.tensor is not None:
+            return None
+        try:
+            if space == "workgroup":
+                return self._wavefronts(access)
+            return self._sectors(access)
+        except _NotKnown as why:
+            return Unknown(space, str(why))
+
+    # Memory ----------------------------------------------------------------------------------
+
+    def _wavefronts(self, access: Access) -> Traffic:
+        if not self.chip.banks:
+            raise _NotKnown(f"the banks of {self.chip.name} are not known here")
+        size, width = self._sizes(access)
+        lanes = self._lanes(access, size)
+        found: Traffic | None = None
+        for starts, active, rows in self._warps(lanes, WORD_BYTES):
+            if np.ptp(rows[active]):
+                raise _NotKnown("the stride between its rows is not static")
+            # An access is aligned to its width: that says where in a word an address is.
+            steps = range(0, WORD_BYTES, gcd(lanes.unknown, WORD_BYTES))
+            shifts = [-starts[active][0] % WORD_BYTES] if width >= WORD_BYTES else steps
+            counted = {
+                self._served(starts + shift, active, size, width, access.writes) for shift in shifts
+            }
+            if len(counted) > 1:
+                raise _NotKnown("where in a word of 4 bytes it begins is not known")
+            (one,) = counted
+            if found is None or (one.asked, one.ways) > (found.asked, found.ways):
+                found = one
+        if found is None:
+            raise _NotKnown("no lane runs it")
+        return found
+
+    def _served(self, starts: Array, active: Array, size: int, width: int, writes: bool) -> Traffic:
+        asked = ideal = ways = 0
+        for piece in range(0, size, width):
+            for phase in self._phases(width, writes):
+                lanes = phase[active[phase]]
+                if len(lanes):
+                    most, words = _conflicts(starts[lanes] + piece, width, self.chip.banks)
+                    asked, ways = asked + most, max(ways, most)
+                    ideal += -(-words // self.chip.banks)
+        return Traffic("workgroup", asked, ideal, ways)
+
+    def _phases(self, width: int, writes: bool) -> Iterator[Array]:
+        """The lanes that are served together."""
+        lanes = self.chip.lanes
+        if width == LARGEST_BYTES and self.chip.reads_of_16 and not writes:
+            for half in range(0, lanes, 32):
+                for starts in self.chip.reads_of_16:
+                    yield np.array([half + start + lane for start in starts for lane in range(4)])
+            return
+        together = self.chip.banks * WORD_BYTES // max(width, WORD_BYTES)
+        for first in range(0, lanes, together):
+            yield np.arange(first, min(first + together, lanes))
+
+    def _sectors(self, access: Access) -> Traffic:
+        sector = self.chip.sector_bytes
+        if not sector:
+            raise _NotKnown(f"the sectors of {self.chip.name} are not known here")
+        size, _ = self._sizes(access)
+        lanes = self._lanes(access, size)
+        aligned = lanes.unknown % sector == 0
+        found: Traffic | None = None
+        for starts, active, rows in self._warps(lanes, sector):
+            places = (starts[active, None] + np.arange(size)).reshape(-1)
+            apart = np.repeat(rows[active], size)
+            asked = len(np.unique(np.stack((apart, places // sector)), axis=1).T)
+            ideal = -(-len(np.unique(np.stack((apart, places)), axis=1).T) // sector)
+            if found is None or asked > found.asked:
+                found = Traffic("global", asked, ideal, aligned=aligned)
+        if found is None:
+            raise _NotKnown("no lane runs it")
+        return found
+
+    def _sizes(self, access: Access) -> tuple[int, int]:
+        """Bytes of one lane, and of one instruction of it."""
+        size = bytes_of_access(access)
+        if access.extent is None or access.shares is not None or not size:
+            raise _NotKnown("the op does not say what each lane accesses")
+        if prod(access.extent[:-1]) != 1 or not _lie_side_by_side(access):
+            raise _NotKnown("what a lane accesses does not lie side by side")
+        width = min(size & -size, LARGEST_BYTES)
+        if access.indices and access.active_lanes is None and row_of(access.op).queue is None:
+            # A plain access that is aligned less is split.
+            given = integer_attribute(access.op, "alignment") or 1
+            proven = access_alignment(access.memory, access.indices, self._numbers)
+            width = min(width, max(given, proven))
+        return size, width
+
+    def _warps(self, lanes: _Lanes, unit: int) -> Iterator[tuple[Array, Array, Array]]:
+        """Addresses, active lanes and rows of each warp that differs from the others by more than whole
+        units of bytes for all of its lanes."""
+        width = self.chip.lanes
+        threads, points = lanes.bytes.shape
+        missing = -threads % width
+        padded = [
+            np.pad(part, ((0, missing), (0, 0))).reshape(-1, width, points).transpose(0, 2, 1)
+            for part in (lanes.bytes, lanes.active, lanes.rows)
+        ]
+        starts, active, rows = (part.reshape(-1, width) for part in padded)
+        runs = active.any(axis=1)
+        starts, active, rows = starts[runs], active[runs], rows[runs]
+        if not len(starts):
+            return
+        first = active.argmax(axis=1)[:, None]
+        begin = np.take_along_axis(starts, first, 1)
+        starts = np.where(active, starts - begin + begin % unit, 0)
+        rows = np.where(active, rows - np.take_along_axis(rows, first, 1), 0)
+        _, kept = np.unique(np.hstack((starts, active, rows)), axis=0, return_index=True)
+        for number in kept:
+            yield starts[number], active[number], rows[number]
+
+    # Lanes -----------------------------------------------------------------------------------
+
+    def _lanes(self, access: Access, size: int) -> _Lanes:
+        if self._block is None:
+            raise _NotKnown("the size of the block is not known")
+        try:
+            return self._lanes_at(access, size, self._threads)
+        except _NotKnown:
+            # Iterations of counted loops are numbers, too.
+            top = enclosing(access.op, _TOPS)
+            points = top and points_of(access.op, top, self._block, self.chip.lanes)
+            if not points or not points.leaves:
+                raise
+        ids = ids_of(points.threads, self._block, self.chip.lanes)
+        given = _Enumeration(points.threads, points.runs, ids, dict(points.leaves))
+        return self._lanes_at(access, size, given)
+
+    def _lanes_at(self, access: Access, size: int, points: _Enumeration) -> _Lanes:
+        assert self._block is not None
+        steps = steps_of_access(access)
+        self._same(steps.memory)
+        if not steps.whole:
+            raise _NotKnown("the layout of its memory is not known")
+        zero = np.zeros_like(points.threads[0])
+        known, unknown = zero, value_alignment(steps.memory, self._numbers)
+        apart: dict[object, Array] = {}
+        for step in steps.steps:
+            form, number = self._split(step.amount, points)
+            if step.stride is not None:
+                bytes_ = step.size * step.stride
+                known = known + bytes_ * number
+                for symbol, coefficient in form.terms:
+                    factor = coefficient * divisor(symbol, self._numbers)
+                    unknown = gcd(unknown, bytes_ * factor)
+            else:
+                # Lanes with one number of rows of unknown length are in one row.
+                unknown = gcd(unknown, step.size)
+                if np.ptp(number):
+                    apart[step.key] = number
+        if len(apart) > 1:
+            raise _NotKnown("lanes are apart by two strides that are not static")
+        active = self._active(access.op, points)
+        if access.active_lanes is not None:
+            lane = linear_thread(points.threads, self._block) % self.chip.lanes
+            active = active & (lane < access.active_lanes)
+        parts = (zero + known, active, zero + next(iter(apart.values()), zero))
+        flat = [part.reshape(prod(self._block), -1) for part in np.broadcast_arrays(*parts)]
+        starts, active, rows = flat
+        if access.over_lanes:
+            # The first lane says where those of the wave write.
+            lane = np.arange(len(starts)) % self.chip.lanes
+            starts = starts[np.arange(len(starts)) - lane] + size * lane[:, None]
+        return _Lanes(starts, active, rows, unknown)
+
+    def _same(self, memory: Value) -> None:
+        """Raise unless all threads access one memory."""
+        root = root_of(memory)
+        if root.kind in ("unknown", "address") and self._differs(memory):
+            raise _NotKnown("which memory it is may differ from lane to lane")
+
+    def _split(self, value: Value | int, points: _Enumeration) -> tuple[Linear, Array]:
+        """An integer as a sum: of numbers that are the same in all threads, and what ids decide."""
+        if isinstance(value, int):
+            return Form(), np.asarray(value)
+        form, number = self._numbers.wrapped(value), np.asarray(0)
+        same: Linear = Form()
+        while form.terms:
+            symbol, coefficient = next(iter(form.terms))
+            form = without(form, symbol)
+            decided = points.evaluate(symbol)
+            if decided is not None:
+                number = number + coefficient * decided
+            elif not self._differs(symbol):
+                same = add(same, scale(of_symbol(symbol), coefficient))
+            else:
+                # Threads that run an iteration together began at their own numbers.
+                lower, step = self._counted_by(symbol)
+                form = add(form, scale(self._numbers.wrapped(lower), coefficient))
+                same = add(same, scale(of_symbol(step), coefficient))
+        return same, number + form.constant
+
+    def _counted_by(self, symbol: Value) -> tuple[Value, Value]:
+        """Where an induction variable begins, and its step, which is the same in all threads."""
+        if is_induction_variable(symbol):
+            lower, _, step = list(ir.BlockArgument(symbol).owner.owner.operation.operands)[:3]
+            if not self._differs(step):
+                return lower, step
+        raise _NotKnown(
+            "a subscript is no sum of what thread ids decide and what is the same in all threads"
+        )
+
+    def _active(self, op: Operation, points: _Enumeration) -> Array:
+        """The threads that run an op, by conditions that ids decide."""
+        active = np.asarray(points.runs)
+        below, several = op, False
+        for above in ancestors(op):
+            several = several or any(len(region.blocks) > 1 for region in above.regions)
+            if above.name in _TOPS:
+                break
+            if above.name == "scf.if" and (met := points.evaluate(above.operands[0])) is not None:
+                taken = below.block in list(above.regions[0].blocks)
+                active = active & ((met != 0) == taken)
+            # Threads that run an iteration are in it together, whatever their last one is.
+            elif above.name != "scf.for" and not all(map(self._lets_all_run, conditions(above))):
+                raise _NotKnown("which lanes run it is not decided by thread ids")
+            below = above
+        if several and self._uniformity.divergent_control(op) is not None:
+            raise _NotKnown("which lanes run it is not decided by thread ids")
+        return active
+
+    def _lets_all_run(self, condition: Value) -> bool:
+        """Whether all lanes of a warp meet a condition, but for those beyond a bound."""
+        parts = [part for part in conjunction(condition) if self._differs(part)]
+        compared = [op for op in map(defining_op, parts) if op is not None]
+        return len(compared) == len(parts) and all(
+            op.name == "arith.cmpi" and integer_attribute(op, "predicate") not in _EQUAL
+            for op in compared
+        )
+
+    def _differs(self, value: Value) -> bool:
+        return self._uniformity.difference(value) is not None
+
+
+# Numbers of arith.cmpi's predicates eq and ne, which let one lane run.
+_EQUAL = (0, 1)
+_TOPS = (*FUNCTION_OPS, "gpu.launch")
+
+
+@dataclass
+class _Enumeration:
+    """All threads of a block, and counters of loops, each along an axis of its own; `runs` at which of these
+    points an iteration runs. `known` has the numbers of counters, and of what was asked."""
+
+    threads: dict[int, Array]
+    runs: Array
+    ids: Callable[[Value], Array | None]
+    known: dict[Value, Array | None] = field(default_factory=dict)
+
+    def evaluate(self, value: Value) -> Array | None:
+        return evaluate_more(value, self.known, self.ids)
+
+
+def _lie_side_by_side(access: Access) -> bool:
+    if access.contiguous or prod(access.extent or ()) == 1 or not access.indices:
+        return True
+    return static_strides(access.memory)[-1] == 1
+
+
+def _conflicts(starts: Array, size: int, banks: int) -> tuple[int, int]:
+    """For lanes that are served together the most rows that one bank is asked for, and the words asked for."""
+    wanted: dict[int, set[int]] = defaultdict(set)
+    for start in starts:
+        for word in range(int(start) // WORD_BYTES, -(-(int(start) + size) // WORD_BYTES)):
+            wanted[word % banks].add(word)
+    return max(map(len, wanted.values())), sum(map(len, wanted.values()))

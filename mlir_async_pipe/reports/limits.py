@@ -1,0 +1,337 @@
+"""What counts of stages and groups do not show: what memory is asked for, and what bounds a kernel.
+
+    gemm.mlir:40:12: remark: 'nvgpu.ldmatrix' takes 16 wavefronts of workgroup memory where 4 would do: 4 rows
+                             meet in one bank [bank-conflicts]
+    gemm.mlir:20:3: remark: a multiprocessor of sm_80 holds 1 block of 'gemm': workgroup memory has room for 1 …
+    gemm.mlir:35:5: remark: tensor binds: 512 cycles an iteration [limits]
+    gemm.mlir:35:5: note: load/store: 384 cycles
+
+All of it is told of the module as passes leave it, and of the code that was made of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from math import ceil, prod
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    enclosing,
+    functions,
+    is_kernel,
+    symbol_name,
+    unchanged,
+    walk,
+    walk_named,
+)
+from mlir_async_pipe.chips.occupancy import BlockLimit, block_limits
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.costs.cost_model import ISSUE, UNCACHED, CostModel, bytes_of_access
+from mlir_async_pipe.facts.costs.warp_traffic import Traffic, Unknown, WarpTraffic
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.thread_numbers import steps_of_access
+from mlir_async_pipe.facts.values.uniformity import sources
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.reports.markup import count
+from mlir_async_pipe.reports.outline import multiplies, pipelined_loops
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import Access, accesses
+from mlir_async_pipe.vocabulary.launch_ids import Size, enclosing_launch_size, id_of, launch_id
+
+# So many registers less of a thread are few.
+FEW_REGISTERS = 16
+# Places that are named of accesses that ask for the same.
+_SHOWN = 4
+
+
+@unchanged()
+def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
+    """The remarks of all kernels; none without a target, whose chip they are about."""
+    if session.target is None:
+        return []
+    chip = session.target.chip
+    said: list[Diagnostic] = []
+    loops = pipelined_loops(root, session)
+    for kernel in _kernels(root):
+        found = _Kernel(kernel, chip, costs, session)
+        said += found.of_accesses()
+        own = [loop for loop in loops if _kernel_of(loop) == kernel]
+        said += [found.of_blocks(own)] if own and found.block is not None else []
+        copies = Counter(map(Place.of, own))
+        said += [found.of_loop(loop, together=copies[Place.of(loop)] == 1) for loop in own]
+    return said
+
+
+def _kernels(root: Any) -> list[Operation]:
+    return [
+        *(op for op in functions(root) if is_kernel(op)),
+        *walk_named(root, "gpu.launch".__eq__),
+    ]
+
+
+def _kernel_of(op: Operation) -> Operation | None:
+    return enclosing(op, (*FUNCTION_OPS, "gpu.launch"))
+
+
+class _Kernel:
+    """One kernel: what each of its accesses asks for is counted once."""
+
+    def __init__(self, op: Operation, chip: Chip, costs: CostModel, session: Session) -> None:
+        self.op, self.chip, self.costs, self.session = op, chip, costs, session
+        inner = next(iter(op.regions[0].blocks[0].operations), op)
+        self.block: Size | None = enclosing_launch_size(inner)
+        self.traffic = WarpTraffic(self.block, chip)
+        self.asked: dict[Access, Traffic | Unknown | None] = {}
+        for each in walk(op):
+            self.asked |= {access: self.traffic.of(access) for access in accesses(each)}
+
+    # Accesses --------------------------------------------------------------------------------
+
+    def of_accesses(self) -> Iterator[Diagnostic]:
+        """A remark for each op of the source that asks for more than its bytes need, and one of them all.
+
+        What a pipeline wrote several times is told once, with the worst."""
+        worst: dict[tuple[Place, str, str], Traffic | Unknown] = {}
+        for access, asked in self.asked.items():
+            if asked is not None:
+                key = Place.of(access.op), access.op.name, asked.space
+                worst[key] = max(worst.get(key, asked), asked, key=_badness)
+        if not worst:
+            return
+        alike: dict[tuple[str, str], list[Place]] = defaultdict(list)
+        for (place, op, _), asked in worst.items():
+            if isinstance(asked, Traffic) and asked.wasted:
+                alike[_of_access(op, asked, self.chip)].append(place)
+        for (text, code), (first, *others) in alike.items():
+            notes = [Note("so does this one", place) for place in others[:_SHOWN]]
+            if len(others) > _SHOWN:
+                notes.append(Note(f"and {len(others) - _SHOWN} more", others[-1]))
+            yield Diagnostic("remark", text, code, first, tuple(notes))
+        yield self._summary(worst)
+
+    def _summary(self, worst: dict[tuple[Place, str, str], Traffic | Unknown]) -> Diagnostic:
+        kinds: Counter[tuple[str, str]] = Counter()
+        notes: dict[Note, None] = {}
+        for (place, op, space), asked in worst.items():
+            kind = "unknown" if isinstance(asked, Unknown) else "bad" if asked.wasted else "good"
+            kinds[space, kind] += 1
+            if isinstance(asked, Unknown):
+                notes[Note(f"what '{op}' asks for is not known: {asked.why}", place)] = None
+        parts = []
+        for space, wrong in (("workgroup", "bank conflicts"), ("global", "partial sectors")):
+            number = sum(kinds[space, kind] for kind in ("good", "bad", "unknown"))
+            if number:
+                unknown = kinds[space, "unknown"]
+                these = "1 access" if number == 1 else f"{number} accesses"
+                text = f"{these} to {space} memory, {kinds[space, 'bad']} with {wrong}"
+                parts.append(text + (f", {unknown} not known" if unknown else ""))
+        return Diagnostic(
+            "remark", "; ".join(parts), "memory-accesses", Place.of(self.op), tuple(notes)
+        )
+
+    # Blocks ----------------------------------------------------------------------------------
+
+    def of_blocks(self, loops: list[Operation]) -> Diagnostic:
+        """How many blocks a multiprocessor holds, by which limit, and what would make it one more."""
+        name, place, chip = symbol_name(self.op), Place.of(self.op), self.chip
+        unit = "multiprocessor" if chip.lowering == "nvvm" else "compute unit"
+        code = "resident-blocks"
+        if not chip.resident_threads:
+            text = f"how many blocks a {unit} of {chip.name} holds is not known here"
+            return Diagnostic("remark", text, code, place)
+        registers, memory = self._needs(loops[0])
+        assert self.block is not None
+        threads = prod(self.block)
+
+        def blocks(registers: int | None, memory: int) -> dict[BlockLimit, int]:
+            found = block_limits(chip, threads, registers or 0, memory)
+            return {limit: n for limit, n in found.items() if limit != "registers" or registers}
+
+        limits = blocks(registers, memory)
+        held = min(limits.values())
+        binding = " and ".join(limit for limit, number in limits.items() if number == held)
+        of = {
+            "workgroup memory": f" ({memory} bytes)",
+            "registers": f" ({registers} a thread)",
+            "threads": f" ({threads})",
+        }
+        rest = ", ".join(f"{limit}{of.get(limit, '')} {number}" for limit, number in limits.items())
+        text = f"a {unit} of {chip.name} holds {count(held, 'block')} of '{name}', bound by {binding}: {rest}"
+        notes = []
+        if registers is None:
+            notes.append("registers are known where code is made: --emit=cubin")
+        slots = self._slot_bytes()
+        if slots and min(blocks(registers, memory - slots).values()) > held:
+            more = min(blocks(registers, memory - slots).values())
+            notes.append(
+                f"with one slot less of each buffer, {memory - slots} bytes, it holds {more}"
+            )
+        for fewer in range((registers or 1) - 1, max((registers or 1) - 1 - FEW_REGISTERS, 0), -1):
+            more = min(blocks(fewer, memory).values())
+            if more > held:
+                notes.append(f"with {fewer} registers a thread it holds {more}")
+                break
+        return Diagnostic("remark", text, code, place, tuple(Note(n, place) for n in notes))
+
+    def _needs(self, loop: Operation) -> tuple[int | None, int]:
+        """Registers of a thread, None where no code was made, and bytes of workgroup memory of a block."""
+        name = symbol_name(self.op)
+        for kernel in self.session.records.get("kernels", []):
+            if kernel.name == name and self.chip.lowering == "rocdl":
+                return kernel.vector_registers, kernel.workgroup_bytes or 0
+            if kernel.name == name and kernel.resources is not None:
+                used = kernel.resources
+                return used.registers, used.static_shared_bytes + kernel.dynamic_shared_bytes
+        return None, Surroundings(self.chip).workgroup_bytes_beside(loop, ())
+
+    def _slot_bytes(self) -> int:
+        """One slot of each buffer of the kernel's loops that has several."""
+        name = symbol_name(self.op)
+        records = [r for r in self.session.records.get("loops", []) if r.function == name]
+        buffers = {b.buffer: b for r in records for b in r.buffers if b.versions > 1}
+        return sum(buffer.slot_bytes for buffer in buffers.values())
+
+    # Loops -----------------------------------------------------------------------------------
+
+    def of_loop(self, loop: Operation, *, together: bool) -> Diagnostic:
+        """The cycles of each unit for an iteration of a block, and which of them binds; of one warp a quarter of
+        the multiprocessor, where not all threads run it `together`.
+
+        Lanes that meet in a bank, and sectors that are asked for in part, take their unit for as much longer."""
+        uses: dict[str, float] = defaultdict(float)
+        missing: dict[str, None] = {}
+        shared = 0.0
+        quarter = self.chip.lanes * 4
+        threads = prod(self.block) if self.block is not None and together else quarter
+        warps = max(1, ceil(threads / quarter))
+        products = 0
+        for op, times in _executed(loop):
+            products += times * multiplies(op)
+            used = {} if _is_number(op) else self.costs.uses(op)
+            if multiplies(op) and not used:
+                missing[f"'{op.name}'"] = None
+            for unit, cycles in used.items():
+                uses[unit] += warps * times * cycles * self._stretched(op)
+            for access in accesses(op):
+                if root_of(access.memory).space == "global":
+                    bytes_ = threads * times * bytes_of_access(access)
+                    if self._others_ask(access):
+                        shared += bytes_
+                    else:
+                        cost = self.costs.unit_of(UNCACHED, UNCACHED)
+                        pieces = bytes_ / quarter / 16
+                        uses[cost.unit] += pieces * cost.cycles * self._waste(access)
+        issued = self._instructions(products)
+        if issued is not None:
+            uses[ISSUE] = warps * issued
+        order = sorted(uses.items(), key=lambda item: -item[1])
+        place = Place.of(loop)
+        notes = [
+            f"{unit}: {ceil(cycles)} cycles"
+            + (f" ({issued} instructions of machine code)" if unit == ISSUE and issued else "")
+            for unit, cycles in order
+        ]
+        if shared:
+            notes.append(
+                f"{ceil(shared)} bytes of global memory that other blocks ask for, too, are not in it"
+            )
+        if missing:
+            notes.append(f"the costs have no figures for {', '.join(missing)}")
+        first = f"{order[0][0]} binds: {ceil(order[0][1])} cycles" if order else "nothing binds"
+        if missing:
+            first = "what binds is not known"
+        of = "a block" if together else "one warp a quarter"
+        text = f"{first} an iteration of {of}"
+        return Diagnostic("remark", text, "limits", place, tuple(Note(n, place) for n in notes))
+
+    def _instructions(self, products: int) -> int | None:
+        """Instructions of an iteration in the machine code; None where it is not plain which loop that is."""
+        name = symbol_name(self.op)
+        kernels = self.session.records.get("kernels", [])
+        machine = next((getattr(k, "machine", None) for k in kernels if k.name == name), None)
+        loops = [] if machine is None else machine.pipelined_loops
+        loops = [loop for loop in loops if products and loop.multiplications == products]
+        # The loop for short trips waits for all of its copies.
+        ahead = max((sum(loop.waits) for loop in loops), default=0)
+        found = [loop.instructions for loop in loops if sum(loop.waits) == ahead]
+        return found[0] if len(found) == 1 else None
+
+    def _stretched(self, op: Operation) -> float:
+        return max(map(self._waste, accesses(op)), default=1.0)
+
+    def _waste(self, access: Access) -> float:
+        asked = self.asked.get(access)
+        return asked.asked / asked.ideal if isinstance(asked, Traffic) else 1.0
+
+    def _others_ask(self, access: Access) -> bool:
+        """Whether blocks along some axis that the kernel asks for have one address."""
+        known = {
+            found.axis for op in walk(self.op) if (found := id_of(op)) and found.kind == "block"
+        }
+        steps = steps_of_access(access)
+        amounts = [step.amount for step in steps.steps if not isinstance(step.amount, int)]
+        return not known <= _block_axes([steps.memory, *amounts])
+
+
+def _badness(asked: Traffic | Unknown) -> float:
+    return 1e9 if isinstance(asked, Unknown) else asked.asked / asked.ideal
+
+
+def _of_access(op: str, asked: Traffic, chip: Chip) -> tuple[str, str]:
+    """What is told of an access that asks for more than its bytes need, and its code."""
+    if asked.space == "workgroup":
+        taken = f"'{op}' takes {count(asked.asked, 'wavefront')} of workgroup memory"
+        return (
+            f"{taken} where {asked.ideal} would do: {asked.ways} rows meet in one bank",
+            "bank-conflicts",
+        )
+    where = "" if asked.aligned else ", if what is not known of its addresses is whole sectors"
+    taken = f"'{op}' asks for {count(asked.asked, 'sector')} of {chip.sector_bytes} bytes"
+    return f"{taken} where {asked.ideal} would do{where}", "partial-sectors"
+
+
+def _is_number(op: Operation) -> bool:
+    """Whether an op makes numbers alone, as of addresses, which the lowering takes out of the loop or shares."""
+    kinds = [result.type for result in op.results]
+    return (
+        bool(kinds)
+        and all(isinstance(k, (ir.IndexType, ir.IntegerType)) for k in kinds)
+        and not accesses(op)
+    )
+
+
+def _executed(loop: Operation) -> Iterator[tuple[Operation, int]]:
+    """The ops of an iteration, and how often each runs in it; a loop of unknown length counts once."""
+
+    def inside(op: Operation, times: int) -> Iterator[tuple[Operation, int]]:
+        for region in op.regions:
+            for block in region.blocks:
+                for each in block.operations:
+                    one = each.operation
+                    yield one, times
+                    trips = static_trip_count(one) if one.name == "scf.for" else None
+                    yield from inside(one, times * (1 if trips is None else trips))
+
+    return inside(loop, 1)
+
+
+def _block_axes(values: Iterable[Value]) -> set[int]:
+    """The axes of the ids of blocks that values are made of."""
+    pending, seen, axes = list(values), set[Value](), set[int]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        known = launch_id(value)
+        if known is not None and known.kind == "block":
+            axes.add(known.axis)
+        pending += sources(value)[0]
+    return axes

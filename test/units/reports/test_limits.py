@@ -1,0 +1,139 @@
+"""What --explain tells of accesses, blocks and units.
+
+Covers: reports/limits.py, tool/explain.py
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.gemm_kernels import gemm_text
+from mlir_async_pipe import pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.costs.cost_model import CostModel
+from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, MachineLoop
+from mlir_async_pipe.lowering.nvvm.ptxas import Resources
+from mlir_async_pipe.reports import limits
+from mlir_async_pipe.session.diagnostics import Diagnostic
+from mlir_async_pipe.session.report import Session
+
+
+class Kernel:
+    """What was read of a kernel's code."""
+
+    def __init__(
+        self, registers: int, shared: int, *loops: MachineLoop, name: str = "gemm"
+    ) -> None:
+        self.name, self.dynamic_shared_bytes = name, 0
+        self.resources = Resources(registers, 0, 0, 0, shared)
+        self.vector_registers, self.workgroup_bytes = registers, shared
+        self.machine = MachineKernel(self.name, (), 0, loops)
+
+
+def told(
+    text: str, *kernels: Kernel, target: str = "nvvm:sm_80", cost: str = ""
+) -> dict[str, list[Diagnostic]]:
+    """The remarks of a pipelined module by their codes."""
+    with new_context():
+        module = ir.Module.parse(text)
+        report = pipeline(module, target=target)
+        known = Target.parse(target)
+        session = Session(
+            target=known, records={"loops": list(report.of("loops")), "kernels": list(kernels)}
+        )
+        found: dict[str, list[Diagnostic]] = {}
+        for one in limits.remarks(module.operation, session, CostModel.parse(cost, known)):
+            found.setdefault(one.code, []).append(one)
+        return found
+
+
+@pytest.fixture(scope="module")
+def gemm() -> str:
+    """128x128x64 with three stages: 96 KiB."""
+    return gemm_text("--tile-k=64")
+
+
+def notes(one: Diagnostic) -> list[str]:
+    return [note.message for note in one.notes]
+
+
+def test_one_slot_less_makes_room_for_a_second_block(gemm: str) -> None:
+    (one,) = told(gemm, Kernel(242, 98304))["resident-blocks"]
+    assert one.message == (
+        "a multiprocessor of sm_80 holds 1 block of 'gemm', bound by workgroup memory: workgroup memory "
+        "(98304 bytes) 1, registers (242 a thread) 2, threads (128) 16, blocks 32"
+    )
+    assert notes(one) == ["with one slot less of each buffer, 65536 bytes, it holds 2"]
+
+
+@pytest.mark.parametrize(
+    ("registers", "shared", "expected"),
+    [
+        # 65536 / (4 warps * 32 * 168) is 3; 128 registers and less are 4 blocks.
+        (180, 16384, ["with 168 registers a thread it holds 3"]),
+        (168, 16384, []),  # four blocks need 40 less
+        (242, 33000, []),  # 3 blocks need 168
+        (250, 98304, ["with one slot less of each buffer, 65536 bytes, it holds 2"]),
+        # Both bind: neither alone helps.
+        (255, 65536 + 16384, []),
+    ],
+)
+def test_a_note_tells_of_one_block_more_and_only_then(
+    gemm: str, registers: int, shared: int, expected: list[str]
+) -> None:
+    (one,) = told(gemm, Kernel(registers, shared))["resident-blocks"]
+    assert notes(one) == expected
+
+
+def test_without_code_registers_are_no_limit_and_that_is_said(gemm: str) -> None:
+    (one,) = told(gemm)["resident-blocks"]
+    assert "registers" not in one.message
+    assert notes(one)[0] == "registers are known where code is made: --emit=cubin"
+
+
+def test_the_swizzle_decides_what_binds(gemm: str) -> None:
+    swizzled = told(gemm)
+    assert "bank-conflicts" not in swizzled and "partial-sectors" not in swizzled
+    (bound,) = swizzled["limits"]
+    assert bound.message == "tensor binds: 1024 cycles an iteration of a block"
+    plain = told(re.sub(r"arith.xori (%\w+), %\w+", r"arith.ori \1, \1", gemm))
+    (bound,) = plain["limits"]
+    # 16 copies and 32 ldmatrix of 16 cycles, these eight times over.
+    assert bound.message == "load/store binds: 4352 cycles an iteration of a block"
+    (one,) = plain["bank-conflicts"]
+    assert one.message == (
+        "'nvgpu.ldmatrix' takes 32 wavefronts of workgroup memory where 4 would do: 8 rows meet in one bank"
+    )
+    assert notes(one) == ["so does this one"] * 4 + ["and 27 more"]
+
+
+def test_costs_of_the_command_line_count(gemm: str) -> None:
+    (bound,) = told(gemm, cost="unit.nvgpu.mma.sync=1")["limits"]
+    assert bound.message == "load/store binds: 768 cycles an iteration of a block"
+    assert "tensor: 128 cycles" in notes(bound)
+
+
+def test_issue_slots_are_the_instructions_of_the_loop_that_runs_ahead(gemm: str) -> None:
+    ahead, short = MachineLoop((1,), 1, 16, 128, 230), MachineLoop((0,), 2, 16, 128, 300)
+    (bound,) = told(gemm, Kernel(242, 98304, short, ahead))["limits"]
+    assert "issue: 230 cycles (230 instructions of machine code)" in notes(bound)
+    # Two that may be the one say nothing.
+    (bound,) = told(gemm, Kernel(242, 98304, ahead, MachineLoop((1,), 1, 16, 128, 240)))["limits"]
+    assert not any("instructions" in note for note in notes(bound))
+
+
+def test_without_a_target_nothing_is_told(gemm: str) -> None:
+    with new_context():
+        module = ir.Module.parse(gemm)
+        pipeline(module)
+        assert limits.remarks(module.operation, Session(), CostModel.parse("")) == []
+
+
+def test_compute_units_whose_waves_are_not_known_are_not_counted() -> None:
+    text = (Path(__file__).parents[3] / "examples" / "one_loop.mlir").read_text()
+    (one,) = told(text, target="rocdl:gfx1250")["resident-blocks"]
+    assert one.message == "how many blocks a compute unit of gfx1250 holds is not known here"
