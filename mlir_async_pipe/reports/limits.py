@@ -42,7 +42,7 @@ from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.reports.outline import multiplies, pipelined_loops
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Access, accesses
+from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, enclosing_launch_size, id_of, launch_id
 
 # So many registers less of a thread are few.
@@ -242,13 +242,17 @@ class _Kernel:
             notes.append(
                 f"{ceil(shared)} bytes of global memory that other blocks ask for, too, are not in it"
             )
+        if any(row_of(op).phase == "copy" for op in walk(loop)):
+            notes.append("tensor copies are not in it")
         if missing:
             notes.append(f"the costs have no figures for {', '.join(missing)}")
-        first = f"{order[0][0]} binds: {ceil(order[0][1])} cycles" if order else "nothing binds"
-        if missing:
-            first = "what binds is not known"
-        of = "a block" if together else "one warp a quarter"
-        text = f"{first} an iteration of {of}"
+        of = "an iteration of " + ("a block" if together else "one warp a quarter")
+        known = order and not missing
+        text = (
+            f"{order[0][0]} binds: {ceil(order[0][1])} cycles {of}"
+            if known
+            else f"what binds {of} is not known"
+        )
         return Diagnostic("remark", text, "limits", place, tuple(Note(n, place) for n in notes))
 
     def _instructions(self, products: int) -> int | None:

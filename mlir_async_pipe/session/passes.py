@@ -47,7 +47,7 @@ class Pass:
 
 # What `async-pipe-normalise` runs, in order. Affine first: the others know loops of scf only. Copies
 # of tiles before guards, which may stand around them; both before the nests, where loops that load
-# are distinguished from loops that do not; slots last, where the loops are as they will be scheduled.
+# are distinguished from loops that do not; tiles are laid out before a loop gets versions; slots last, where the loops are as they will be scheduled.
 NORMALISING = (
     "async-pipe-normalise-affine",
     "async-pipe-normalise-tile-copies",
@@ -57,6 +57,7 @@ NORMALISING = (
     "async-pipe-normalise-addresses",
     "async-pipe-normalise-predicates",
     "async-pipe-normalise-buffers",
+    "async-pipe-normalise-swizzle",
     "async-pipe-normalise-alignment",
     "async-pipe-normalise-loads",
     "async-pipe-normalise-slots",
@@ -79,6 +80,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-normalise-addresses": "mlir_async_pipe.pipeliner.normalise.sink_addresses",
     "async-pipe-normalise-predicates": "mlir_async_pipe.pipeliner.normalise.predicate_transactions",
     "async-pipe-normalise-buffers": "mlir_async_pipe.pipeliner.normalise.own_buffers",
+    "async-pipe-normalise-swizzle": "mlir_async_pipe.pipeliner.normalise.swizzle_tiles",
     "async-pipe-normalise-alignment": "mlir_async_pipe.pipeliner.normalise.aligned_versions",
     "async-pipe-normalise-loads": "mlir_async_pipe.pipeliner.normalise.guarded_loads",
     "async-pipe-normalise-slots": "mlir_async_pipe.pipeliner.normalise.manual_slots",

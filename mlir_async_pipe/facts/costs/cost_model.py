@@ -32,6 +32,7 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, registers_of_type
+from mlir_async_pipe.vocabulary.products import K_BYTES, product_form
 
 # `--cost` begins with the chip's own table where this stands in it.
 CHIP = "chip"
@@ -164,6 +165,7 @@ TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY, BANDWIDTH = (
     "tensor copy",
     "memory",
 )
+WGMMA_MMA = "nvvm.wgmma.mma_async"
 # The entry of what the memory of the chip takes for a piece of bytes that no cache has.
 UNCACHED = "uncached"
 # Every op takes one slot of the issue unit: a scheduler issues one instruction a cycle (NVIDIA A100
@@ -217,6 +219,7 @@ _HOPPER_UNITS = {
     "nvgpu.mma.sync": UnitCost(TENSOR, 4, 21, 8),
     "math.fma": UnitCost(ARITHMETIC, 1, 4, 8),
     "arith": UnitCost(ARITHMETIC, 1, 4),
+    WGMMA_MMA: UnitCost(TENSOR, 4, 0),
     UNCACHED: UnitCost(BANDWIDTH, 148, 0),
 }
 _BLACKWELL_UNITS = {
@@ -294,6 +297,9 @@ def _product_shape(op: Any) -> tuple[int, ...] | None:
     if op.name == "nvgpu.mma.sync":
         shape = [int(ir.IntegerAttr(e).value) for e in ir.ArrayAttr(op.attributes["mmaShape"])]
         return tuple(shape)
+    if op.name == WGMMA_MMA and (form := product_form(op)) is not None:
+        # A warp of the four that multiply together, by 32 bytes of k as 16 numbers of 16 bits.
+        return form.m // 4, form.n, K_BYTES // 2
     if op.name == "amdgpu.mfma":
         return tuple(integer_attribute(op, name) or 1 for name in ("m", "n", "k", "blocks"))
     return None

@@ -67,6 +67,8 @@ STAGE_THROUGH = "async_pipe.stage_through"
 ELSE_REGISTERS = "async_pipe.else_registers"
 ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
+# Whether the tiles that a loop fills may be laid out anew.
+SWIZZLE = "async_pipe.swizzle"
 # Iterations whose products may still run while the next one's are issued.
 IN_FLIGHT = "async_pipe.in_flight"
 # Tensor stores that may still read their tiles when the next iterations write theirs.
@@ -109,6 +111,7 @@ LOOP_NAMES = (
     ELSE_REGISTERS,
     ISSUE,
     FRAGMENTS,
+    SWIZZLE,
     IN_FLIGHT,
     ROLES,
     LATENCY,
@@ -139,6 +142,7 @@ CHOICES = {
     STAGE_THROUGH: ("auto", "async", "registers"),
     ISSUE: ("auto", "first", "spread", "last"),
     FRAGMENTS: ("auto", "ahead", "in-place"),
+    SWIZZLE: ("none", "auto"),
     ROLES: ("auto", "together", "specialised", "ping-pong"),
 }
 Roles = Literal["auto", "together", "specialised", "ping-pong"]
@@ -165,6 +169,7 @@ class LoopAnnotations:
     else_registers: int | None
     issue: Literal["auto", "first", "spread", "last"]
     fragments: Literal["auto", "ahead", "in-place"]
+    swizzle: Literal["none", "auto"]
     in_flight: int | None
     roles: Roles
 
@@ -250,6 +255,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         else_registers=_integer(loop, ELSE_REGISTERS),
         issue=_choice(loop, ISSUE) or "auto",
         fragments=_choice(loop, FRAGMENTS) or "auto",
+        swizzle=_choice(loop, SWIZZLE) or "none",
         in_flight=_integer(loop, IN_FLIGHT),
         roles=_choice(loop, ROLES) or "auto",
     )
@@ -446,7 +452,7 @@ def annotate(
     `num_stages`: the number of stages, instead of the above; copies then run num_stages - 1
     iterations ahead.
     `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
-    `short_trip` ("version", "predicate" or "assume"), `stage_through` ("auto", "async" or
+    `short_trip` ("version", "predicate" or "assume"), `swizzle` ("auto" or "none"), `stage_through` ("auto", "async" or
     "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together",
     "specialised" or "ping-pong"), `independent` (True).
 

@@ -1,7 +1,7 @@
 """The pass `async-pipe-normalise`: loops as people and front ends write them, as the scheduler reads them.
 
     affine --> tile copies --> guards --> nests --> mbarriers --> addresses --> predicates --> buffers
-           --> alignment --> loads --> slots
+           --> swizzle --> alignment --> loads --> slots
 
 Each of these is a pass of its own, `async-pipe-normalise-…`, and right by itself: it computes the
 same, whether the loop is pipelined afterwards or stays as it is.

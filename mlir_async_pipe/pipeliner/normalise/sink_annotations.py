@@ -29,6 +29,7 @@ _SUNK = (
     names.STAGE_THROUGH,
     names.ISSUE,
     names.FRAGMENTS,
+    names.SWIZZLE,
     names.WAIT_AT,
     names.EPILOGUE,
     names.SHORT_TRIP,

@@ -134,6 +134,7 @@ def write(decision: Decision) -> None:
                 # Where the copies are issued, loads into registers are.
                 *(() if decision.else_registers else (names.ISSUE,)),
                 names.FRAGMENTS,
+                names.SWIZZLE,
                 names.ELSE_REGISTERS,
             )
             if name in loop.attributes

@@ -1,0 +1,298 @@
+"""Gives tiles of workgroup memory a layout in which lanes meet in no bank: `async_pipe.swizzle = "auto"`.
+
+    ldmatrix %tile[%row, %column]          rows of 64 bytes: every second one begins at bank 0, 16 wavefronts
+      -->  %key = (%row / 2 mod 4) * 8
+           ldmatrix %tile[%row, %column xor %key]                                              4 wavefronts
+      or   %tile : memref<64x40xf16>       rows of 80 bytes                                    4 wavefronts
+
+Each access of a tile computes its column as all others do, so each element has one place: a xor by the row
+permutes the 16-byte chunks inside of aligned runs of them, and an access of up to 16 bytes that crosses no
+chunk stays in one piece. A longer row leaves all subscripts as they are, and takes memory in each slot. Which
+layout it is the exact count of wavefronts decides (`facts/costs/warp_traffic.py`), over all accesses; of equal
+ones a xor comes first, and the shortest pad. Only tiles that nobody else names are given another layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    as_kind,
+    before,
+    erase,
+    integer_attribute,
+    users,
+    walk,
+)
+from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
+from mlir_async_pipe.facts.costs.warp_traffic import Traffic, WarpTraffic
+from mlir_async_pipe.facts.loops.annotations import SWIZZLE, read_loop, remove, requested_loops
+from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.session.passes import register
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+
+# What ldmatrix and the widest copies access, which a layout leaves in one piece.
+CHUNK_BYTES = 16
+# Every how many rows the key of a xor changes, and how many keys there are.
+_KEYS = tuple((rows, keys) for keys in (2, 4, 8) for rows in (1, 2, 4))
+_PAD_BYTES = (4, 8, 16, 32)
+
+
+class _Refusal(Exception):
+    """Why a tile keeps its layout, and the op because of which."""
+
+    def __init__(self, why: str, at: Operation | None = None) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Rows of `columns` elements of `bytes_each`, and the ops that access them."""
+
+    memory: Value
+    ops: tuple[Operation, ...]
+    columns: int
+    bytes_each: int
+
+    def accesses(self) -> Iterator[Access]:
+        for op in self.ops:
+            yield from (access for access in accesses(op) if access.memory == self.memory)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A way to lay a tile out; `apply` does it and gives what takes it back."""
+
+    words: str
+    apply: Callable[[_Tile], Callable[[], None]]
+
+
+def swizzle(loop: Operation, chip: Chip, session: Session) -> None:
+    """Give each tile that the loop fills the layout with the fewest wavefronts."""
+    filled = {
+        root_of(access.memory).value: access.op
+        for op in walk(loop)
+        for access in accesses(op)
+        if access.writes and root_of(access.memory).space == "workgroup"
+    }
+    for memory, filler in filled.items():
+        try:
+            tile = _tile(memory, filler, chip)
+            words = _best(tile, loop, chip)
+        except _Refusal as why:
+            session.diagnostics.remark(
+                f"a tile keeps its layout: {why}", code="swizzle-refused", at=why.at or filler
+            )
+        else:
+            session.diagnostics.remark(words, code="swizzled", at=loop)
+
+
+def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
+    """The tile at a root. Raises _Refusal where somebody else names it, or an access is not of one chunk."""
+    kind = as_kind(ir.MemRefType, memory.type)
+    root = root_of(memory)
+    if kind is None or root.kind not in ("allocation", "attribution"):
+        raise _Refusal("it is no allocation of the kernel, which others may name", filler)
+    if not kind.has_static_shape or kind.rank < 2 or not _is_plain(kind):
+        raise _Refusal(f"'{kind}' is no array of rows of static sizes side by side", filler)
+    size, ops = element_bytes(kind), []
+    for op in dict.fromkeys(users(memory)):
+        if op.name in DEALLOCATION_OPS:
+            continue
+        found = [access for access in accesses(op) if access.memory == memory]
+        named = sum(operand == memory for operand in op.operands)
+        if not found or named != len(found) or row_of(op).by_proxy:
+            raise _Refusal(f"'{op.name}' names it for others", op)
+        for access in found:
+            if access.extent is None or access.shares is not None or access.over_lanes:
+                raise _Refusal(f"'{op.name}' lays down what it moves by itself", op)
+            if prod(access.extent[:-1]) != 1:
+                raise _Refusal(f"'{op.name}' accesses several rows at once", op)
+            split = bytes_of_access(access) not in chip.copy_bytes
+            if access.asynchronous and split and _writes_stretches(chip):
+                raise _Refusal(f"'{op.name}' is copies of whole waves, each to one stretch", op)
+        ops.append(op)
+    return _Tile(memory, tuple(ops), int(kind.shape[-1]), size)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether rows lie one after the other, of elements that are a power of two of bytes."""
+    try:
+        strides, offset = strides_and_offset(kind)
+        size = element_bytes(kind)
+    except UnknownLayoutError:
+        return False
+    plain = [prod(kind.shape[axis + 1 :]) for axis in range(kind.rank)]
+    return strides == plain and offset == 0 and size & (size - 1) == 0 and size <= CHUNK_BYTES
+
+
+def _writes_stretches(chip: Chip) -> bool:
+    """Whether the lanes of a wave copy to neighbouring places, so that only who copies what can be exchanged."""
+    return chip.copy_form is not None and chip.copy_form.wave_base
+
+
+# Layouts -----------------------------------------------------------------------------------
+
+
+def _best(tile: _Tile, loop: Operation, chip: Chip) -> str:
+    """Choose by count, and leave the tile so. Raises _Refusal where no layout has fewer wavefronts."""
+    asked, ideal = _count(tile, loop, chip)
+    if asked == ideal:
+        raise _Refusal("its lanes meet in no bank", tile.ops[0])
+    best: tuple[int, _Layout] | None = None
+    for layout in (*_xors(tile), *_pads(tile, chip)):
+        undo = layout.apply(tile)
+        try:
+            found, _ = _count(tile, loop, chip)
+        except _Refusal:
+            continue
+        finally:
+            undo()
+        if found < (asked if best is None else best[0]):
+            best = found, layout
+        if found == ideal:
+            break
+    if best is None:
+        raise _Refusal(f"no layout takes less than its {asked} wavefronts", tile.ops[0])
+    kind = tile.memory.type
+    best[1].apply(tile)
+    return (
+        f"'{kind}' is laid out anew, {best[1].words}: its accesses take {best[0]} wavefronts, not "
+        f"{asked}; {ideal} are the least"
+    )
+
+
+def _count(tile: _Tile, loop: Operation, chip: Chip) -> tuple[int, int]:
+    """Wavefronts that a warp asks for in all accesses of a tile, and the fewest that would do."""
+    traffic = WarpTraffic(enclosing_launch_size(loop), chip)
+    asked = ideal = 0
+    for access in tile.accesses():
+        one = traffic.of(access)
+        if not isinstance(one, Traffic):
+            why = "" if one is None else f": {one.why}"
+            raise _Refusal(f"which banks '{access.op.name}' asks for is not known{why}", access.op)
+        asked, ideal = asked + one.asked, ideal + one.ideal
+    return asked, ideal
+
+
+def _xors(tile: _Tile) -> Iterator[_Layout]:
+    """None where an access may cross a chunk."""
+    chunk = CHUNK_BYTES // tile.bytes_each
+    numbers = Arithmetic()
+    if tile.columns % chunk or not all(_in_one_chunk(a, tile, numbers) for a in tile.accesses()):
+        return
+    for rows, keys in _KEYS:
+        if tile.columns % (keys * chunk) == 0:
+            yield _xor(rows, keys, chunk)
+
+
+def _in_one_chunk(access: Access, tile: _Tile, numbers: Arithmetic) -> bool:
+    size = bytes_of_access(access)
+    if size > CHUNK_BYTES or size & (size - 1):
+        return False
+    # Copies and ldmatrix are aligned to what they access, or wrong anyway.
+    hardware = row_of(access.op).queue is not None or access.active_lanes is not None
+    given = integer_attribute(access.op, "alignment") or 1
+    column = divisor(access.indices[-1], numbers) * tile.bytes_each
+    return hardware or given >= size or column % size == 0
+
+
+def _xor(rows: int, keys: int, chunk: int) -> _Layout:
+    def apply(tile: _Tile) -> Callable[[], None]:
+        made: list[Operation] = []
+        changed: list[tuple[Operation, int, Value]] = []
+        for access in list(tile.accesses()):
+            write = IntegerWriter(before(access.op), access.op.location)
+            row, column = access.indices[-2:]
+            key = write.multiply(write.remainder(write.divide(row, rows), keys), chunk)
+            number = access.index_operands[-1]
+            changed.append((access.op, number, column))
+            access.op.operands[number] = write.binary("arith.xori", column, key)
+            made += write.made
+
+        def undo() -> None:
+            for op, number, value in changed:
+                op.operands[number] = value
+            erase(made)
+
+        return undo
+
+    by = "the row" if rows == 1 else f"row / {rows}"
+    return _Layout(f"the number of each 16-byte chunk xor ({by}) mod {keys}", apply)
+
+
+def _pads(tile: _Tile, chip: Chip) -> Iterator[_Layout]:
+    """Longer rows, which leave accesses as aligned as they were; none where a wave copies to one stretch."""
+    if _writes_stretches(chip):
+        return
+    widest = max(
+        min(bytes_of_access(a) & -bytes_of_access(a), CHUNK_BYTES) for a in tile.accesses()
+    )
+    for more in _PAD_BYTES:
+        if more % max(widest, tile.bytes_each) == 0:
+            yield _pad(more // tile.bytes_each, more)
+
+
+def _pad(elements: int, bytes_: int) -> _Layout:
+    def apply(tile: _Tile) -> Callable[[], None]:
+        old = ir.MemRefType(tile.memory.type)
+        shape = [*old.shape[:-1], tile.columns + elements]
+        new = ir.MemRefType.get(
+            shape,
+            old.element_type,
+            memory_space=old.memory_space,
+            loc=tile.ops[0].location,
+        )
+        tile.memory.set_type(new)
+        return lambda: tile.memory.set_type(old)
+
+    return _Layout(f"rows {bytes_} bytes longer", apply)
+
+
+@dataclass(frozen=True)
+class SwizzleOptions:
+    """Options of `async-pipe-normalise-swizzle`: `chip` is where the module is going."""
+
+    chip: str = ""
+
+
+@register(
+    "async-pipe-normalise-swizzle",
+    "lay tiles out so that lanes meet in no bank, where loops ask for it",
+    SwizzleOptions,
+)
+def run(module: Any, options: SwizzleOptions, session: Session) -> None:
+    session = with_target(options, session)
+    for loop in requested_loops(module):
+        if SWIZZLE not in loop.attributes:
+            continue
+        if read_loop(loop).swizzle == "auto":
+            if session.target is None:
+                session.diagnostics.remark(
+                    "tiles keep their layout: without a target their banks are not known",
+                    code="swizzle-refused",
+                    at=loop,
+                )
+            else:
+                swizzle(loop, session.target.chip, session)
+        remove(loop, (SWIZZLE,))
