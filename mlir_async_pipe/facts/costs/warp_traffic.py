@@ -44,7 +44,7 @@ from mlir_async_pipe.facts.values.alignment import (
     value_alignment,
 )
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.integer_ops import is_induction_variable
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of, is_induction_variable
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.numbers import evaluate_more
@@ -59,6 +59,7 @@ from mlir_async_pipe.facts.values.thread_numbers import (
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.vocabulary import Access, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 Array = np.ndarray
 WORD_BYTES = 4
@@ -104,6 +105,18 @@ class _Lanes(NamedTuple):
     active: Array
     rows: Array
     unknown: int
+
+
+class _Sum(NamedTuple):
+    """What is the `same` in all threads, as a linear form, the `number` that ids decide, and such numbers `times`
+    values that are the same in all threads: strides of flat memory."""
+
+    same: Linear
+    number: Array
+    times: dict[object, Array]
+
+
+_TWO_STRIDES = "lanes are apart by two strides that are not static"
 
 
 class WarpTraffic:
@@ -265,32 +278,37 @@ class WarpTraffic:
         known, unknown = zero, value_alignment(steps.memory, self._numbers)
         apart: dict[object, Array] = {}
         for step in steps.steps:
-            form, number = self._split(step.amount, points)
-            if step.stride is not None:
-                bytes_ = step.size * step.stride
-                known = known + bytes_ * number
-                for symbol, coefficient in form.terms:
+            part = self._split(step.amount, points)
+            bytes_ = step.size * (1 if step.stride is None else step.stride)
+            # Lanes with one number of rows of unknown length are in one row.
+            rows = {key: bytes_ * number for key, number in part.times.items()}
+            if step.stride is None:
+                if rows:
+                    raise _NotKnown(_TWO_STRIDES)
+                unknown = gcd(unknown, bytes_)
+                rows = {step.key: part.number}
+            else:
+                known = known + bytes_ * part.number
+                for symbol, coefficient in part.same.terms:
                     factor = coefficient * divisor(symbol, self._numbers)
                     unknown = gcd(unknown, bytes_ * factor)
-            else:
-                # Lanes with one number of rows of unknown length are in one row.
-                unknown = gcd(unknown, step.size)
-                if np.ptp(number):
-                    apart[step.key] = number
+            for key, number in rows.items():
+                apart[key] = apart.get(key, 0) + number
+        apart = {key: number for key, number in apart.items() if np.ptp(number)}
         if len(apart) > 1:
-            raise _NotKnown("lanes are apart by two strides that are not static")
+            raise _NotKnown(_TWO_STRIDES)
         active = self._active(access.op, points)
         if access.active_lanes is not None:
             lane = linear_thread(points.threads, self._block) % self.chip.lanes
             active = active & (lane < access.active_lanes)
         parts = (zero + known, active, zero + next(iter(apart.values()), zero))
         flat = [part.reshape(prod(self._block), -1) for part in np.broadcast_arrays(*parts)]
-        starts, active, rows = flat
+        starts, active, row = flat
         if access.over_lanes:
             # The first lane says where those of the wave write.
             lane = np.arange(len(starts)) % self.chip.lanes
             starts = starts[np.arange(len(starts)) - lane] + size * lane[:, None]
-        return _Lanes(starts, active, rows, unknown)
+        return _Lanes(starts, active, row, unknown)
 
     def _same(self, memory: Value) -> None:
         """Raise unless all threads access one memory."""
@@ -298,12 +316,13 @@ class WarpTraffic:
         if root.kind in ("unknown", "address") and self._differs(memory):
             raise _NotKnown("which memory it is may differ from lane to lane")
 
-    def _split(self, value: Value | int, points: _Enumeration) -> tuple[Linear, Array]:
-        """An integer as a sum: of numbers that are the same in all threads, and what ids decide."""
+    def _split(self, value: Value | int, points: _Enumeration) -> _Sum:
+        """An integer as a sum."""
         if isinstance(value, int):
-            return Form(), np.asarray(value)
+            return _Sum(Form(), np.asarray(value), {})
         form, number = self._numbers.wrapped(value), np.asarray(0)
         same: Linear = Form()
+        times: dict[object, Array] = {}
         while form.terms:
             symbol, coefficient = next(iter(form.terms))
             form = without(form, symbol)
@@ -312,12 +331,29 @@ class WarpTraffic:
                 number = number + coefficient * decided
             elif not self._differs(symbol):
                 same = add(same, scale(of_symbol(symbol), coefficient))
+            elif (factors := self._factors(symbol)) is not None:
+                of_lane, factor = factors
+                part = self._split(of_lane, points)
+                if part.times:
+                    raise _NotKnown(_TWO_STRIDES)
+                times[factor] = times.get(factor, 0) + coefficient * part.number
+                same = add(same, scale(of_symbol(factor), coefficient))
             else:
                 # Threads that run an iteration together began at their own numbers.
                 lower, step = self._counted_by(symbol)
                 form = add(form, scale(self._numbers.wrapped(lower), coefficient))
                 same = add(same, scale(of_symbol(step), coefficient))
-        return same, number + form.constant
+        return _Sum(same, number + form.constant, times)
+
+    def _factors(self, symbol: Value) -> tuple[Value, Value] | None:
+        """A number that differs between lanes, and one that is the same in all, of which one is the product."""
+        op = defining_op(symbol)
+        if op is None or not is_operator(op.name, "mul") or bits_of(symbol.type) != INDEX_BITS:
+            return None
+        first, second = op.operands
+        if not self._differs(second):
+            return first, second
+        return None if self._differs(first) else (second, first)
 
     def _counted_by(self, symbol: Value) -> tuple[Value, Value]:
         """Where an induction variable begins, and its step, which is the same in all threads."""

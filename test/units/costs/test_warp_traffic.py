@@ -6,6 +6,7 @@ Covers: facts/costs/warp_traffic.py, test/helpers/lane_addresses.py
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -163,14 +164,40 @@ scf.if %in {
     assert one == Traffic("global", 4, 4, aligned=False)
 
 
+@pytest.mark.parametrize(
+    ("of_row", "asked"),
+    [
+        ("%t", 32),  # a row a lane
+        ("%group", 4),  # 16 lanes a row: 64 bytes of each of two
+        ("%n", 4),  # all in one
+    ],
+)
+def test_rows_of_flat_memory_are_apart_by_a_product(of_row: str, asked: int) -> None:
+    body = f"""%group = arith.divui %t, %c16 : index
+%base = arith.addi {of_row}, %n : index
+%row = arith.muli %base, %k : index
+%at = arith.addi %row, %{"t" if of_row != "%t" else "c0"} : index
+%x = memref.load %a[%at] : memref<?xf32>"""
+    ((*_, one),) = found(kernel(body, "%n: index, %k: index, %a: memref<?xf32>"))
+    assert isinstance(one, Traffic)
+    assert (one.asked, one.ideal, one.aligned) == (asked, 4, False)
+
+
 UNKNOWN_OF_LANES = {
     "a loaded subscript": (
         """%r = memref.load %idx[%t] : memref<64xindex>
 %x = memref.load %a[%r] : memref<4096xf32>""",
         "is no sum of what thread ids decide",
     ),
-    "a product with the lane": (
+    "products with two arguments": (
         """%r = arith.muli %t, %n : index
+%q = arith.muli %r, %o : index
+%x = memref.load %a[%q] : memref<4096xf32>""",
+        "apart by two strides",
+    ),
+    "the lane's square by an argument": (
+        """%v = arith.muli %t, %n : index
+%r = arith.muli %v, %v : index
 %x = memref.load %a[%r] : memref<4096xf32>""",
         "is no sum of what thread ids decide",
     ),
@@ -208,7 +235,9 @@ scf.if %in {
 @pytest.mark.parametrize("name", UNKNOWN_OF_LANES)
 def test_what_is_not_decided_is_unknown(name: str) -> None:
     body, why = UNKNOWN_OF_LANES[name]
-    one = found(kernel(body, "%n: index, %a: memref<4096xf32>, %idx: memref<64xindex>"))[-1][2]
+    one = found(kernel(body, "%n: index, %o: index, %a: memref<4096xf32>, %idx: memref<64xindex>"))[
+        -1
+    ][2]
     assert isinstance(one, Unknown)
     assert why in one.why
 
@@ -244,31 +273,72 @@ def test_a_vector_that_is_aligned_less_is_split() -> None:
 
 # Random programs ---------------------------------------------------------------------------
 
-# One access a line: (how the op is written, bytes a lane, lanes served together).
-FORMS: dict[str, tuple[str, int, int]] = {
-    "load2": (f"memref.load %tile[{{r}}, {{c}}] : memref<64x64xf16, {WG}>", 2, 32),
+# One access a line, and the bytes that it asks for in a lane.
+FORMS: dict[str, tuple[str, int]] = {
+    "load2": (f"memref.load %tile[{{r}}, {{c}}] : memref<64x64xf16, {WG}>", 2),
     "load8": (
         f"vector.load %tile[{{r}}, {{c}}] {{{{alignment = 8 : i64}}}} : memref<64x64xf16, {WG}>, vector<4xf16>",
         8,
-        16,
     ),
     "load16": (
         f"vector.load %tile[{{r}}, {{c}}] {{{{alignment = 16 : i64}}}} : memref<64x64xf16, {WG}>, vector<8xf16>",
         16,
-        8,
     ),
     "ldmatrix": (
         f"nvgpu.ldmatrix %tile[{{r}}, {{c}}] {{{{numTiles = 4 : i32, transpose = false}}}} : memref<64x64xf16, {WG}>"
         " -> vector<4x2xf16>",
         16,
-        8,
     ),
     "copy": (
         f"nvgpu.device_async_copy %a[{{r}}, {{c}}], %tile[{{r}}, {{c}}], 8 : memref<?x?xf16> to memref<64x64xf16, {WG}>",
         16,
-        8,
     ),
-    "global": ("memref.load %a[{r}, {c}] : memref<?x?xf16>", 2, 32),
+    "global": ("memref.load %a[{r}, {c}] : memref<?x?xf16>", 2),
+    "flat": ("memref.load %f[{at}] : memref<?xf16>", 2),
+}
+ON_NVIDIA = ("ldmatrix", "copy")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How a chip serves lanes: banks of 4 bytes, and which lanes together, by their bytes."""
+
+    lanes: int
+    banks: int
+    sector: int
+    phases: dict[int, list[list[int]]]
+
+
+def runs(*starts: tuple[int, ...]) -> list[list[int]]:
+    """Runs of four lanes, in both halves of a wave."""
+    return [[half + s + n for s in phase for n in range(4)] for half in (0, 32) for phase in starts]
+
+
+MEMORIES = {
+    "sm_80": Memory(32, 32, 32, {2: neighbours(32), 8: neighbours(16), 16: neighbours(8)}),
+    "gfx90a": Memory(
+        64, 32, 64, {2: neighbours(32, 64), 8: neighbours(16, 64), 16: neighbours(8, 64)}
+    ),
+    "gfx942": Memory(
+        64,
+        32,
+        64,
+        {
+            2: neighbours(32, 64),
+            8: neighbours(16, 64),
+            16: runs((0, 20), (4, 16), (8, 28), (12, 24)),
+        },
+    ),
+    "gfx950": Memory(
+        64,
+        64,
+        64,
+        {
+            2: neighbours(64, 64),
+            8: neighbours(32, 64),
+            16: runs((0, 12, 20, 24), (4, 8, 16, 28)),
+        },
+    ),
 }
 
 
@@ -312,48 +382,64 @@ class Writer:
         return value
 
 
-def random_kernel(seed: int) -> tuple[str, list[str]]:
+def random_kernel(seed: int, chip: str) -> tuple[str, list[str]]:
     """A kernel, and the form of each of its accesses in turn."""
     writer = Writer(seed)
-    forms = [writer.random.choice(list(FORMS)) for _ in range(4)]
+    known = [name for name in FORMS if chip == "sm_80" or name not in ON_NVIDIA]
+    forms = [writer.random.choice(known) for _ in range(4)]
     for name in forms:
-        text, bytes_, _ = FORMS[name]
+        text, bytes_ = FORMS[name]
         # What is not known of a column is whole sectors.
-        shared = 16 if name in ("copy", "global") else bytes_ // 2
+        outside = name in ("copy", "global", "flat")
+        shared = MEMORIES[chip].sector // 2 if outside else bytes_ // 2
         row, column = writer.subscript(64, 1, 1), writer.subscript(64, bytes_ // 2, shared)
-        guarded = name in ("load2", "load8", "load16", "global") and writer.random.random() < 0.3
+        first = writer.op(f"arith.muli {row}, %k : index")
+        at = writer.op(f"arith.addi {first}, {column} : index")
+        guarded = name not in ON_NVIDIA and writer.random.random() < 0.3
         if guarded:
             bound = writer.constant(writer.random.choice([3, 20, 45]))
             met = writer.op(f"arith.cmpi ult, %t, {bound} : index")
             writer.lines.append(f"scf.if {met} {{")
-        writer.op(text.format(r=row, c=column))
+        writer.op(text.format(r=row, c=column, at=at))
         writer.lines += ["}"] * guarded
     lines = "\n".join(writer.lines)
     body = f"scf.for %i = %c0 to %c2 step %c1 {{\n{lines}\n}}\n"
     waiting = "%g = nvgpu.device_async_create_group\nnvgpu.device_async_wait %g\n"
-    return kernel(body + waiting, "%n: index, %a: memref<?x?xf16>", "64x64xf16"), forms
+    arguments = "%n: index, %k: index, %a: memref<?x?xf16>, %f: memref<?xf16>"
+    threads = 2 * MEMORIES[chip].lanes
+    return kernel(body + waiting, arguments, "64x64xf16", threads), forms
 
 
-@pytest.mark.parametrize("seed", range(40))
+CASES = [
+    (chip, seed)
+    for chip, count in zip(MEMORIES, (40, 6, 8, 8), strict=True)
+    for seed in range(count)
+]
+
+
+@pytest.mark.parametrize(("chip", "seed"), CASES)
 def test_banks_and_sectors_are_those_of_the_addresses_that_the_machine_sees(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    chip: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the worst warp of all executions, with rows of global memory that are whole sectors."""
-    text, forms = random_kernel(seed)
+    memory = MEMORIES[chip]
+    text, forms = random_kernel(seed, chip)
     module = ir.Module.parse(text)
     array = np.ones((64, 64), np.float16)
-    seen = watched(monkeypatch, module, [seed % 3, array])
+    arguments = [seed % 2, 64, array, array.reshape(-1)]
+    seen = watched(monkeypatch, module, arguments, memory.lanes)
     pending = list(forms)
-    answers = found(text)
+    answers = found(text, chip)
     known = 0
     for _, place, one in answers:
         warps = seen[place, one.space]
         name = pending[0]
-        _, bytes_, together = FORMS[name]
+        _, bytes_ = FORMS[name]
         if one.space == "global":
-            expected: Any = max(map(sectors, warps))
+            expected: Any = max(sectors(w, memory.sector) for w in warps)
         else:
-            expected = max(wavefronts(w, bytes_, neighbours(together)) for w in warps)
+            phases = memory.phases[bytes_]
+            expected = max(wavefronts(w, bytes_, phases, memory.banks) for w in warps)
         if name != "copy" or one.space == "workgroup":
             pending.pop(0)
         known += 1
