@@ -110,20 +110,20 @@ class _Kernel:
             if isinstance(asked, Traffic) and asked.wasted:
                 alike[_of_access(op, asked, self.chip)].append(place)
         for (text, code), (first, *others) in alike.items():
-            notes = [Note("so does this one", place) for place in others[:_SHOWN]]
-            if len(others) > _SHOWN:
-                notes.append(Note(f"and {len(others) - _SHOWN} more", others[-1]))
-            yield Diagnostic("remark", text, code, first, tuple(notes))
+            yield Diagnostic("remark", text, code, first, tuple(_also(others)))
         yield self._summary(worst)
 
     def _summary(self, worst: dict[tuple[Place, str, str], Traffic | Unknown]) -> Diagnostic:
         kinds: Counter[tuple[str, str]] = Counter()
-        notes: dict[Note, None] = {}
+        alike: dict[str, list[Place]] = defaultdict(list)
         for (place, op, space), asked in worst.items():
             kind = "unknown" if isinstance(asked, Unknown) else "bad" if asked.wasted else "good"
             kinds[space, kind] += 1
             if isinstance(asked, Unknown):
-                notes[Note(f"what '{op}' asks for is not known: {asked.why}", place)] = None
+                alike[f"what '{op}' asks for is not known: {asked.why}"].append(place)
+        notes = []
+        for text, (first, *others) in alike.items():
+            notes += [Note(text, first), *_also(others)]
         parts = []
         for space, wrong in (("workgroup", "bank conflicts"), ("global", "partial sectors")):
             number = sum(kinds[space, kind] for kind in ("good", "bad", "unknown"))
@@ -286,6 +286,13 @@ class _Kernel:
 
 def _badness(asked: Traffic | Unknown) -> float:
     return 1e9 if isinstance(asked, Unknown) else asked.asked / asked.ideal
+
+
+def _also(others: list[Place]) -> Iterator[Note]:
+    """Other places of which the same is true."""
+    yield from (Note("the same here", place) for place in others[:_SHOWN])
+    if len(others) > _SHOWN:
+        yield Note(f"and {len(others) - _SHOWN} more", others[-1])
 
 
 def _of_access(op: str, asked: Traffic, chip: Chip) -> tuple[str, str]:

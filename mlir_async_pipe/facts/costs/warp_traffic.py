@@ -19,10 +19,11 @@ same 4 bytes are given them at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import gcd, prod
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -44,11 +45,11 @@ from mlir_async_pipe.facts.values.alignment import (
     value_alignment,
 )
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of, is_induction_variable
-from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.numbers import evaluate_more
-from mlir_async_pipe.facts.values.sums import Form, add, of_symbol, scale, without
+from mlir_async_pipe.facts.values.numbers import NUMBERS, evaluate_more
 from mlir_async_pipe.facts.values.thread_numbers import (
     ids_of,
     linear_thread,
@@ -59,7 +60,7 @@ from mlir_async_pipe.facts.values.thread_numbers import (
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.vocabulary import Access, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
-from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 Array = np.ndarray
 WORD_BYTES = 4
@@ -108,15 +109,88 @@ class _Lanes(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """What is the `same` in all threads, as a linear form, the `number` that ids decide, and such numbers `times`
-    values that are the same in all threads: strides of flat memory."""
+    """An integer of all threads: the `number` that ids decide, plus multiples of `unknown` that are the same in all
+    threads, plus such numbers `times` values that are the same in all threads: strides of flat memory.
+    `value`: it is that value alone."""
 
-    same: Linear
     number: Array
-    times: dict[object, Array]
+    unknown: int = 0
+    times: Mapping[object, Array] = MappingProxyType({})
+    value: Value | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.unknown == 0 and not self.times
 
 
+class _LaneSums(Domain[_Sum, None]):
+    """Sums modulo 2^64, and quotients of what is decided."""
+
+    def constant(self, number: int) -> _Sum:
+        return _Sum(np.asarray(number))
+
+    def evaluate(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        if op.row.method not in _MADE_OF_OTHERS and all(each.is_decided for each in v):
+            numbers = NUMBERS.evaluate(op, [each.number for each in v], None)
+            return None if numbers is None else _Sum(numbers)
+        # What may not fit into fewer bits is no sum.
+        if op.bits < INDEX_BITS and not op.nsw:
+            return None
+        return super().evaluate(op, v, known)
+
+    def add(self, op: Typed, v: list[_Sum], known: None) -> _Sum:
+        a, b = v
+        times = dict(a.times)
+        for key, number in b.times.items():
+            times[key] = times[key] + number if key in times else number
+        return _Sum(a.number + b.number, gcd(a.unknown, b.unknown), times)
+
+    def sub(self, op: Typed, v: list[_Sum], known: None) -> _Sum:
+        return self.add(op, [v[0], _scaled(v[1], -1)], known)
+
+    def mul(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        for a, b in (v, reversed(v)):
+            if b.is_decided and b.number.ndim == 0:
+                return _scaled(a, int(b.number))
+            if b.value is not None and not a.times:
+                return _Sum(np.asarray(0), b.unknown, {b.value: a.number})
+        return None
+
+    def shl(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        by = v[1]
+        fits = by.is_decided and by.number.ndim == 0 and 0 <= by.number < INDEX_BITS - 1
+        return _scaled(v[0], 1 << int(by.number)) if fits else None
+
+    def div(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        """(64 k + t) div 8, rounded down, is 8 k + t div 8."""
+        by = self._divides(op, v)
+        return by and _Sum(np.floor_divide(v[0].number, by), v[0].unknown // by)
+
+    def rem(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        by = self._divides(op, v)
+        return by and _Sum(np.mod(v[0].number, by))
+
+    def _divides(self, op: Typed, v: list[_Sum]) -> Any:
+        """The constant that an op divides by, rounding down, if it divides what is not decided."""
+        a, by = v
+        whole = op.row.rounding == "down" and op.row.sign != "u" and not a.times
+        if not whole or not by.is_decided or by.number.ndim or by.number <= 0:
+            return None
+        return int(by.number) if a.unknown % int(by.number) == 0 else None
+
+    def cast(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+        return v[0] if op.row.sign == "s" and op.bits >= op.given else None
+
+
+_LANE_SUMS = _LaneSums()
+# What a domain makes of other operators.
+_MADE_OF_OTHERS = frozenset({"apply", "apply_least", "apply_largest", "join", "split"})
 _TWO_STRIDES = "lanes are apart by two strides that are not static"
+
+
+def _scaled(a: _Sum, factor: int) -> _Sum:
+    times = {key: number * factor for key, number in a.times.items()}
+    return _Sum(a.number * factor, abs(a.unknown * factor), times)
 
 
 class WarpTraffic:
@@ -278,21 +352,15 @@ class WarpTraffic:
         known, unknown = zero, value_alignment(steps.memory, self._numbers)
         apart: dict[object, Array] = {}
         for step in steps.steps:
-            part = self._split(step.amount, points)
-            bytes_ = step.size * (1 if step.stride is None else step.stride)
-            # Lanes with one number of rows of unknown length are in one row.
-            rows = {key: bytes_ * number for key, number in part.times.items()}
+            part = self._sum(step.amount, points)
             if step.stride is None:
-                if rows:
+                if part.times:
                     raise _NotKnown(_TWO_STRIDES)
-                unknown = gcd(unknown, bytes_)
-                rows = {step.key: part.number}
-            else:
-                known = known + bytes_ * part.number
-                for symbol, coefficient in part.same.terms:
-                    factor = coefficient * divisor(symbol, self._numbers)
-                    unknown = gcd(unknown, bytes_ * factor)
-            for key, number in rows.items():
+                part = _Sum(np.asarray(0), 1, {step.key: part.number})
+            part = _scaled(part, step.size * (step.stride or 1))
+            known, unknown = known + part.number, gcd(unknown, part.unknown)
+            # Lanes with one number of rows of unknown length are in one row.
+            for key, number in part.times.items():
                 apart[key] = apart.get(key, 0) + number
         apart = {key: number for key, number in apart.items() if np.ptp(number)}
         if len(apart) > 1:
@@ -316,54 +384,36 @@ class WarpTraffic:
         if root.kind in ("unknown", "address") and self._differs(memory):
             raise _NotKnown("which memory it is may differ from lane to lane")
 
-    def _split(self, value: Value | int, points: _Enumeration) -> _Sum:
-        """An integer as a sum."""
+    def _sum(self, value: Value | int, points: _Enumeration) -> _Sum:
+        """An integer as a sum. Raises _NotKnown where it is none."""
         if isinstance(value, int):
-            return _Sum(Form(), np.asarray(value), {})
-        form, number = self._numbers.wrapped(value), np.asarray(0)
-        same: Linear = Form()
-        times: dict[object, Array] = {}
-        while form.terms:
-            symbol, coefficient = next(iter(form.terms))
-            form = without(form, symbol)
-            decided = points.evaluate(symbol)
+            return _Sum(np.asarray(value))
+
+        def step(current: Value, get: Callable[[Value], _Sum | None]) -> _Sum | None:
+            decided = points.evaluate(current)
             if decided is not None:
-                number = number + coefficient * decided
-            elif not self._differs(symbol):
-                same = add(same, scale(of_symbol(symbol), coefficient))
-            elif (factors := self._factors(symbol)) is not None:
-                of_lane, factor = factors
-                part = self._split(of_lane, points)
-                if part.times:
-                    raise _NotKnown(_TWO_STRIDES)
-                times[factor] = times.get(factor, 0) + coefficient * part.number
-                same = add(same, scale(of_symbol(factor), coefficient))
-            else:
+                return _Sum(decided)
+            if not self._differs(current):
+                return _Sum(np.asarray(0), divisor(current, self._numbers), value=current)
+            if is_induction_variable(current):
                 # Threads that run an iteration together began at their own numbers.
-                lower, step = self._counted_by(symbol)
-                form = add(form, scale(self._numbers.wrapped(lower), coefficient))
-                same = add(same, scale(of_symbol(step), coefficient))
-        return _Sum(same, number + form.constant, times)
+                lower, _, by = list(ir.BlockArgument(current).owner.owner.operation.operands)[:3]
+                begin = None if self._differs(by) else memoised(lower, points.sums, step)
+                steps = divisor(by, self._numbers)
+                return begin and begin._replace(unknown=gcd(begin.unknown, steps), value=None)
+            op = defining_op(current)
+            if op is None or op.name not in OPERATORS or not (one := typed(op)).scalar:
+                return None
+            parts = [part for operand in op.operands if (part := get(operand)) is not None]
+            whole = len(parts) == len(op.operands)
+            return _LANE_SUMS.result(current, one, parts, None) if whole else None
 
-    def _factors(self, symbol: Value) -> tuple[Value, Value] | None:
-        """A number that differs between lanes, and one that is the same in all, of which one is the product."""
-        op = defining_op(symbol)
-        if op is None or not is_operator(op.name, "mul") or bits_of(symbol.type) != INDEX_BITS:
-            return None
-        first, second = op.operands
-        if not self._differs(second):
-            return first, second
-        return None if self._differs(first) else (second, first)
-
-    def _counted_by(self, symbol: Value) -> tuple[Value, Value]:
-        """Where an induction variable begins, and its step, which is the same in all threads."""
-        if is_induction_variable(symbol):
-            lower, _, step = list(ir.BlockArgument(symbol).owner.owner.operation.operands)[:3]
-            if not self._differs(step):
-                return lower, step
-        raise _NotKnown(
-            "a subscript is no sum of what thread ids decide and what is the same in all threads"
-        )
+        found: _Sum | None = memoised(value, points.sums, step)
+        if found is None:
+            raise _NotKnown(
+                "a subscript is no sum of what thread ids decide and what is the same in all threads"
+            )
+        return found
 
     def _active(self, op: Operation, points: _Enumeration) -> Array:
         """The threads that run an op, by conditions that ids decide."""
@@ -411,6 +461,7 @@ class _Enumeration:
     runs: Array
     ids: Callable[[Value], Array | None]
     known: dict[Value, Array | None] = field(default_factory=dict)
+    sums: dict[Value, _Sum | None] = field(default_factory=dict)
 
     def evaluate(self, value: Value) -> Array | None:
         return evaluate_more(value, self.known, self.ids)

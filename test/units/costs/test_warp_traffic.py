@@ -183,6 +183,32 @@ def test_rows_of_flat_memory_are_apart_by_a_product(of_row: str, asked: int) -> 
     assert (one.asked, one.ideal, one.aligned) == (asked, 4, False)
 
 
+@pytest.mark.parametrize(
+    ("subscript", "asked"),
+    [
+        ("(t floordiv 4) * 8 + t mod 4 + n * 64", 8),  # 16 bytes in each of 8 sectors
+        ("(t + n * 32) floordiv 2", 2),
+        ("(t + n * 32) mod 16 + n", 2),
+        ("t + n * k", 4),
+    ],
+)
+def test_affine_maps_are_sums_of_their_parts(subscript: str, asked: int) -> None:
+    body = f"""%at = affine.apply affine_map<(t, n)[k] -> ({subscript})>(%t, %n)[%k]
+%x = memref.load %a[%at] : memref<?xf32>"""
+    ((*_, one),) = found(kernel(body, "%n: index, %k: index, %a: memref<?xf32>"))
+    assert isinstance(one, Traffic) and one.asked == asked
+
+
+def test_sums_of_fewer_bits_that_do_not_wrap_are_sums() -> None:
+    body = """%l = arith.index_cast %t : index to i32
+%m = arith.index_cast %n : index to i32
+%r = arith.addi %l, %m overflow<nsw> : i32
+%q = arith.index_cast %r : i32 to index
+%x = memref.load %a[%q] : memref<4096xf32>"""
+    ((*_, one),) = found(kernel(body, "%n: index, %a: memref<4096xf32>"))
+    assert isinstance(one, Traffic) and one.asked == 4
+
+
 UNKNOWN_OF_LANES = {
     "a loaded subscript": (
         """%r = memref.load %idx[%t] : memref<64xindex>
@@ -193,7 +219,32 @@ UNKNOWN_OF_LANES = {
         """%r = arith.muli %t, %n : index
 %q = arith.muli %r, %o : index
 %x = memref.load %a[%q] : memref<4096xf32>""",
+        "is no sum of what thread ids decide",
+    ),
+    "a product times a stride": (
+        """%r = arith.muli %t, %n : index
+%x = memref.load %d[%r, %c0] : memref<?x?xf32>""",
         "apart by two strides",
+    ),
+    "two products": (
+        """%r = arith.muli %t, %n : index
+%q = arith.muli %t, %o : index
+%s = arith.addi %r, %q : index
+%x = memref.load %a[%s] : memref<4096xf32>""",
+        "apart by two strides",
+    ),
+    "fewer bits, which may wrap": (
+        """%l = arith.index_cast %t : index to i32
+%m = arith.index_cast %n : index to i32
+%r = arith.addi %l, %m : i32
+%q = arith.index_cast %r : i32 to index
+%x = memref.load %a[%q] : memref<4096xf32>""",
+        "is no sum of what thread ids decide",
+    ),
+    "a quotient that does not part": (
+        """%r = affine.apply affine_map<(t, n) -> ((t + n * 4) floordiv 8)>(%t, %n)
+%x = memref.load %a[%r] : memref<4096xf32>""",
+        "is no sum of what thread ids decide",
     ),
     "the lane's square by an argument": (
         """%v = arith.muli %t, %n : index
@@ -235,9 +286,12 @@ scf.if %in {
 @pytest.mark.parametrize("name", UNKNOWN_OF_LANES)
 def test_what_is_not_decided_is_unknown(name: str) -> None:
     body, why = UNKNOWN_OF_LANES[name]
-    one = found(kernel(body, "%n: index, %o: index, %a: memref<4096xf32>, %idx: memref<64xindex>"))[
-        -1
-    ][2]
+    one = found(
+        kernel(
+            body,
+            "%n: index, %o: index, %a: memref<4096xf32>, %d: memref<?x?xf32>, %idx: memref<64xindex>",
+        )
+    )[-1][2]
     assert isinstance(one, Unknown)
     assert why in one.why
 

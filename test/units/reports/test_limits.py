@@ -108,7 +108,7 @@ def test_the_swizzle_decides_what_binds(gemm: str) -> None:
     assert one.message == (
         "'nvgpu.ldmatrix' takes 32 wavefronts of workgroup memory where 4 would do: 8 rows meet in one bank"
     )
-    assert notes(one) == ["so does this one"] * 4 + ["and 27 more"]
+    assert notes(one) == ["the same here"] * 4 + ["and 27 more"]
 
 
 def test_costs_of_the_command_line_count(gemm: str) -> None:
