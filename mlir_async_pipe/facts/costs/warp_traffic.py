@@ -386,9 +386,16 @@ class WarpTraffic:
 
     def _sum(self, value: Value | int, points: _Enumeration) -> _Sum:
         """An integer as a sum. Raises _NotKnown where it is none."""
-        if isinstance(value, int):
-            return _Sum(np.asarray(value))
+        found = (
+            _Sum(np.asarray(value)) if isinstance(value, int) else self._known_sum(value, points)
+        )
+        if found is None:
+            raise _NotKnown(
+                "a subscript is no sum of what thread ids decide and what is the same in all threads"
+            )
+        return found
 
+    def _known_sum(self, value: Value, points: _Enumeration) -> _Sum | None:
         def step(current: Value, get: Callable[[Value], _Sum | None]) -> _Sum | None:
             decided = points.evaluate(current)
             if decided is not None:
@@ -409,10 +416,6 @@ class WarpTraffic:
             return _LANE_SUMS.result(current, one, parts, None) if whole else None
 
         found: _Sum | None = memoised(value, points.sums, step)
-        if found is None:
-            raise _NotKnown(
-                "a subscript is no sum of what thread ids decide and what is the same in all threads"
-            )
         return found
 
     def _active(self, op: Operation, points: _Enumeration) -> Array:
@@ -427,21 +430,25 @@ class WarpTraffic:
                 taken = below.block in list(above.regions[0].blocks)
                 active = active & ((met != 0) == taken)
             # Threads that run an iteration are in it together, whatever their last one is.
-            elif above.name != "scf.for" and not all(map(self._lets_all_run, conditions(above))):
+            elif above.name != "scf.for" and not all(
+                self._lets_all_run(condition, points) for condition in conditions(above)
+            ):
                 raise _NotKnown("which lanes run it is not decided by thread ids")
             below = above
         if several and self._uniformity.divergent_control(op) is not None:
             raise _NotKnown("which lanes run it is not decided by thread ids")
         return active
 
-    def _lets_all_run(self, condition: Value) -> bool:
+    def _lets_all_run(self, condition: Value, points: _Enumeration) -> bool:
         """Whether all lanes of a warp meet a condition, but for those beyond a bound."""
-        parts = [part for part in conjunction(condition) if self._differs(part)]
-        compared = [op for op in map(defining_op, parts) if op is not None]
-        return len(compared) == len(parts) and all(
-            op.name == "arith.cmpi" and integer_attribute(op, "predicate") not in _EQUAL
-            for op in compared
-        )
+        for part in filter(self._differs, conjunction(condition)):
+            op = defining_op(part)
+            if op is None or op.name != "arith.cmpi":
+                return False
+            sums = [self._known_sum(operand, points) for operand in op.operands]
+            if integer_attribute(op, "predicate") in _EQUAL or None in sums:
+                return False
+        return True
 
     def _differs(self, value: Value) -> bool:
         return self._uniformity.difference(value) is not None

@@ -4,7 +4,7 @@
     nvgpu.ldmatrix %tile[%row, %c8]  of rows of 64 bytes      [16, 16, 16, 16, 80, …] bytes
 
 What ids say is exact. `ThreadAddresses` puts a number of its own for every value that they do not
-decide: its answers count registers and bank conflicts, and prove nothing.
+decide: its answers count registers, and prove nothing.
 """
 
 from __future__ import annotations

@@ -272,6 +272,14 @@ scf.if %in {
 }""",
         "which lanes run it is not decided",
     ),
+    "a loaded bound": (
+        """%flag = memref.load %idx[%t] : memref<64xindex>
+%in = arith.cmpi slt, %flag, %n : index
+scf.if %in {
+  %x = memref.load %a[%t] : memref<4096xf32>
+}""",
+        "which lanes run it is not decided",
+    ),
     "nobody": (
         """%m = arith.constant 64 : index
 %in = arith.cmpi uge, %t, %m : index
