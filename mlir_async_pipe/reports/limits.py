@@ -22,9 +22,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     enclosing,
+    function_name,
     functions,
     is_kernel,
-    symbol_name,
     unchanged,
     walk,
     walk_named,
@@ -45,6 +45,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, enclosing_launch_size, id_of, launch_id
 
+_Where = tuple[Place, str, str, int]
 # So many registers less of a thread are few.
 FEW_REGISTERS = 16
 # Places that are named of accesses that ask for the same.
@@ -98,25 +99,28 @@ class _Kernel:
         """A remark for each op of the source that asks for more than its bytes need, and one of them all.
 
         What a pipeline wrote several times is told once, with the worst."""
-        worst: dict[tuple[Place, str, str], Traffic | Unknown] = {}
+        worst: dict[_Where, Traffic | Unknown] = {}
         for access, asked in self.asked.items():
             if asked is not None:
-                key = Place.of(access.op), access.op.name, asked.space
+                place = Place.of(access.op)
+                # Ops without places are told apart.
+                number = 0 if place.line else len(worst)
+                key = place, access.op.name, asked.space, number
                 worst[key] = max(worst.get(key, asked), asked, key=_badness)
         if not worst:
             return
         alike: dict[tuple[str, str], list[Place]] = defaultdict(list)
-        for (place, op, _), asked in worst.items():
+        for (place, op, *_), asked in worst.items():
             if isinstance(asked, Traffic) and asked.wasted:
                 alike[_of_access(op, asked, self.chip)].append(place)
         for (text, code), (first, *others) in alike.items():
             yield Diagnostic("remark", text, code, first, tuple(_also(others)))
         yield self._summary(worst)
 
-    def _summary(self, worst: dict[tuple[Place, str, str], Traffic | Unknown]) -> Diagnostic:
+    def _summary(self, worst: dict[_Where, Traffic | Unknown]) -> Diagnostic:
         kinds: Counter[tuple[str, str]] = Counter()
         alike: dict[str, list[Place]] = defaultdict(list)
-        for (place, op, space), asked in worst.items():
+        for (place, op, space, _), asked in worst.items():
             kind = "unknown" if isinstance(asked, Unknown) else "bad" if asked.wasted else "good"
             kinds[space, kind] += 1
             if isinstance(asked, Unknown):
@@ -140,7 +144,7 @@ class _Kernel:
 
     def of_blocks(self, loops: list[Operation]) -> Diagnostic:
         """How many blocks a multiprocessor holds, by which limit, and what would make it one more."""
-        name, place, chip = symbol_name(self.op), Place.of(self.op), self.chip
+        name, place, chip = function_name(self.op), Place.of(self.op), self.chip
         unit = "multiprocessor" if chip.lowering == "nvvm" else "compute unit"
         code = "resident-blocks"
         if not chip.resident_threads:
@@ -182,7 +186,7 @@ class _Kernel:
 
     def _needs(self, loop: Operation) -> tuple[int | None, int]:
         """Registers of a thread, None where no code was made, and bytes of workgroup memory of a block."""
-        name = symbol_name(self.op)
+        name = function_name(self.op)
         for kernel in self.session.records.get("kernels", []):
             if kernel.name == name and self.chip.lowering == "rocdl":
                 return kernel.vector_registers, kernel.workgroup_bytes or 0
@@ -193,7 +197,7 @@ class _Kernel:
 
     def _slot_bytes(self) -> int:
         """One slot of each buffer of the kernel's loops that has several."""
-        name = symbol_name(self.op)
+        name = function_name(self.op)
         records = [r for r in self.session.records.get("loops", []) if r.function == name]
         buffers = {b.buffer: b for r in records for b in r.buffers if b.versions > 1}
         return sum(buffer.slot_bytes for buffer in buffers.values())
@@ -257,7 +261,7 @@ class _Kernel:
 
     def _instructions(self, products: int) -> int | None:
         """Instructions of an iteration in the machine code; None where it is not plain which loop that is."""
-        name = symbol_name(self.op)
+        name = function_name(self.op)
         kernels = self.session.records.get("kernels", [])
         machine = next((getattr(k, "machine", None) for k in kernels if k.name == name), None)
         loops = [] if machine is None else machine.pipelined_loops

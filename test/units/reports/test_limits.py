@@ -12,7 +12,7 @@ import pytest
 
 from helpers.gemm_kernels import gemm_text
 from mlir_async_pipe import pipeline
-from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, MachineLoop
@@ -137,3 +137,51 @@ def test_compute_units_whose_waves_are_not_known_are_not_counted() -> None:
     text = (Path(__file__).parents[3] / "examples" / "one_loop.mlir").read_text()
     (one,) = told(text, target="rocdl:gfx1250")["resident-blocks"]
     assert one.message == "how many blocks a compute unit of gfx1250 holds is not known here"
+
+
+LAUNCH = """
+#wg = #gpu.address_space<workgroup>
+func.func @host(%from: memref<1024x32xf32> {llvm.noalias}, %to: memref<32x32xf32> {llvm.noalias}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %c1024 = arith.constant 1024 : index
+  gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+             threads(%t, %ty, %tz) in (%sx = %c32, %sy = %c1, %sz = %c1) {
+    %tile = memref.alloc() : memref<32x32xf32, #wg>
+    scf.for %k = %c0 to %c1024 step %c32 {
+      %row = arith.addi %k, %t : index
+      %v = memref.load %from[%row, %c0] : memref<1024x32xf32>
+      memref.store %v, %tile[%t, %c0] : memref<32x32xf32, #wg>
+      gpu.barrier
+      %w = memref.load %tile[%c0, %t] : memref<32x32xf32, #wg>
+      memref.store %w, %to[%c0, %t] : memref<32x32xf32>
+      gpu.barrier
+    } {async_pipe.num_stages = 3 : i64}
+    gpu.terminator
+  }
+  return
+}
+"""
+
+
+def test_a_launch_is_a_kernel_of_its_function() -> None:
+    found = told(LAUNCH)
+    (one,) = found["resident-blocks"]
+    assert "of 'host'" in one.message
+    assert notes(one)[1].startswith("with one slot less of each buffer")
+    (one,) = found["bank-conflicts"]
+    assert "takes 32 wavefronts of workgroup memory where 1 would do: 32 rows" in one.message
+
+
+def test_ops_without_places_are_told_apart() -> None:
+    session = Session(target=Target.parse("nvvm:sm_80"))
+    with new_context():
+        module = ir.Module.parse(LAUNCH)
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        said = limits.remarks(module.operation, session, CostModel())
+    (one,) = (entry for entry in said if entry.code == "memory-accesses")
+    assert one.place.line == 0
+    assert one.message == (
+        "2 accesses to workgroup memory, 1 with bank conflicts; 2 accesses to global memory, 1 with partial sectors"
+    )
