@@ -6,8 +6,8 @@
       or   %tile : memref<64x40xf16>       rows of 80 bytes                                    4 wavefronts
 
 Each access of a tile computes its column as all others do, so each element has one place: a xor by the row
-permutes the 16-byte chunks inside of aligned runs of them, and an access of up to 16 bytes that crosses no
-chunk stays in one piece. A longer row leaves all subscripts as they are, and takes memory in each slot. Which
+permutes the 16-byte chunks inside of aligned runs of them, and an access that crosses no chunk stays in one
+piece. One that might, or might leave its row, forbids any layout. A longer row leaves all subscripts as they are, and takes memory in each slot. Which
 layout it is the exact count of wavefronts decides (`facts/costs/warp_traffic.py`), over all accesses; of equal
 ones a xor comes first, and the shortest pad. Only tiles that nobody else names are given another layout.
 """
@@ -115,7 +115,7 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
         raise _Refusal("it is no allocation of the kernel, which others may name", filler)
     if not kind.has_static_shape or kind.rank < 2 or not _is_plain(kind):
         raise _Refusal(f"'{kind}' is no array of rows of static sizes side by side", filler)
-    size, ops = element_bytes(kind), []
+    size, ops, numbers = element_bytes(kind), [], Arithmetic()
     for op in dict.fromkeys(users(memory)):
         if op.name in DEALLOCATION_OPS:
             continue
@@ -128,6 +128,10 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
                 raise _Refusal(f"'{op.name}' lays down what it moves by itself", op)
             if prod(access.extent[:-1]) != 1:
                 raise _Refusal(f"'{op.name}' accesses several rows at once", op)
+            if not access.certain or not access.takes_slot_index:
+                raise _Refusal(f"'{op.name}' may leave the row, or elements out", op)
+            if not _in_one_chunk(access, int(kind.shape[-1]) * size, size, numbers):
+                raise _Refusal(f"'{op.name}' may cross the ends of a row or of 16 bytes in it", op)
             split = bytes_of_access(access) not in chip.copy_bytes
             if access.asynchronous and split and _writes_stretches(chip):
                 raise _Refusal(f"'{op.name}' is copies of whole waves, each to one stretch", op)
@@ -195,26 +199,22 @@ def _count(tile: _Tile, loop: Operation, chip: Chip) -> tuple[int, int]:
     return asked, ideal
 
 
-def _xors(tile: _Tile) -> Iterator[_Layout]:
-    """None where an access may cross a chunk."""
-    chunk = CHUNK_BYTES // tile.bytes_each
-    numbers = Arithmetic()
-    if tile.columns % chunk or not all(_in_one_chunk(a, tile, numbers) for a in tile.accesses()):
-        return
-    for rows, keys in _KEYS:
-        if tile.columns % (keys * chunk) == 0:
-            yield _xor(rows, keys, chunk)
-
-
-def _in_one_chunk(access: Access, tile: _Tile, numbers: Arithmetic) -> bool:
+def _in_one_chunk(access: Access, row_bytes: int, element: int, numbers: Arithmetic) -> bool:
+    """Whether what a lane accesses lies in 16 bytes of one row, from a multiple of its size on."""
     size = bytes_of_access(access)
-    if size > CHUNK_BYTES or size & (size - 1):
+    if size > CHUNK_BYTES or size & (size - 1) or row_bytes % size:
         return False
     # Copies and ldmatrix are aligned to what they access, or wrong anyway.
     hardware = row_of(access.op).queue is not None or access.active_lanes is not None
     given = integer_attribute(access.op, "alignment") or 1
-    column = divisor(access.indices[-1], numbers) * tile.bytes_each
-    return hardware or given >= size or column % size == 0
+    return hardware or given >= size or divisor(access.indices[-1], numbers) * element % size == 0
+
+
+def _xors(tile: _Tile) -> Iterator[_Layout]:
+    chunk = CHUNK_BYTES // tile.bytes_each
+    for rows, keys in _KEYS:
+        if tile.columns % (keys * chunk) == 0:
+            yield _xor(rows, keys, chunk)
 
 
 def _xor(rows: int, keys: int, chunk: int) -> _Layout:
@@ -245,11 +245,9 @@ def _pads(tile: _Tile, chip: Chip) -> Iterator[_Layout]:
     """Longer rows, which leave accesses as aligned as they were; none where a wave copies to one stretch."""
     if _writes_stretches(chip):
         return
-    widest = max(
-        min(bytes_of_access(a) & -bytes_of_access(a), CHUNK_BYTES) for a in tile.accesses()
-    )
+    widest = max(map(bytes_of_access, tile.accesses()))
     for more in _PAD_BYTES:
-        if more % max(widest, tile.bytes_each) == 0:
+        if more % widest == 0:
             yield _pad(more // tile.bytes_each, more)
 
 

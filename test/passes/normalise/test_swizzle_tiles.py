@@ -177,15 +177,34 @@ def test_random_accesses_take_no_more_wavefronts_and_compute_the_same(
     assert after <= before
 
 
-def test_a_vector_that_may_cross_chunks_gets_longer_rows_that_leave_it_aligned() -> None:
-    """8 bytes from anywhere on: a xor may tear them apart, 4 bytes more a row misalign them."""
-    read = f"""%x = vector.load %tile[%t, %n] : memref<32x32xf32, {WG}>, vector<2xf32>
-        %w = vector.extract %x[0] : f32 from vector<2xf32>"""
-    module = ir.Module.parse(kernel(STORE, read))
+TORN = {
+    # 8 bytes from anywhere on: a xor may tear them apart, and they may go on in the next row.
+    "vector.load %tile[%t, %n] : TILE, vector<2xf32>": "may cross the ends of a row",
+    # Three times 4 bytes end where no chunk does.
+    "vector.load %tile[%t, %c0] : TILE, vector<3xf32>": "may cross the ends of a row",
+    "vector.load %tile[%t, %c0] {alignment = 32 : i64} : TILE, vector<8xf32>": "may cross",
+    # What lies beyond the tile is 0, which a longer row would not be.
+    "vector.transfer_read %tile[%t, %n], %zero : TILE, vector<4xf32>": "may leave the row",
+    "vector.maskedload %tile[%t, %c0], %mask, %other : TILE, vector<4xi1>, vector<4xf32> into vector<4xf32>": "may leave",
+}
+
+
+@pytest.mark.parametrize("read", TORN)
+def test_accesses_that_a_layout_might_tear_apart_forbid_it(read: str) -> None:
+    tile = f"memref<32x32xf32, {WG}>"
+    lines = f"""%zero = arith.constant 0.0 : f32
+        %mask = arith.constant dense<[true, true, true, false]> : vector<4xi1>
+        %other = arith.constant dense<0.0> : vector<4xf32>
+        %x = {read.replace("TILE", tile)}
+        %w = arith.addf %v0, %zero : f32"""
+    text = kernel(STORE, lines).replace(
+        "%t = gpu.thread_id x", "%t = gpu.thread_id x\n    %v0 = arith.constant 1.0 : f32"
+    )
+    module = ir.Module.parse(text)
     report = run_pass(PASS, module, target=TARGET)
-    assert codes(report) == ["swizzled"]
-    assert "rows 8 bytes longer" in report.diagnostics[0].message
-    assert "memref<32x34xf32" in str(module)
+    assert codes(report) == ["swizzle-refused"]
+    assert TORN[read] in report.diagnostics[0].message
+    assert tile in str(module) and "xori" not in str(module)
 
 
 def test_copies_that_a_chip_takes_apart_keep_their_tile() -> None:
