@@ -177,6 +177,65 @@ def test_random_accesses_take_no_more_wavefronts_and_compute_the_same(
     assert after <= before
 
 
+TURNED_TILES = """gpu.module @two {
+  gpu.func @k(%from: memref<?x32xf32> {llvm.noalias}, %to: memref<?x32xf32> {llvm.noalias}, %n: index)
+      workgroup(%tile: memref<32x32xf32, WG>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %piece = arith.constant PIECE : index
+    %pieces = arith.constant PIECES : index
+    %c32 = arith.constant 32 : index
+    %t = gpu.thread_id x
+    %r = arith.divui %t, %pieces : index
+    %p = arith.remui %t, %pieces : index
+    %c = arith.muli %p, %piece : index
+    scf.for %i = %c0 to %n step %c32 {
+      scf.for %j = %c0 to %c32 step %piece {
+        %row = arith.addi %j, %r : index
+        %from_row = arith.addi %i, %row : index
+        %copy = nvgpu.device_async_copy %from[%from_row, %c], %tile[%row, %c], PIECE : memref<?x32xf32> to memref<32x32xf32, WG>
+      }
+      %g = nvgpu.device_async_create_group
+      nvgpu.device_async_wait %g
+      gpu.barrier
+      scf.for %j = %c0 to %c32 step %c1 {
+        %w = memref.load %tile[%t, %j] : memref<32x32xf32, WG>
+        %o = arith.addi %i, %j : index
+        memref.store %w, %to[%o, %t] : memref<?x32xf32>
+      }
+      gpu.barrier
+    } {async_pipe.num_stages = 3 : i64, async_pipe.swizzle = "auto"}
+    gpu.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("piece", "words"), [(4, "xor (the row) mod 8"), (1, "rows 4 bytes longer")]
+)
+@pytest.mark.parametrize("completion", ["late", "eager", "random"])
+def test_pipelined_tiles_that_are_read_by_columns(piece: int, words: str, completion: str) -> None:
+    """Copies of 16 bytes forbid rows of 4 bytes more; rows of a tile come out as its columns."""
+    text = (
+        TURNED_TILES.replace("PIECES", str(32 // piece))
+        .replace("PIECE", str(piece))
+        .replace("WG", WG)
+    )
+    module = ir.Module.parse(text)
+    report = pipeline(module, target=TARGET)
+    (said,) = (one.message for one in report.diagnostics if one.code == "swizzled")
+    assert words in said
+    assert [loop.stages for loop in report.of("loops")] == [3]
+    assert all(one.unsafe == one.unknown == 0 for one in report.of("checks"))
+    data = np.arange(128 * 32, dtype=np.float32).reshape(128, 32)
+    arguments = [data, np.zeros_like(data), 128]
+    result = machine.run(module, None, arguments, target=TARGET, completion=completion)
+    expected = np.concatenate([data[first : first + 32].T for first in range(0, 128, 32)])
+    assert not result.races
+    np.testing.assert_array_equal(result.arrays[1], expected)
+
+
 TORN = {
     # 8 bytes from anywhere on: a xor may tear them apart, and they may go on in the next row.
     "vector.load %tile[%t, %n] : TILE, vector<2xf32>": "may cross the ends of a row",
