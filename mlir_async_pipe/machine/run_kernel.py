@@ -41,7 +41,7 @@ from mlir_async_pipe.machine.trace import Trace, WaitRun
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.ptx import with_assembly_read
-from mlir_async_pipe.session.called_from import called_by_users
+from mlir_async_pipe.session.called_from import called_by_users, takes
 from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 
@@ -143,6 +143,7 @@ class RunOptions:
 
 @called_by_users
 @plain_values()
+@takes(RunOptions)
 def run(
     module: Any, function: str | None = None, arguments: Sequence[Any] = (), **options: Any
 ) -> RunResult:

@@ -65,9 +65,11 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     code = inner.__code__
+    taken = dataclasses.fields(inner.takes) if hasattr(inner, "takes") else ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    takes_any = code.co_flags & _VARKEYWORDS
-    defaults = inner.__kwdefaults__ or {}
+    names += tuple(entry.name for entry in taken)
+    takes_any = code.co_flags & _VARKEYWORDS and not taken
+    defaults = {**(inner.__kwdefaults__ or {}), **{entry.name: entry.default for entry in taken}}
 
     @functools.wraps(call)
     def wrapped(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Answer:
@@ -100,6 +102,16 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
         return dataclasses.replace(cast("Any", answer), diagnostics=placed)
 
     return wrapped
+
+
+def takes(options: type) -> Callable[[Callable[Parameters, Answer]], Callable[Parameters, Answer]]:
+    """Decorator of a function whose keywords are the fields of a dataclass."""
+
+    def mark(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+        vars(call)["takes"] = options
+        return call
+
+    return mark
 
 
 def _is_homeless(place: Place) -> bool:
