@@ -1,12 +1,12 @@
-"""What scheduling by latencies costs: the search on abstract loops, and timetables over units.
+"""What finding schedules costs: by latencies on abstract loops, and over units.
 
     python bench/latency.py [--loops 40]
 
 Abstract loops have 4, 8 and 12 nodes (1 to 4 copies, loads that read them, stores that need some
 of the loads, random cycles) and, above the exact search, 24 and 48. Times are processor
-milliseconds of `Search.run`; proven is how many loops have a proof that nothing is better.
+milliseconds; proven is how many loops have a proof that no interval is smaller.
 
-Timetables have random tasks on up to five units, with precedences and recurrences (as the tests
+Problems over units have random tasks on up to five units, with precedences and recurrences (as the tests
 have them); three columns say how many are proven: the interval, then the bytes, then the length.
 """
 
@@ -19,23 +19,22 @@ import sys
 import time
 from pathlib import Path
 
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import AbstractJudge
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
-    Problem,
+    LoopNumbers,
     ScheduledNode,
     VersionedMemory,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.search import Search
-from mlir_async_pipe.pipeliner.schedule.modulo.timetable import solve
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import solve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
-from helpers.timetable_problems import random_problem
+from helpers.modulo_problems import found_by_search
+from helpers.solver_problems import random_problem
 
 SIZES = (4, 8, 12, 24, 48)
 
 
-def loop(seed: int, size: int) -> Problem:
+def loop(seed: int, size: int) -> LoopNumbers:
     """A random loop of `size` nodes."""
     draw = random.Random(seed)
     copies = draw.randint(1, min(4, (size - 1) // 2))
@@ -56,11 +55,10 @@ def loop(seed: int, size: int) -> Problem:
             if draw.random() < 0.4
         ]
     buffers = tuple(
-        VersionedMemory(4096, True, tuple((r, n) for r in found), frozenset(found))
-        for n, found in enumerate(readers)
+        VersionedMemory(4096, True, tuple((r, n) for r in found)) for n, found in enumerate(readers)
     )
     barriers = draw.random() < 0.7
-    return Problem(
+    return LoopNumbers(
         tuple(nodes),
         tuple(edges),
         buffers,
@@ -82,9 +80,9 @@ def main() -> None:
         for seed in range(count):
             problem = loop(seed, size)
             begin = time.process_time()
-            found = Search(problem, AbstractJudge(problem, None)).run()
+            found, least = found_by_search(problem, constraints=6_000)
             taken.append(1000 * (time.process_time() - begin))
-            proven += found is not None and found.proven
+            proven += found is not None and found.interval <= least * (1 + 1e-6)
         median, largest = statistics.median(taken), max(taken)
         print(f"| {size} | {median:.1f} | {largest:.0f} | {proven} of {count} |")
     print("\n| tasks | median ms | largest ms | interval | bytes | length |")
@@ -92,9 +90,9 @@ def main() -> None:
     for size in SIZES:
         taken, proofs = [], [0, 0, 0]
         for seed in range(count):
-            timetable_problem = random_problem(seed, size)
+            unit_problem = random_problem(seed, size)
             begin = time.process_time()
-            best = solve(timetable_problem)
+            best = solve(unit_problem)
             taken.append(1000 * (time.process_time() - begin))
             assert best is not None
             proofs[0] += best.interval_proven

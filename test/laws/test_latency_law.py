@@ -3,8 +3,8 @@
 Costs of both are those of the machine's time line; the numbers of stages are 2 to 6. The loops are the
 same in each run; ASYNC_PIPE_NIGHTLY=1 draws 100 others.
 
-Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/trial.py,
-pipeliner/schedule/modulo/read.py
+Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/schedule_loop.py,
+pipeliner/schedule/modulo/trial.py, pipeliner/schedule/modulo/read.py
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.machine.trace import Trace
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import ScheduleRecord
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord
 
 COST = "latency=500,barrier=20"
 STAGES = range(2, 7)

@@ -111,9 +111,9 @@ def decide(
             )[:1],
         )
     if not found.in_loop_form:
-        return _decide_by_latency(body, options, session, around)
+        return _decide_by_search(body, options, session, around, units=False)
     if found.schedule is not None:
-        return _decide_by_units(body, options, session, around)
+        return _decide_by_search(body, options, session, around, units=True)
     if found.num_stages is not None:
         asked = IssueOptions(
             options.issue, options.cost, target_for(options, session), options.overlap_outer
@@ -216,28 +216,14 @@ def limits_of(options: ScheduleOptions, target: Target | None) -> Limits:
     return Limits(options.smem_limit or (chip.workgroup_bytes if chip else None), chip=chip)
 
 
-def _decide_by_units(
-    body: Body, options: ScheduleOptions, session: Session, around: Surroundings
-) -> Decision | None:
-    # As for `_decide_by_latency`: most loops need none of these imports.
-    from mlir_async_pipe.facts.costs.cost_model import CostModel
-    from mlir_async_pipe.pipeliner.schedule.modulo.by_units import UnitOptions, schedule_by_units
-
-    target = target_for(options, session)
-    model = CostModel.parse(options.cost, target)
-    asked = UnitOptions(options.max_stages, limits_of(options, target), model, target)
-    return schedule_by_units(body, asked, session, around)
-
-
-def _decide_by_latency(
-    body: Body, options: ScheduleOptions, session: Session, around: Surroundings
+def _decide_by_search(
+    body: Body, options: ScheduleOptions, session: Session, around: Surroundings, *, units: bool
 ) -> Decision | None:
     # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
     from mlir_async_pipe.facts.costs.cost_model import CostModel
-    from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import (
-        LatencyOptions,
-        schedule_by_latency,
-    )
+    from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import schedule_by_latency
+    from mlir_async_pipe.pipeliner.schedule.modulo.by_units import schedule_by_units
+    from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import SearchOptions
 
     target = target_for(options, session)
     if options.max_stages < 1:
@@ -245,15 +231,10 @@ def _decide_by_latency(
             f"option 'max-stages' is {options.max_stages}, expected 1 or more",
             code="bad-option-value",
         )
-    limit = limits_of(options, target).workgroup_bytes
-    asked = LatencyOptions(options.max_stages, limit, CostModel.parse(options.cost, target), target)
-    found = schedule_by_latency(body, asked, session, around)
-    if found is None:
-        return None
-    slots = tuple(
-        Placed(*slot) for slot in zip(found.stages, found.orders, found.asynchronous, strict=True)
-    )
-    return Decision(body, slots, "iteration" if found.wait_at_top else "consumer")
+    model = CostModel.parse(options.cost, target)
+    asked = SearchOptions(options.max_stages, limits_of(options, target), model, target)
+    schedule = schedule_by_units if units else schedule_by_latency
+    return schedule(body, asked, session, around)
 
 
 @register("async-pipe-schedule", "turn loop annotations into the op form", ScheduleOptions)

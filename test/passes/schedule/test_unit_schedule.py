@@ -18,12 +18,8 @@ from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.schedule.modulo.by_units import gantt
-from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
-    Precedence,
-    Task,
-    TimetableProblem,
-    solve,
-)
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import ModuloProblem, Precedence, Task
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import solve
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import run as schedule
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
@@ -159,17 +155,17 @@ def test_regions_are_refused_with_what_to_do():
 def test_the_chart_marks_the_unit_that_binds_and_the_critical_cycle():
     tasks = (Task((("tensor", 32),)), Task((("special", 40),)), Task((("tensor", 32),)))
     inside = (Precedence(0, 1, 32, 0), Precedence(1, 2, 40, 0))
-    problem = TimetableProblem(tasks, inside)
+    problem = ModuloProblem(tasks, inside)
     found = solve(problem)
     assert found is not None
-    assert gantt(problem, found, ["S", "E", "P"], None, 8) == [
+    assert gantt(problem, found, ["S", "E", "P"], 8) == [
         "tensor           * AAAACCCC",
         "special            B...BBBB",
         "A: S, from cycle 0",
         "B: E, from cycle 32",
         "C: P, from cycle 96",
     ]
-    around = TimetableProblem(tasks, (*inside, Precedence(2, 0, 32, 1)))
+    around = ModuloProblem(tasks, (*inside, Precedence(2, 0, 32, 1)))
     found = solve(around)
     assert found is not None
-    assert gantt(around, found, ["S", "E", "P"], None)[-1].startswith("critical cycle: ")
+    assert gantt(around, found, ["S", "E", "P"])[-1].startswith("critical cycle: ")

@@ -1,8 +1,9 @@
-"""Schedules by the latencies of statements (modulo scheduling); `by_latency` is the way in.
+"""Modulo schedules: a loop as a problem, its best schedule, and the kernel that comes of it.
 
-read      the loop as numbers        problem   what they mean, and what no schedule can beat
-stages    stages for a kernel order, and how fast a schedule is
-search    the best of all orders     trial     a schedule run with the machine's clocks
-timetable the best of all begins on several units, with what proves it
-by_units  the way in for schedules over units: a loop as tasks, and what is said of the answer
+read           the loop as numbers
+by_latency, by_units   the ways in: these numbers as a problem over one thread, or over functional units
+problem        tasks, precedences, live ranges; what no schedule can beat
+solve          the best schedule, with what proves it
+schedule_loop  the schedule as stages and orders of statements; what is said of it
+trial          its kernel, planned as the expander would and timed with the machine's clocks
 """

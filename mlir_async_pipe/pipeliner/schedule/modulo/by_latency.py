@@ -1,11 +1,15 @@
-"""Schedules a loop by the latencies of its statements (modulo scheduling).
+"""Schedules a loop by the latencies of its statements.
 
     copy  {latency = 500}                   copy  {stage = 0, order = 0, async}
     load                            -->     load  {stage = 2, order = 1}
     compute {latency = 300}                 compute {stage = 2, order = 2}
 
-The interval between iterations is as small as the costs allow, then the stages are as few, then
-the bytes of versions. Loops that `problem` describes are searched exactly up to 12 nodes.
+A thread runs one statement after the other, and a copy on a queue of its own arrives later. So the
+thread is a unit that runs all tasks in order, and a copy is one that holds it for the issue alone.
+
+    waits before their consumers    t_consumer >= t_copy + its cycles
+    waits at the top of a step      the order is fixed: barrier, copies and what they need, the others;
+                                    that keeps one barrier enough. Only stages are left to find
 
 It says so in a record for the report, and a remark:
 
@@ -16,169 +20,51 @@ It says so in a record for the report, and a remark:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import accumulate, combinations, product
+from math import ceil
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, unchanged
-from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.costs.cost_model import CostModel
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.analysis import analyse
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    TOLERANCE,
-    IntervalBound,
-    Problem,
-    Schedule,
-    all_bounds,
-    bytes_of,
-    largest_ratio,
-    thread_bound,
-    versions_of,
+    LiveRange,
+    ModuloProblem,
+    Precedence,
+    Task,
+    bounds_of,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts, read
-from mlir_async_pipe.pipeliner.schedule.modulo.search import Found, Search
-from mlir_async_pipe.pipeliner.schedule.modulo.stages import is_legal, moments
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import TrialResult, Trials, statement_orders
-from mlir_async_pipe.session.diagnostics import InputError, PipelineError, Place
+from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, ScheduledNode
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
+    Explained,
+    Formulation,
+    Found,
+    Scheduling,
+    SearchOptions,
+    schedule_loop,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
+from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 
+THREAD = "the thread"
+# Above, the order of the thread is what the delays alone give.
+LARGEST_ORDERED = 24
 
-@dataclass(frozen=True)
-class ScheduleRecord:
-    """One loop that was scheduled by latencies, in the report.
 
-    `interval` are the cycles between two iterations in the steady state, `lower_bound` those
-    that no schedule can go below, `bound_by` what sets the interval. `shared_bytes` are those
-    of all versions in workgroup memory. `proven`: no schedule is better.
+def schedule_by_latency(
+    body: Body, options: SearchOptions, session: Session, around: Surroundings
+) -> Decision | None:
+    """The best schedule of a loop; None (with a warning) if nothing can overlap.
+
+    Raises InputError for latencies that make no sense, PipelineError if no schedule is legal.
     """
-
-    place: Place
-    interval: float
-    lower_bound: float
-    bound_by: str
-    bound_at: tuple[str, ...]
-    stages: int
-    versions: int
-    shared_bytes: int
-    barriers: int
-    proven: bool
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What sets the interval of a schedule: a phrase, and the ops that do it."""
-
-    phrase: str
-    ops: tuple[tuple[str, Any], ...]
-
-
-def limit_of(reading: Reading, found: Found, held_down_by: str | None) -> Limit:
-    """The bound that the interval meets, else the copy that too few stages cannot hide.
-
-    `held_down_by` says what limits the stages, if anything does.
-    """
-    problem = reading.problem
-    best = found.best
-    largest = all_bounds(problem)[0]
-    barriers = (best.barriers - (1 if problem.barrier else 0)) * problem.barrier
-    if best.interval <= largest.cycles + max(0, barriers) + 0.001 * largest.cycles:
-        return _of_bound(reading, largest)
-    count, arcs = moments(problem, best.schedule)
-    _, cycle = largest_ratio(count, arcs, largest.cycles + TOLERANCE)
-    copies = dict.fromkeys(problem.edges[arc.edge].source for arc in cycle or () if arc.edge >= 0)
-    ops = tuple(_cycles_of(reading, node) for node in copies)
-    why = held_down_by or "the order that the dependences leave"
-    names = ", ".join(f"'{reading.op_of(node).name}'" for node in copies)
-    what = f"the latency of {names}" if names else "waits"
-    return Limit(f"{what}, which {why} cannot hide", ops)
-
-
-def _of_bound(reading: Reading, bound: IntervalBound) -> Limit:
-    ops = tuple(_cycles_of(reading, node) for node in bound.nodes)
-    if bound.kind == "thread":
-        return Limit("the thread, which is never idle", ops)
-    if bound.kind == "queue":
-        return Limit(f"the queue '{bound.queue}', which is never idle", ops)
-    over = "an iteration" if bound.distance == 1 else f"{bound.distance} iterations"
-    return Limit(f"a recurrence over {over}", ops)
-
-
-def _cycles_of(reading: Reading, node: int) -> tuple[str, Any]:
-    found = reading.problem.nodes[node]
-    op = reading.op_of(node)
-    return (f"'{op.name}' takes {found.delay:g} cycles", op)
-
-
-def record_of(reading: Reading, found: Found, limit: Limit) -> ScheduleRecord:
-    best = found.best
-    return ScheduleRecord(
-        Place.of(reading.body.loop),
-        round(best.interval, 3),
-        round(all_bounds(reading.problem)[0].cycles, 3),
-        limit.phrase,
-        tuple(f"{Place.of(op)}" for _, op in limit.ops),
-        best.schedule.stage_count,
-        best.versions,
-        best.shared_bytes,
-        best.barriers,
-        found.proven,
-    )
-
-
-def message(found: Found, limit: Limit) -> str:
-    best = found.best
-    stages = best.schedule.stage_count
-    shared = f", {best.shared_bytes} bytes of workgroup memory" if best.shared_bytes else ""
-    proven = "" if found.proven else "; not proven to be the best"
-    return (
-        f"{best.interval:g} cycles between iterations, bound by {limit.phrase}; {stages} "
-        f"stage{'' if stages == 1 else 's'}{shared}{proven}"
-    )
-
-
-def places(reading: Reading, found: Found) -> tuple[tuple[str, Any], ...]:
-    """A note for each statement: where it runs, and what it takes."""
-    schedule = found.best.schedule
-    order = schedule.places()
-    notes = []
-    for number, node in enumerate(reading.problem.nodes):
-        op = reading.op_of(number)
-        kind = f"async, {node.delay:g} cycles" if node.asynchronous else f"{node.held:g} cycles"
-        notes.append(
-            (
-                f"'{op.name}' in stage {schedule.stages[number]}, order {order[number]}, {kind}",
-                op,
-            )
-        )
-    return tuple(notes)
-
-
-__all__ = ["LatencyOptions", "LatencySchedule", "check_latencies", "schedule_by_latency"]
-
-
-@dataclass(frozen=True)
-class LatencyOptions:
-    """What a schedule may use: the largest number of stages, bytes of workgroup memory (None: no
-    limit), what things cost, and on which target."""
-
-    largest_stages: int
-    workgroup_bytes: int | None
-    model: CostModel
-    target: Target | None = None
-
-
-@dataclass(frozen=True)
-class LatencySchedule:
-    """Stage, order and asynchrony of each statement, and where waits stand."""
-
-    stages: tuple[int, ...]
-    orders: tuple[int, ...]
-    asynchronous: tuple[bool, ...]
-    wait_at_top: bool
+    check_latencies(body)
+    return schedule_loop(ByLatency, body, options, session, around)
 
 
 def check_latencies(body: Body) -> None:
@@ -205,149 +91,262 @@ def check_latencies(body: Body) -> None:
             )
 
 
-def schedule_by_latency(
-    body: Body, options: LatencyOptions, session: Session, around: Surroundings
-) -> LatencySchedule | None:
-    """The best schedule of a loop; None (with a remark) if nothing can overlap.
+class ByLatency(Scheduling):
+    """Nodes as tasks of a thread."""
 
-    Raises InputError for latencies that make no sense, PipelineError if no schedule is legal.
-    """
-    check_latencies(body)
-    with unchanged():
-        return _schedule(body, options, session, around)
+    code = "latency-schedule"
+    timed = True
+    constraints = 6_000
 
+    def formulations(self) -> list[Formulation]:
+        return formulations(self.reading.loop)
 
-def _schedule(
-    body: Body, options: LatencyOptions, session: Session, around: Surroundings
-) -> LatencySchedule | None:
-    loop = body.loop
-    annotations = names.read_loop(loop)
-    costs = UnitCosts(options.model, options.target)
-    analysis = analyse(body, annotations.independent, False, around)
-    reading = read(
-        analysis,
-        costs,
-        options.model.barrier,
-        _largest_stages(loop, options),
-        annotations.wait_at,
-    )
-    found, held_down_by = _best(reading, costs, options, session)
-    limit = limit_of(reading, found, held_down_by)
-    session.record("schedules", record_of(reading, found, limit))
-    if session.explain:
-        session.diagnostics.remark(
-            message(found, limit),
-            code="latency-schedule",
-            at=loop,
-            notes=limit.ops + places(reading, found),
+    def usual_kernels(self, largest: int) -> list[KernelSchedule]:
+        """What `num_stages` gives: copies and what they need in stage 0, all others in the last one."""
+        loop = self.reading.loop
+        ahead = needed_by(loop, (n for n, node in enumerate(loop.nodes) if node.asynchronous))
+        order = tuple(sorted(range(len(loop.nodes)), key=lambda n: (n not in ahead, n)))
+        return [
+            KernelSchedule(tuple(0 if n in ahead else last for n in sorted(order)), order, at_top)
+            for last in range(1, largest)
+            for at_top in loop.wait_modes
+        ]
+
+    def explained(self, found: Found, held_down_by: str | None) -> Explained:
+        best, loop = found.kernel, self.reading.loop
+        scale = found.formulation.scale
+        problem, queued = _before_consumers(loop, scale, together=False)
+        copy_of = {moment: n for n, moments in queued.items() for moment in moments}
+
+        def nodes_of(tasks: tuple[int, ...]) -> list[int]:
+            found = dict.fromkeys(copy_of.get(task, task) for task in tasks)
+            return [n for n in found if n < len(self.nodes)]
+
+        bound = next(b for b in bounds_of(problem) if not b.by_stages)
+        least = bound.cycles / scale
+        stages = best.schedule.stage_count
+        barriers = (best.barriers - (1 if loop.barrier else 0)) * loop.barrier
+        if best.interval <= 1.001 * least + max(0, barriers):
+            phrase, nodes = str(bound), nodes_of(bound.tasks)
+        else:
+            # Whatever holds the thread, this path has to fit into the stages.
+            free = tuple(Task(tuple((u, 0) for u, _ in task.uses)) for task in problem.tasks)
+            path = bounds_of(replace(problem, tasks=free, largest_stages=stages))[0].tasks
+            nodes = [n for n in nodes_of(path) if self.nodes[n].asynchronous]
+            copies = ", ".join(f"'{self.reading.op_of(n).name}'" for n in nodes)
+            what = f"the latency of {copies}" if copies else "waits"
+            why = held_down_by or "the order that the dependences leave"
+            phrase = f"{what}, which {why} cannot hide"
+        shared = f", {best.shared_bytes} bytes of workgroup memory" if best.shared_bytes else ""
+        proven = "" if found.proven else "; not proven to be the best"
+        at = tuple(self._cycles_of(node) for node in nodes)
+        return Explained(
+            f"{best.interval:g} cycles between iterations, bound by {phrase}; {stages} "
+            f"stage{'' if stages == 1 else 's'}{shared}{proven}",
+            phrase,
+            least,
+            at,
+            at + self._places(found),
         )
-    if found.best.schedule.stage_count == 1 and not names.is_inside_pipeline(loop):
-        session.diagnostics.warning(
-            f"{message(found, limit)}: the loop stays as it is",
-            code="nothing-to-overlap",
-            at=loop,
-            notes=limit.ops,
+
+    def _cycles_of(self, node: int) -> tuple[str, Any]:
+        op = self.reading.op_of(node)
+        return (f"'{op.name}' takes {self.nodes[node].delay:g} cycles", op)
+
+    def _places(self, found: Found) -> tuple[tuple[str, Any], ...]:
+        """A note for each statement: where it runs, and what it takes."""
+        kernel = found.kernel.schedule
+        notes = []
+        for number, node in enumerate(self.nodes):
+            op = self.reading.op_of(number)
+            kind = f"async, {node.delay:g} cycles" if node.asynchronous else f"{node.held:g} cycles"
+            place = kernel.order.index(number)
+            notes.append(
+                (f"'{op.name}' in stage {kernel.stages[number]}, order {place}, {kind}", op)
+            )
+        return tuple(notes)
+
+
+# The problems --------------------------------------------------------------------------------
+
+
+def formulations(loop: LoopNumbers) -> list[Formulation]:
+    """A problem for each place where waits may stand."""
+    costs = [loop.barrier]
+    costs += [c for node in loop.nodes for c in (node.held, node.occupancy, node.latency)]
+    # All cycles of a problem are whole: 4.6875 are 75 sixteenths.
+    whole = (s for s in (1, 2, 4, 8, 16, 32) if all(float(cost * s).is_integer() for cost in costs))
+    scale = next(whole, 64)
+    textual = tuple(range(len(loop.nodes)))
+    order = copies_first(loop)
+    ranks = tuple(order.index(node) for node in textual)
+    delays = {(node.group, node.delay) for node in loop.nodes if node.asynchronous}
+    found = []
+    modes = loop.wait_modes if len(loop.nodes) <= LARGEST_ORDERED else loop.wait_modes[:1]
+    for at_top, together in product(modes, (False, True)):
+        if together and len(delays) == len({group for group, _ in delays}):
+            # All of a group arrives together anyway.
+            continue
+        # In one stage nothing is in flight at the top.
+        if at_top and loop.largest_stages > 1:
+            problem = _at_top(loop, order, scale, together)
+            found.append(Formulation(problem, textual, ranks, at_top, scale))
+        else:
+            problem, queued = _before_consumers(loop, scale, together)
+            found.append(Formulation(problem, textual, textual, at_top, scale, queued))
+    return found
+
+
+def _scaled(cycles: float, scale: int) -> int:
+    return ceil(cycles * scale - 1e-9)
+
+
+def _tasks(loop: LoopNumbers, scale: int) -> list[Task]:
+    tasks = [Task(((THREAD, _scaled(node.held, scale)),)) for node in loop.nodes]
+    if loop.barrier:
+        tasks.append(Task(((THREAD, _scaled(loop.barrier, scale)),)))
+    return tasks
+
+
+def _on_queue(node: ScheduledNode, scale: int) -> Task:
+    """The time for which a copy holds its queue, after that of the copies before it."""
+    return Task(((f"the queue '{node.queue}'", _scaled(node.occupancy, scale)),))
+
+
+def _ranges(loop: LoopNumbers) -> tuple[LiveRange, ...]:
+    return tuple(
+        LiveRange(
+            buffer.bytes,
+            tuple((w, x, 0) for x, w in buffer.pairs),
+            "workgroup" if buffer.shared else "private",
         )
-        return None
-    return _statements(reading, found.best.schedule)
-
-
-def _largest_stages(loop: Operation, options: LatencyOptions) -> int:
-    """With T iterations at most T stages: the kernel runs T - (S - 1) times."""
-    trips = static_trip_count(loop)
-    return options.largest_stages if trips is None else max(1, min(options.largest_stages, trips))
-
-
-def _best(
-    reading: Reading, costs: UnitCosts, options: LatencyOptions, session: Session
-) -> tuple[Found, str | None]:
-    """The best schedule that fits workgroup memory, and what limits its stages."""
-    free = _search(reading, costs, options, None)
-    limit = options.workgroup_bytes
-    if limit is None or free.best.shared_bytes <= limit:
-        largest = reading.problem.largest_stages
-        stages = free.best.schedule.stage_count
-        return free, f"{largest} stages" if stages == largest else None
-    found = _search(reading, costs, options, limit)
-    session.diagnostics.remark(
-        f"{found.best.schedule.stage_count} stages and {found.best.interval:g} cycles between "
-        f"iterations instead of {free.best.schedule.stage_count} and {free.best.interval:g}: "
-        f"those would need {free.best.shared_bytes} bytes of workgroup memory, the limit is {limit}",
-        code="stages-reduced",
-        at=reading.body.loop,
-    )
-    return found, f"the stages that fit into {limit} bytes of workgroup memory"
-
-
-def _search(
-    reading: Reading, costs: UnitCosts, options: LatencyOptions, limit: int | None
-) -> Found:
-    judge: AbstractJudge | Trials = (
-        AbstractJudge(reading.problem, limit)
-        if any(s.part for s in reading.body.statements)
-        else Trials(
-            reading,
-            costs,
-            options.model,
-            Limits(limit, chip=options.target.chip if options.target else None),
-        )
-    )
-    # Of copies whose versions do not fit, none may be ahead: stages are tried downwards.
-    for largest in range(reading.problem.largest_stages, 0, -1):
-        problem = replace(reading.problem, largest_stages=largest)
-        found = Search(problem, judge).run()
-        if found is not None:
-            return found
-        if limit is None:
-            break
-    raise judge.refusal or PipelineError(
-        "cannot pipeline: no order of the statements keeps their dependences",
-        code="dependence-violated",
-        at=reading.body.loop,
+        for buffer in loop.buffers
     )
 
 
-def _statements(reading: Reading, schedule: Schedule) -> LatencySchedule:
-    body = reading.body
-    nodes = [reading.node_of[s.op] for s in body.statements]
-    return LatencySchedule(
-        tuple(schedule.stages[node] for node in nodes),
-        tuple(statement_orders(reading, schedule)),
-        tuple(s.op in reading.asynchronous for s in body.statements),
-        schedule.wait_at_top,
+def _before_consumers(
+    loop: LoopNumbers, scale: int, together: bool
+) -> tuple[ModuloProblem, dict[int, tuple[int, ...]]]:
+    """Copies arrive at moments of their own; what was issued before has arrived before. If groups are
+    waited for `together`, theirs is one, and their copies are issued one after the other."""
+    tasks = _tasks(loop, scale)
+    arrivals: dict[int, int] = {}
+    starts: dict[int, int] = {}
+    moment_of: dict[tuple[str, int], int] = {}
+    precedences = []
+    copies = [n for n, node in enumerate(loop.nodes) if node.asynchronous]
+    for n in copies:
+        node = loop.nodes[n]
+        key = node.queue, node.group if together else n
+        if key in moment_of:
+            # Right after the last one of its group.
+            last = max(c for c, moment in arrivals.items() if moment == moment_of[key])
+            apart = tasks[last].cycles(THREAD)
+            precedences += [Precedence(last, n, apart, 0), Precedence(n, last, -apart, 0)]
+        else:
+            moment_of[key] = len(tasks)
+            tasks.append(Task(()))
+        arrivals[n] = moment_of[key]
+        starts[n] = n
+        if node.occupancy:
+            starts[n] = len(tasks)
+            tasks.append(_on_queue(node, scale))
+            precedences.append(Precedence(n, starts[n], 0, 0))
+        precedences.append(Precedence(starts[n], arrivals[n], _scaled(node.delay, scale), 0))
+    for e in loop.edges:
+        source, delay = e.source, _scaled(loop.nodes[e.source].delay, scale)
+        if source in arrivals:
+            source, delay = arrivals[source], 0
+        precedences.append(Precedence(source, e.target, delay, e.distance))
+    linked = []
+    for a, b in combinations(copies, 2):
+        first, second = loop.nodes[a], loop.nodes[b]
+        if first.queue == second.queue and (first.occupancy or first.delay != second.delay):
+            linked += [(a, b, starts[a], starts[b])] if starts[a] != a else []
+            linked += [(a, b, arrivals[a], arrivals[b])] if arrivals[a] != arrivals[b] else []
+    problem = ModuloProblem(
+        tuple(tasks),
+        tuple(precedences),
+        _ranges(loop),
+        loop.largest_stages,
+        frozenset() if len(loop.nodes) <= LARGEST_ORDERED else frozenset({THREAD}),
+        THREAD,
+        linked=tuple(linked),
+    )
+    return problem, {n: (starts[n], arrivals[n]) for n in copies}
+
+
+def _at_top(loop: LoopNumbers, order: tuple[int, ...], scale: int, together: bool) -> ModuloProblem:
+    """Offsets in the given order after the barrier. A copy that b's consumer waits for may be followed
+    by others that it waits for as well: what its queue was given before arrives before it."""
+    tasks = _tasks(loop, scale)
+    held = [tasks[node].cycles(THREAD) for node in order]
+    begins = accumulate(held, initial=_scaled(loop.barrier, scale))
+    offset = dict(zip(order, begins, strict=False))
+    arrivals = _arrivals(loop, order, offset, scale, together)
+    precedences = []
+    for edge in loop.edges:
+        source, target = edge.source, edge.target
+        if loop.nodes[source].asynchronous:
+            # The top of the target's step comes after the arrival of what was issued until then.
+            for other, distance in arrivals[source]:
+                delay = other - offset[source] + offset[target]
+                precedences.append(Precedence(source, target, delay, edge.distance + distance))
+        else:
+            later = order.index(source) > order.index(target)
+            apart = offset[target] - offset[source]
+            precedences.append(Precedence(source, target, apart, edge.distance - later))
+    placed = [replace(task, offset=offset[n]) for n, task in enumerate(tasks[: len(loop.nodes)])]
+    placed += [replace(task, offset=0) for task in tasks[len(loop.nodes) :]]
+    placed += [_on_queue(node, scale) for node in loop.nodes if node.occupancy]
+    return ModuloProblem(
+        tuple(placed), tuple(precedences), _ranges(loop), loop.largest_stages, in_order=THREAD
     )
 
 
-# The problem without names -------------------------------------------------------------------
+def _arrivals(
+    loop: LoopNumbers, order: tuple[int, ...], offset: dict[int, int], scale: int, together: bool
+) -> dict[int, list[tuple[int, int]]]:
+    """For each copy when it, and all that its queue was given before, has arrived: cycles from the top
+    of its step, and steps before that. Copies of one group are waited for together."""
+    moments: dict[int, int] = {}
+    free: dict[str, int] = {}
+    copies = [n for n in order if loop.nodes[n].asynchronous]
+    for n in copies:
+        node = loop.nodes[n]
+        free[node.queue] = max(offset[n], free.get(node.queue, 0)) + _scaled(node.occupancy, scale)
+        moments[n] = free[node.queue] + _scaled(node.latency, scale)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for place, n in enumerate(copies):
+        mine = loop.nodes[n]
+        for other_place, other in enumerate(copies):
+            if loop.nodes[other].queue == mine.queue:
+                with_it = together and loop.nodes[other].group == mine.group
+                before = other_place <= place or with_it
+                found.setdefault(n, []).append((moments[other], 0 if before else 1))
+    return found
 
 
-class AbstractJudge:
-    """The interval from the graph of moments, the versions from the sync rule."""
+def copies_first(loop: LoopNumbers) -> tuple[int, ...]:
+    """The copies and what they need in an iteration, then all others; last those of them that need what
+    the iteration before makes of what they copied."""
+    ahead = needed_by(loop, (n for n, node in enumerate(loop.nodes) if node.asynchronous))
 
-    refusal: PipelineError | None = None
+    def after(node: int) -> list[int]:
+        return [e.target for e in loop.edges if e.source == node]
 
-    def __init__(self, problem: Problem, limit: int | None) -> None:
-        self._problem = problem
-        self._limit = limit
+    def place(node: int) -> tuple[int, int]:
+        if node not in ahead:
+            return 1, node
+        return 2 * (node in reached(after(node), after)), node
 
-    def outcome(self, schedule: Schedule) -> TrialResult | None:
-        """What a schedule gives, None if it is illegal or does not fit workgroup memory."""
-        problem = self._problem
-        if not is_legal(problem, schedule):
-            return None
-        places = schedule.places()
-        shared, private = bytes_of(problem, schedule.stages, places)
-        if self._limit is not None and shared > self._limit:
-            return None
-        count, arcs = moments(problem, schedule)
-        interval, _ = largest_ratio(count, arcs, thread_bound(problem).cycles)
-        order = schedule.order
-        return TrialResult(
-            schedule,
-            interval,
-            shared,
-            private,
-            sum(versions_of(buffer, schedule.stages, places) for buffer in problem.buffers),
-            1 if problem.has_barriers else 0,
-            sum(a > b for n, a in enumerate(order) for b in order[n + 1 :]),
-        )
+    return tuple(sorted(range(len(loop.nodes)), key=place))
+
+
+def needed_by(loop: LoopNumbers, nodes: Iterable[int]) -> set[int]:
+    """Nodes and all that they depend on inside an iteration."""
+
+    def before(node: int) -> list[int]:
+        return [e.source for e in loop.edges if e.target == node and e.distance == 0]
+
+    return reached(nodes, before)

@@ -5,25 +5,22 @@
 
 The ops of an iteration are gathered in *tasks*: neighbours in the text that copy, load, multiply or
 compute. What a task takes of each unit, how long its values take, and what it keeps alive is a
-`TimetableProblem`; its best timetable says stage and order of each task, and so of its statements.
+`ModuloProblem`; its best schedule says stage and order of each task, and so of its statements.
 
 A warp issues in order, but the back end interleaves what is independent between two barriers. So a
 task holds its unit and issue slots, not the thread: that is what the interval promises, and no more. Copies
-are awaited at the top of a step by a task of its own, where the kernel is cut: a copy that begins
-at t has arrived in the first step whose top is at t + latency or later.
+are awaited at the top of a step by a task of its own: a copy that begins at t has arrived in the
+first step whose top is at t + latency or later.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from math import ceil
 from string import ascii_letters
-from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, unchanged
-from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op
 from mlir_async_pipe.facts.costs.cost_model import (
     ISSUE,
     TENSOR,
@@ -32,25 +29,26 @@ from mlir_async_pipe.facts.costs.cost_model import (
     work_of,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.analysis import analyse
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
-from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import ScheduleRecord
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
-from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts, read
-from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     LiveRange,
+    ModuloProblem,
     Precedence,
     Task,
-    Timetable,
-    TimetableProblem,
-    solve,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import Trials
-from mlir_async_pipe.session.diagnostics import PipelineError, Place
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
+    Explained,
+    Formulation,
+    Found,
+    Scheduling,
+    SearchOptions,
+    schedule_loop,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import CONSTRAINTS, ModuloSchedule
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
+from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.memory_layout import registers_of_type
@@ -60,88 +58,55 @@ LARGEST_TASKS = 24
 REGISTER_BYTES = 4
 
 
-@dataclass(frozen=True)
-class UnitOptions:
-    """What a schedule may use, and what things cost on which target."""
-
-    largest_stages: int
-    limits: Limits
-    model: CostModel
-    target: Target | None
-
-
 def schedule_by_units(
-    body: Body, options: UnitOptions, session: Session, around: Surroundings
+    body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision | None:
     """The best schedule of a loop over the units of its chip; None, with a warning, if nothing can overlap.
 
     Raises PipelineError (regions-in-schedule, dependence-violated, or what the planner refuses).
     """
-    with unchanged():
-        nested = next((s.op for s in body.statements if len(s.op.regions)), None)
-        if nested is not None:
-            raise PipelineError(
-                f"cannot pipeline: '{nested.name}' has regions, whose ops hold units that no "
-                "timetable knows",
-                code="regions-in-schedule",
-                at=nested,
-                advice=f"unroll it, or give '{names.NUM_STAGES}'",
-            )
-        return _Scheduling(body, options, session, around).run()
-
-
-class _Scheduling:
-    """One loop, from its ops to a decision."""
-
-    def __init__(
-        self, body: Body, options: UnitOptions, session: Session, around: Surroundings
-    ) -> None:
-        self.options, self.session = options, session
-        self.annotations = names.read_loop(body.loop)
-        self.body = read_body(body.loop, _computing(body, options.model))
-        self.costs = UnitCosts(options.model, options.target)
-        analysis = analyse(self.body, self.annotations.independent, False, around)
-        trips = static_trip_count(body.loop)
-        stages = (
-            options.largest_stages if trips is None else max(1, min(trips, options.largest_stages))
+    nested = next((s.op for s in body.statements if len(s.op.regions)), None)
+    if nested is not None:
+        raise PipelineError(
+            f"cannot pipeline: '{nested.name}' has regions, whose ops hold units that no "
+            "schedule knows",
+            code="regions-in-schedule",
+            at=nested,
+            advice=f"unroll it, or give '{names.NUM_STAGES}'",
         )
-        self.reading: Reading = read(analysis, self.costs, 0, stages, "iteration")
-        self.nodes = self.reading.problem.nodes
+    body = read_body(body.loop, _computing(body, options.model))
+    return schedule_loop(ByUnits, body, options, session, around)
+
+
+class ByUnits(Scheduling):
+    """Neighbours as tasks of units."""
+
+    code = "unit-schedule"
+    timed = False
+    constraints = CONSTRAINTS
+
+    def formulations(self) -> list[Formulation]:
         self.task_of = self._tasks()
         self.count = 1 + max(self.task_of)
-        # The wait and the barrier at the top of a step, if anything is awaited.
-        self.wait = self.count if any(node.asynchronous for node in self.nodes) else None
+        self.waits = self._waits()
+        order = sorted(range(len(self.nodes)), key=lambda n: (self.task_of[n], n))
+        ranks = tuple(order.index(node) for node in range(len(self.nodes)))
+        return [Formulation(self.problem(), tuple(self.task_of), ranks, True)]
 
-    def run(self) -> Decision | None:
-        problem = self.problem()
-        found = solve(problem)
-        if found is None:
-            raise PipelineError(
-                "cannot pipeline: no timetable keeps the dependences within "
-                f"{problem.largest_stages} stages",
-                code="dependence-violated",
-                at=self.body.loop,
-            )
-        schedule = self.schedule(found)
-        plan = Trials(self.reading, self.costs, self.options.model, self.options.limits).plan(
-            schedule
-        )
-        self._say(problem, found, schedule, plan)
-        if schedule.stage_count == 1:
-            self.session.diagnostics.warning(
-                f"{found.interval} cycles between iterations, {found.certificate()}: the loop stays as it is",
-                code="nothing-to-overlap",
-                at=self.body.loop,
-            )
-            return None
-        place = {node: n for n, node in enumerate(schedule.order)}
-        slots = []
-        for statement in self.body.statements:
-            node = self.reading.node_of[statement.op]
-            number = place[node] * len(self.body.statements) + statement.number
-            asynchronous = statement.op in self.reading.asynchronous
-            slots.append(Placed(schedule.stages[node], number, asynchronous))
-        return Decision(self.body, tuple(slots), "iteration")
+    def _waits(self) -> dict[int, int]:
+        """The task that waits for each copy. One does for all, but for copies whose addresses are
+        copied: these are awaited at an earlier top."""
+        level: dict[int, int] = {}
+        for node in range(len(self.nodes)):
+            needed = [
+                level.get(e.source, 0) + self.nodes[e.source].asynchronous
+                for e in self.reading.loop.edges
+                if e.target == node and e.distance == 0 and e.source < node
+            ]
+            level[node] = max(needed, default=0)
+        return {
+            n: self.count + level[n] for n, found in enumerate(self.nodes) if found.asynchronous
+        }
 
     # Tasks -----------------------------------------------------------------------------------
 
@@ -208,7 +173,7 @@ class _Scheduling:
 
     # The problem -----------------------------------------------------------------------------
 
-    def problem(self) -> TimetableProblem:
+    def problem(self) -> ModuloProblem:
         tasks = [self._task(number) for number in range(self.count)]
         moments = self._moments()
         longest: dict[tuple[int, int, int], int] = {}
@@ -218,24 +183,27 @@ class _Scheduling:
                 key = source, target, distance
                 longest[key] = max(longest.get(key, 0), delay)
 
-        for edge in self.reading.problem.edges:
+        for edge in self.reading.loop.edges:
             source, target = self.task_of[edge.source], self.task_of[edge.target]
-            if self.wait is not None and self.nodes[edge.source].asynchronous:
-                order(source, self.wait, ceil(self.nodes[edge.source].latency), 0)
-                order(self.wait, target, 0, edge.distance)
+            if edge.source in self.waits:
+                wait = self.waits[edge.source]
+                order(source, wait, ceil(self.nodes[edge.source].latency), 0)
+                order(wait, target, 0, edge.distance)
             else:
                 delay = moments[edge.source][1] - moments[edge.target][0]
                 order(source, target, max(0, delay), edge.distance)
-        if self.wait is not None:
-            tasks.append(Task(((ISSUE, max(1, int(self.options.model.barrier))),)))
+        # The waits stand at the top of a step; the first has the barrier.
+        cycles = max(1, int(self.options.model.barrier))
+        for number in sorted(set(self.waits.values())):
+            tasks.append(Task(((ISSUE, cycles if number == self.count else 1),), offset=0))
         precedences = tuple(
             Precedence(*key[:2], delay, key[2]) for key, delay in sorted(longest.items())
         )
-        return TimetableProblem(
+        return ModuloProblem(
             tuple(tasks),
             precedences,
             tuple(self._ranges()),
-            self.reading.problem.largest_stages,
+            self.largest_stages,
             frozenset({ISSUE}),
         )
 
@@ -291,92 +259,45 @@ class _Scheduling:
     def _ranges(self) -> list[LiveRange]:
         """Buffers that may have versions, and values in registers of all threads from task to task."""
         found = []
-        for buffer in self.reading.problem.buffers:
-            users = {self.task_of[x] for x, _ in buffer.pairs}
-            writers = {self.task_of[w] for _, w in buffer.pairs}
-            if writers and users - writers:
-                uses = tuple((x, 0) for x in sorted(users - writers))
-                found.append(LiveRange(buffer.bytes, min(writers), uses))
+        for buffer in self.reading.loop.buffers:
+            pairs = {(self.task_of[w], self.task_of[x]) for x, w in buffer.pairs}
+            uses = tuple((w, x, 0) for w, x in sorted(pairs) if w != x)
+            if uses:
+                found.append(LiveRange(buffer.bytes, uses))
         threads = 128
-        kept: dict[tuple[int, tuple[tuple[int, int], ...]], int] = defaultdict(int)
-        users_of: dict[int, set[tuple[int, int]]] = defaultdict(set)
-        for edge in self.reading.problem.edges:
+        kept: dict[tuple[tuple[int, int, int], ...], int] = defaultdict(int)
+        users_of: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+        for edge in self.reading.loop.edges:
             source, target = self.task_of[edge.source], self.task_of[edge.target]
             if source != target and not self.nodes[edge.source].asynchronous:
-                users_of[edge.source].add((target, edge.distance))
+                users_of[edge.source].add((source, target, edge.distance))
         for node, uses_of_node in users_of.items():
             registers = sum(registers_of_type(v.type) for op in self._ops(node) for v in op.results)
             if registers:
-                kept[self.task_of[node], tuple(sorted(uses_of_node))] += registers
+                kept[tuple(sorted(uses_of_node))] += registers
         found += [
-            LiveRange(number * REGISTER_BYTES * threads, source, uses)
-            for (source, uses), number in kept.items()
+            LiveRange(number * REGISTER_BYTES * threads, uses, "registers")
+            for uses, number in kept.items()
         ]
         return found
 
     # The answer ------------------------------------------------------------------------------
 
-    def schedule(self, found: Timetable) -> Schedule:
-        """Stages and orders of the nodes: the kernel is cut at the wait, else where stages are fewest."""
-        cuts = [found.begins[self.wait]] if self.wait is not None else sorted(set(found.begins))
-        best = None
-        for cut in cuts:
-            flat = [found.begins[task] - cut for task in self.task_of]
-            first = min(t // found.interval for t in flat)
-            stages = tuple(t // found.interval - first for t in flat)
-            order = tuple(
-                sorted(
-                    range(len(flat)), key=lambda n: (flat[n] % found.interval, self.task_of[n], n)
-                )
-            )
-            schedule = Schedule(stages, order, True)
-            if best is None or schedule.stage_count < best.stage_count:
-                best = schedule
-        assert best is not None
-        return best
-
-    def _say(
-        self, problem: TimetableProblem, found: Timetable, schedule: Schedule, plan: Plan
-    ) -> None:
-        loop = self.body.loop
-        shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
-        barriers = plan.synchronisation.kernel.before
-        bound = found.bound
-        self.session.record(
-            "schedules",
-            ScheduleRecord(
-                Place.of(loop),
-                found.interval,
-                found.least,
-                str(bound) if bound else "the orders of its units",
-                tuple(
-                    f"{Place.of(self._op(t))}"
-                    for t in (bound.tasks if bound else ())
-                    if t < self.count
-                ),
-                schedule.stage_count,
-                sum(b.versions for b in plan.buffers),
-                shared,
-                sum(entry.barrier for entry in barriers.values()),
-                found.interval_proven,
-            ),
+    def explained(self, found: Found, held_down_by: str | None) -> Explained:
+        schedule, kernel = found.schedule, found.kernel
+        bound, stages = schedule.bound, kernel.schedule.stage_count
+        lines = gantt(found.formulation.problem, schedule, self._names(kernel.schedule))
+        binding = [task for task in (bound.tasks if bound else ()) if task < self.count]
+        return Explained(
+            f"{schedule.interval} cycles between iterations; {schedule.certificate()}; "
+            f"{stages} stage{'' if stages == 1 else 's'}, {kernel.shared_bytes} bytes of workgroup memory",
+            str(bound) if bound else held_down_by or "the orders of its units",
+            found.least,
+            tuple((f"'{op.name}' binds", op) for op in (self._members(t)[0] for t in binding)),
+            tuple((line, self.body.loop) for line in lines),
         )
-        if self.session.explain:
-            notes = [
-                (line, loop) for line in gantt(problem, found, self._names(schedule), self.wait)
-            ]
-            self.session.diagnostics.remark(
-                f"{found.interval} cycles between iterations; {found.certificate()}; "
-                f"{schedule.stage_count} stages, {shared} bytes of workgroup memory",
-                code="unit-schedule",
-                at=loop,
-                notes=tuple(notes),
-            )
 
-    def _op(self, task: int) -> Any:
-        return self._members(task)[0]
-
-    def _names(self, schedule: Schedule) -> list[str]:
+    def _names(self, schedule: KernelSchedule) -> list[str]:
         found = []
         for task in range(self.count):
             ops = self._members(task)
@@ -386,11 +307,11 @@ class _Scheduling:
             name = max(counts, key=lambda n: counts[n])
             stage = schedule.stages[self.task_of.index(task)]
             found.append(f"{len(ops)} ops, most '{name}', in stage {stage}")
-        return found
+        return found + ["the wait at the top of a step"] * len(set(self.waits.values()))
 
 
 def gantt(
-    problem: TimetableProblem, found: Timetable, tasks: list[str], wait: int | None, width: int = 64
+    problem: ModuloProblem, found: ModuloSchedule, tasks: list[str], width: int = 64
 ) -> list[str]:
     """One step of the steady state, a line a unit; what binds is marked with a star, and a critical
     cycle follows in letters.
@@ -398,28 +319,21 @@ def gantt(
         tensor           * AAAACCCC
         special function   BBBB....
     """
-    cut = found.begins[wait] if wait is not None else min(found.begins)
-    letters = [
-        ascii_letters[26:][n] if n < 26 else ascii_letters[n - 26]
-        for n in range(len(problem.tasks))
-    ]
+    letters = (ascii_letters[26:] + ascii_letters[:26])[: len(problem.tasks)]
     bound = found.bound
     lines = []
     for unit in problem.units:
         row = ["."] * width
         for n, task in enumerate(problem.tasks):
             held = task.cycles(unit)
-            first = (found.begins[n] - cut) % found.interval
             for cell in range(width):
                 middle = (cell + 0.5) * found.interval / width
-                if (middle - first) % found.interval < held:
+                if (middle - found.begins[n]) % found.interval < held:
                     row[cell] = letters[n]
         mark = "*" if bound is not None and bound.unit == unit else " "
         lines.append(f"{unit:16} {mark} {''.join(row)}")
     for n, name in enumerate(tasks):
         lines.append(f"{letters[n]}: {name}, from cycle {found.begins[n]}")
-    if wait is not None:
-        lines.append(f"{letters[wait]}: the wait at the top of a step")
     if bound is not None and not bound.unit:
         path = [*bound.tasks, bound.tasks[0]]
         lines.append("critical cycle: " + " -> ".join(letters[n] for n in path))

@@ -1,4 +1,4 @@
-"""Reads a loop into a modulo scheduling problem.
+"""Reads a loop as numbers, of which a modulo scheduling problem is made.
 
 Nodes are statements; the load and the store of one asynchronous copy are one node, and so are
 the parts of an inner loop that is pipelined itself. Pure ops cost with the statement that they
@@ -50,14 +50,74 @@ from mlir_async_pipe.pipeliner.plan.statement_places import (
     physical_copy,
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    DependenceEdge,
-    Problem,
-    ScheduledNode,
-    VersionedMemory,
-)
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+
+
+@dataclass(frozen=True)
+class ScheduledNode:
+    """What is scheduled as one piece: a statement, or the statements of one asynchronous copy.
+
+    `held` are the cycles for which it holds the thread, with the pure ops that go with it;
+    `occupancy` those for which it holds `queue`, and `latency` those from then until it has
+    arrived (both 0 if it is synchronous, and `queue` is ""). `group` is its commit group in the
+    input, -1 if it is in none.
+    """
+
+    statements: tuple[int, ...]
+    held: float
+    queue: str = ""
+    occupancy: float = 0
+    latency: float = 0
+    group: int = -1
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it completes later than it is issued."""
+        return self.queue != ""
+
+    @property
+    def delay(self) -> float:
+        """Cycles from its begin until what depends on it may begin."""
+        return self.occupancy + self.latency if self.asynchronous else self.held
+
+
+@dataclass(frozen=True)
+class DependenceEdge:
+    """`target` of iteration k + distance depends on `source` of iteration k."""
+
+    source: int
+    target: int
+    distance: int
+
+
+@dataclass(frozen=True)
+class VersionedMemory:
+    """A buffer that may get versions: the bytes of one, and the pairs (x, w) of nodes of which x
+    uses an element that w writes."""
+
+    bytes: int
+    shared: bool
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class LoopNumbers:
+    """What a scheduler needs to know of a loop.
+
+    `barrier` are the cycles of a thread barrier if every iteration has one, else 0;
+    `has_barriers` whether the input orders threads at all. `wait_modes` says whether waits may
+    stand at the top of a step (True) or before their consumers (False). `largest_stages`
+    bounds the number of stages.
+    """
+
+    nodes: tuple[ScheduledNode, ...]
+    edges: tuple[DependenceEdge, ...]
+    buffers: tuple[VersionedMemory, ...]
+    barrier: float
+    has_barriers: bool
+    wait_modes: tuple[bool, ...]
+    largest_stages: int
 
 
 @dataclass(frozen=True)
@@ -166,13 +226,13 @@ def _times(op: Operation) -> int:
 
 @dataclass(frozen=True)
 class Reading:
-    """A problem, and what its nodes are in the loop.
+    """The numbers of a loop, and what its nodes are.
 
     `asynchronous` are the ops of the statements that complete later; `node_of` gives the node of
     each statement's op.
     """
 
-    problem: Problem
+    loop: LoopNumbers
     body: Body
     analysis: Analysis
     asynchronous: frozenset[Operation]
@@ -180,7 +240,7 @@ class Reading:
 
     def op_of(self, node: int) -> Operation:
         """The last op of a node: that of its statement, or the store of a copy."""
-        return self.body.statements[self.problem.nodes[node].statements[-1]].op
+        return self.body.statements[self.loop.nodes[node].statements[-1]].op
 
 
 def read(
@@ -190,7 +250,7 @@ def read(
     largest_stages: int,
     wait_at: Literal["consumer", "iteration"] | None,
 ) -> Reading:
-    """The problem of a loop; `wait_at` is where its author wants the waits, if he says so."""
+    """The numbers of a loop; `wait_at` is where its author wants the waits, if he says so."""
     body = analysis.body
     asynchronous = asynchronous_statements(body)
     members = _members(body, asynchronous)
@@ -208,7 +268,7 @@ def read(
         for node, statements in enumerate(members)
     )
     has_barriers = bool(barriers_of(body))
-    problem = Problem(
+    numbers = LoopNumbers(
         nodes,
         _edges(body, analysis, node_of, nodes),
         _buffers(analysis, node_of),
@@ -217,7 +277,7 @@ def read(
         _modes(wait_at, has_barriers),
         largest_stages,
     )
-    return Reading(problem, body, analysis, asynchronous, node_of)
+    return Reading(numbers, body, analysis, asynchronous, node_of)
 
 
 def _modes(
@@ -395,7 +455,6 @@ def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[Version
                         }
                     )
                 ),
-                frozenset(node) - {node[n] for n, r in enumerate(regions) if r.writes},
             )
         )
     return tuple(found)

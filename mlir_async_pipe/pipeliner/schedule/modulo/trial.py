@@ -1,4 +1,4 @@
-"""Tries a schedule: plans it as the expander would, and runs its kernel with a clock.
+"""Tries the kernel of a schedule: plans it as the expander would, and runs it with a clock.
 
 Nothing is edited. So groups, waits, barriers and versions are those that the loop will get, and
 the interval is that of the timeline.
@@ -15,41 +15,49 @@ from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_schedule
 from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
 from mlir_async_pipe.pipeliner.plan.sync_state import Before
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import Schedule
 from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 
-Key = tuple[float, int, int, int, int]
+
+@dataclass(frozen=True)
+class KernelSchedule:
+    """A stage for each node, the nodes in kernel order, and where waits stand."""
+
+    stages: tuple[int, ...]
+    order: tuple[int, ...]
+    wait_at_top: bool
+
+    @property
+    def stage_count(self) -> int:
+        """S: one more than the last stage."""
+        return max(self.stages) + 1
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a schedule gives: cycles between iterations in the steady state, bytes of all
-    versions in workgroup memory and elsewhere, the number of versions, barriers a step."""
+    """What a kernel gives: cycles between iterations in the steady state, bytes of all versions in
+    workgroup memory and elsewhere, the number of versions, barriers a step."""
 
-    schedule: Schedule
+    schedule: KernelSchedule
     interval: float
     shared_bytes: int
     private_bytes: int
     versions: int
     barriers: int
-    inversions: int
 
     @property
-    def key(self) -> Key:
-        """What is compared: the interval, the stages, the bytes of the versions, the barriers,
-        and how far the order is from the textual one."""
+    def key(self) -> tuple[float, int, int, int]:
+        """What is compared: the interval, the stages, the bytes of the versions, the barriers."""
         return (
             round(self.interval, 6),
             self.schedule.stage_count,
             self.shared_bytes + self.private_bytes,
             self.barriers,
-            self.inversions,
         )
 
 
 class Trials:
-    """Tries schedules of one loop. `refusal` is why the one with the fewest stages was refused,
+    """Tries kernels of one loop. `refusal` is why the one with the fewest stages was refused,
     None if none was."""
 
     def __init__(
@@ -60,38 +68,32 @@ class Trials:
         self._model = model
         self._limits = limits
         self._annotations = names.read_loop(reading.body.loop)
-        self._known: dict[Schedule, TrialResult | None] = {}
         self.refusal: PipelineError | None = None
         self._refused_stages = 0
 
-    def outcome(self, schedule: Schedule) -> TrialResult | None:
-        """What a schedule gives, None if the expander would refuse it."""
-        if schedule not in self._known:
-            try:
-                self._known[schedule] = self._try(schedule)
-            except PipelineError as refusal:
-                if self.refusal is None or schedule.stage_count < self._refused_stages:
-                    self.refusal, self._refused_stages = refusal, schedule.stage_count
-                self._known[schedule] = None
-        return self._known[schedule]
-
-    def _try(self, schedule: Schedule) -> TrialResult:
-        plan = self.plan(schedule)
-        steady = steady_state(plan, self._costs, self._model)
+    def outcome(
+        self, schedule: KernelSchedule, promised: float | None = None
+    ) -> TrialResult | None:
+        """What a kernel gives, None if the expander would refuse it; without a `promised` interval
+        that of the time line."""
+        try:
+            plan = self.plan(schedule)
+        except PipelineError as refusal:
+            if self.refusal is None or schedule.stage_count < self._refused_stages:
+                self.refusal, self._refused_stages = refusal, schedule.stage_count
+            return None
         shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
-        everything = sum(b.versions * b.slot_bytes for b in plan.buffers)
-        order = schedule.order
+        before = plan.synchronisation.kernel.before.values()
         return TrialResult(
             schedule,
-            steady.interval,
+            steady_interval(plan, self._costs, self._model) if promised is None else promised,
             shared,
-            everything - shared,
+            sum(b.versions * b.slot_bytes for b in plan.buffers) - shared,
             sum(b.versions for b in plan.buffers),
-            steady.barriers,
-            sum(a > b for n, a in enumerate(order) for b in order[n + 1 :]),
+            sum(entry.barrier for entry in before) + len(plan.kept_barriers),
         )
 
-    def plan(self, schedule: Schedule) -> Plan:
+    def plan(self, schedule: KernelSchedule) -> Plan:
         """The plan of a schedule; raises PipelineError where the expander would refuse it."""
         reading = self._reading
         orders = statement_orders(reading, schedule)
@@ -115,11 +117,9 @@ class Trials:
         return replace(plan, trip_count=None)
 
 
-def statement_orders(reading: Reading, schedule: Schedule) -> list[int]:
+def statement_orders(reading: Reading, schedule: KernelSchedule) -> list[int]:
     """The order of each statement: the nodes in kernel order, their statements in textual."""
-    ranked = [
-        number for node in schedule.order for number in reading.problem.nodes[node].statements
-    ]
+    ranked = [number for node in schedule.order for number in reading.loop.nodes[node].statements]
     orders = [0] * len(ranked)
     for place, number in enumerate(ranked):
         orders[number] = place
@@ -134,14 +134,6 @@ def statement_orders(reading: Reading, schedule: Schedule) -> list[int]:
 # other as they did some steps before: the system is max-plus linear, so from then on it repeats.
 
 LARGEST_STEPS = 600
-
-
-@dataclass(frozen=True)
-class Steady:
-    """Cycles a step in the steady state, and the barriers of a step."""
-
-    interval: float
-    barriers: int
 
 
 class _Run:
@@ -159,11 +151,9 @@ class _Run:
         self._input_barriers = {kept.unit.position for kept in plan.kept_barriers}
         self._kept = 1 + max((need.lag for need in plan.needs), default=0)
         self.now = 0.0
-        self.barriers = 0
 
     def step(self) -> None:
         """One iteration of the kernel."""
-        self.barriers = 0
         self._synchronise(-1, -1)
         for unit in self._plan.units.units:
             self._synchronise(unit.position, unit.position)
@@ -187,7 +177,6 @@ class _Run:
             if back < len(found):
                 self.now = max(self.now, found[len(found) - 1 - back])
         barriers = before.barrier + (position in self._input_barriers)
-        self.barriers += barriers
         self.now += barriers * self._model.barrier
 
     def _run(self, unit: Unit) -> None:
@@ -206,7 +195,7 @@ class _Run:
         return tuple(round(max(0.0, moment - self.now), 6) for moment in clocks)
 
 
-def steady_state(plan: Plan, costs: UnitCosts, model: CostModel) -> Steady:
+def steady_interval(plan: Plan, costs: UnitCosts, model: CostModel) -> float:
     """Run the kernel until it repeats; the mean over a period is the interval."""
     run = _Run(plan, costs, model)
     seen: dict[tuple[float, ...], tuple[int, float]] = {}
@@ -215,6 +204,6 @@ def steady_state(plan: Plan, costs: UnitCosts, model: CostModel) -> Steady:
         state = run.state()
         if state in seen:
             step, moment = seen[state]
-            return Steady((run.now - moment) / (number - step), run.barriers)
+            return (run.now - moment) / (number - step)
         seen[state] = (number, run.now)
-    return Steady(run.now / LARGEST_STEPS, run.barriers)
+    return run.now / LARGEST_STEPS

@@ -1,9 +1,9 @@
-"""Timetables over several units: by hand, against every timetable of small problems, and against
-a mixed-integer solver.
+"""The best modulo schedules: by hand, against every schedule of small problems, and against a
+mixed-integer solver.
 
 ASYNC_PIPE_NIGHTLY=1 asks HiGHS about 1,000 random problems of up to 24 tasks.
 
-Covers: pipeliner/schedule/modulo/timetable.py
+Covers: pipeliner/schedule/modulo/solve.py, pipeliner/schedule/modulo/problem.py
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from dataclasses import replace
 
 import pytest
 
-from helpers.timetable_problems import mixed_integer_interval, random_problem
-from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
+from helpers.solver_problems import mixed_integer_interval, random_problem
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     LiveRange,
+    ModuloProblem,
     Precedence,
     Task,
-    Timetable,
-    TimetableProblem,
     bounds_of,
     bytes_of_ranges,
     is_kept,
-    solve,
 )
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloSchedule, solve
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 
 
-def solved(problem: TimetableProblem) -> Timetable:
-    """The timetable, which keeps everything."""
+def solved(problem: ModuloProblem) -> ModuloSchedule:
+    """The schedule, which keeps everything."""
     found = solve(problem)
     assert found is not None
     assert is_kept(problem, found.begins, found.interval)
     assert found.bytes == bytes_of_ranges(problem, found.begins, found.interval)
-    assert min(found.begins) >= 0 and max(found.begins) == found.length
+    assert min(found.begins) >= 0 and problem.length(found.begins) == found.length
     assert found.least <= found.interval and found.least_bytes <= found.bytes
     return found
 
@@ -46,7 +46,7 @@ def on(unit: str, cycles: int) -> Task:
 
 
 # Scores, their exponentials, and the product with the values: what attention does in an iteration.
-ATTENTION = TimetableProblem(
+ATTENTION = ModuloProblem(
     (on("tensor", 32), on("special", 40), on("tensor", 32)),
     (Precedence(0, 1, 32, 0), Precedence(1, 2, 40, 0)),
 )
@@ -63,7 +63,7 @@ def test_products_of_the_next_iteration_run_beside_exponentials():
 
 def test_a_recurrence_bounds_the_interval():
     found = solved(
-        TimetableProblem(
+        ModuloProblem(
             ATTENTION.tasks, (*ATTENTION.precedences, Precedence(2, 0, 32, 1)), largest_stages=4
         )
     )
@@ -77,7 +77,7 @@ def test_a_recurrence_bounds_the_interval():
 def test_an_interval_above_all_bounds_is_proven_by_search():
     # Both ends of the recurrence hold the unit; the third task fits into neither of their gaps:
     # 0..3 and 5..8 are held at II = 10, and 3 cycles would be needed between them.
-    problem = TimetableProblem(
+    problem = ModuloProblem(
         (on("u", 3), on("u", 3), on("u", 3)),
         (Precedence(0, 1, 5, 0), Precedence(1, 0, 5, 1)),
     )
@@ -91,18 +91,69 @@ def test_an_interval_above_all_bounds_is_proven_by_search():
 def test_memory_comes_before_length_and_after_the_interval():
     # The copy may run any number of cycles ahead: 500 of them take 6 versions at an interval of
     # 100, and no more are kept.
-    problem = TimetableProblem(
+    problem = ModuloProblem(
         (on("queue", 10), on("thread", 100)),
         (Precedence(0, 1, 500, 0),),
-        (LiveRange(4096, 0, ((1, 0),)),),
+        (LiveRange(4096, ((0, 1, 0),)),),
     )
     found = solved(problem)
     assert (found.interval, found.bytes, found.length) == (100, 5 * 4096, 500)
     assert found.least_bytes == found.bytes
 
 
+def test_a_limit_of_bytes_makes_the_interval_larger():
+    # Three versions of the copy: 500 <= t_1 - t_0 <= 3 II.
+    problem = ModuloProblem(
+        (on("queue", 10), on("thread", 100)),
+        (Precedence(0, 1, 500, 0),),
+        (LiveRange(4096, ((0, 1, 0),)), LiveRange(64, ((0, 1, 0),), "registers")),
+        limits=(("workgroup", 3 * 4096),),
+    )
+    found = solved(problem)
+    assert (found.interval, found.interval_proven, found.bytes) == (167, True, 3 * (4096 + 64))
+    assert solve(replace(problem, limits=(("workgroup", 4095),))) is None
+
+
+def test_offsets_are_kept_whatever_the_step():
+    # A wait at the top of a step: the first one that comes 250 cycles after the copy.
+    wait = Task((("thread", 20),), offset=0)
+    found = solved(
+        ModuloProblem(
+            (on("queue", 10), wait, on("thread", 80)),
+            (Precedence(0, 1, 250, 0), Precedence(1, 2, 0, 0)),
+        )
+    )
+    assert (found.interval, found.begins[1] % 100, found.begins[2] % 100) == (100, 0, 20)
+    assert found.begins[1] - found.begins[0] >= 250
+
+
+def test_nothing_begins_inside_what_a_thread_runs():
+    # The copy takes no time, but waits until the thread has ended its work of 300.
+    problem = ModuloProblem(
+        (on("thread", 0), on("thread", 300)), (Precedence(0, 1, 500, 0),), in_order="thread"
+    )
+    found = solved(problem)
+    assert (found.interval, found.begins[1] - found.begins[0]) == (300, 600)
+    # In two stages: 500 and then 300 cycles, t_1 + 300 <= 2 II.
+    assert solved(replace(problem, largest_stages=2)).interval == 400
+
+
+def test_linked_moments_come_in_the_order_of_what_they_are_linked_to():
+    # Copies of 900 and 100 cycles on one queue: the second arrives after the first of its step.
+    tasks = (on("thread", 0), on("thread", 0), on("thread", 100), Task(()), Task(()))
+    arrive = (Precedence(0, 3, 900, 0), Precedence(1, 4, 100, 0), Precedence(4, 2, 0, 0))
+    together = (Precedence(0, 1, 0, 0), Precedence(1, 0, 0, 0))
+    free = ModuloProblem(tasks, (*arrive, *together), in_order="thread", linked=((0, 1, 3, 4),))
+    found = solved(free)
+    # The short one comes first, so that it waits for the long one of the step before: 900 - II cycles,
+    # and then 100, are 8 II at most.
+    assert (found.interval, found.interval_proven) == (112, True)
+    assert found.begins[4] >= found.begins[3] - found.interval
+    assert solved(replace(free, linked=())).interval == 100
+
+
 def test_too_few_stages_make_the_interval_larger():
-    problem = TimetableProblem(
+    problem = ModuloProblem(
         (on("queue", 10), on("thread", 100)), (Precedence(0, 1, 500, 0),), largest_stages=2
     )
     # 500 <= t < 2 II.
@@ -110,14 +161,14 @@ def test_too_few_stages_make_the_interval_larger():
 
 
 def test_a_cycle_without_distance_is_no_problem_of_a_loop():
-    problem = TimetableProblem(
+    problem = ModuloProblem(
         (on("u", 1), on("u", 1)), (Precedence(0, 1, 1, 0), Precedence(1, 0, 1, 0))
     )
     with pytest.raises(ValueError, match="without distance"):
         solve(problem)
 
 
-def every_timetable(problem: TimetableProblem, interval: int, stages: int):
+def every_schedule(problem: ModuloProblem, interval: int, stages: int):
     """All that are kept, with a first begin in stage 0."""
     moments = range(stages * interval)
     for begins in itertools.product(moments, repeat=len(problem.tasks)):
@@ -126,27 +177,35 @@ def every_timetable(problem: TimetableProblem, interval: int, stages: int):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nothing_is_better_among_all_timetables_of_three_tasks(seed: int) -> None:
-    """Interval, bytes and length, in this order."""
+def test_nothing_is_better_among_all_schedules_of_three_tasks(seed: int) -> None:
+    """Interval, stages, bytes and length, in this order."""
     draw = random.Random(seed)
-    problem = TimetableProblem(
+    problem = ModuloProblem(
         tuple(on(draw.choice("ab"), draw.randint(1, 3)) for _ in range(3)),
         (
             Precedence(0, 1, draw.randint(0, 5), 0),
             Precedence(draw.randint(0, 1), 2, draw.randint(0, 5), 0),
             Precedence(2, 0, draw.randint(1, 6), draw.randint(1, 2)),
         ),
-        (LiveRange(1, 0, ((1, 0),)), LiveRange(3, 1, ((2, 0),)), LiveRange(2, 2, ((0, 2),))),
+        (LiveRange(1, ((0, 1, 0),)), LiveRange(3, ((1, 2, 0),)), LiveRange(2, ((2, 0, 2),))),
         largest_stages=3,
     )
     found = solved(problem)
-    assert (found.interval, found.bytes) == (found.least, found.least_bytes)
-    assert not any(every_timetable(problem, found.interval - 1, 3))
+    assert (found.interval, found.stages, found.bytes) == (
+        found.least,
+        found.least_stages,
+        found.least_bytes,
+    )
+    assert not any(every_schedule(problem, found.interval - 1, 3))
     costs = [
-        (bytes_of_ranges(problem, begins, found.interval), max(begins))
-        for begins in every_timetable(problem, found.interval, 3)
+        (
+            max(begins) // found.interval + 1,
+            bytes_of_ranges(problem, begins, found.interval),
+            max(begins),
+        )
+        for begins in every_schedule(problem, found.interval, 3)
     ]
-    assert (found.bytes, found.length) == min(costs)
+    assert (found.stages, found.bytes, found.length) == min(costs)
 
 
 @pytest.mark.parametrize("seed", range(1000) if NIGHTLY else (0, 2, 4, 6, 8, 10, 12, 20))

@@ -1,18 +1,18 @@
-"""Random timetable problems, and what a mixed-integer solver says of them."""
+"""Random modulo scheduling problems, and what a mixed-integer solver says of them."""
 
 from __future__ import annotations
 
 import random
 
-from mlir_async_pipe.pipeliner.schedule.modulo.timetable import (
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     LiveRange,
+    ModuloProblem,
     Precedence,
     Task,
-    TimetableProblem,
 )
 
 
-def random_problem(seed: int, size: int) -> TimetableProblem:
+def random_problem(seed: int, size: int) -> ModuloProblem:
     """`size` tasks on up to four units and, half of them, an issue slot; precedences inside an
     iteration, and some that recur."""
     draw = random.Random(seed)
@@ -35,14 +35,14 @@ def random_problem(seed: int, size: int) -> TimetableProblem:
         for i, j in (sorted(draw.sample(range(size), 2)) for _ in range(draw.randint(0, 4)))
     ]
     ranges = tuple(
-        LiveRange(draw.choice((1, 2, 4)), p.source, ((p.target, 0),))
+        LiveRange(draw.choice((1, 2, 4)), ((p.source, p.target, 0),))
         for p in inside
         if draw.random() < 0.5
     )
-    return TimetableProblem(tuple(tasks), (*inside, *around), ranges, 16)
+    return ModuloProblem(tuple(tasks), (*inside, *around), ranges, 16)
 
 
-def mixed_integer_interval(problem: TimetableProblem, first: int) -> int:
+def mixed_integer_interval(problem: ModuloProblem, first: int) -> int:
     """The smallest interval from `first` on for which HiGHS finds stages, offsets, and which of two
     tasks on a unit comes first in a step."""
     interval = first
@@ -51,7 +51,7 @@ def mixed_integer_interval(problem: TimetableProblem, first: int) -> int:
     return interval
 
 
-def _is_possible(problem: TimetableProblem, interval: int) -> bool:
+def _is_possible(problem: ModuloProblem, interval: int) -> bool:
     import highspy
 
     model = highspy.Highs()

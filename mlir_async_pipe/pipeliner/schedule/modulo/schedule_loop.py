@@ -1,0 +1,369 @@
+"""Schedules a loop by a modulo schedule: what is common to `by_latency` and `by_units`.
+
+    loop -> numbers (`read`) -> ModuloProblem (`by_latency`, `by_units`) -> ModuloSchedule (`solve`)
+         -> kernel: stages and order of the nodes -> planned and timed (`trial`) -> Decision
+
+What a problem cannot say (barriers that a schedule needs, groups that are waited for together) the
+plan of the kernel tells. So where a loop has several problems, with waits at the top of a step or before
+their consumers, the best kernel counts: the smallest interval, then the fewest stages, bytes, barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from math import ceil
+from typing import Any
+
+from mlir_async_pipe.bindings.raw_ops import unchanged
+from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.costs.cost_model import CostModel
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.analysis import analyse
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed
+from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+    TOLERANCE,
+    ModuloProblem,
+    bytes_of_ranges,
+    versions_of,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, Reading, UnitCosts, read
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloSchedule, solve
+from mlir_async_pipe.pipeliner.schedule.modulo.trial import (
+    KernelSchedule,
+    TrialResult,
+    Trials,
+    statement_orders,
+)
+from mlir_async_pipe.session.diagnostics import PipelineError, Place
+from mlir_async_pipe.session.report import Session
+
+
+@dataclass(frozen=True)
+class ScheduleRecord:
+    """One loop that was scheduled, in the report.
+
+    `interval` are the cycles between two iterations in the steady state, `lower_bound` those
+    that no schedule can go below, `bound_by` what sets the interval. `shared_bytes` are those
+    of all versions in workgroup memory. `proven`: no schedule has a smaller interval.
+    """
+
+    place: Place
+    interval: float
+    lower_bound: float
+    bound_by: str
+    bound_at: tuple[str, ...]
+    stages: int
+    versions: int
+    shared_bytes: int
+    barriers: int
+    proven: bool
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What a schedule may use, and what things cost on which target."""
+
+    largest_stages: int
+    limits: Limits
+    model: CostModel
+    target: Target | None
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """A loop as a problem: the task of each node, which nodes come first where tasks begin together,
+    where waits stand, and how many of the problem's cycles are one."""
+
+    problem: ModuloProblem
+    task_of: tuple[int, ...]
+    ranks: tuple[int, ...]
+    wait_at_top: bool
+    scale: int = 1
+    # The moments of each copy on its queue, where the problem has any.
+    queued: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best kernel, and the schedule that it comes from; no interval below `least` is possible."""
+
+    kernel: TrialResult
+    schedule: ModuloSchedule
+    formulation: Formulation
+    least: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the kernel is as fast as the schedule."""
+        return self.kernel.interval * self.formulation.scale <= self.schedule.interval + TOLERANCE
+
+    @property
+    def proven(self) -> bool:
+        return self.kernel.interval <= self.least * (1 + 1e-6)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A schedule in words: what sets its interval, and at which ops, and notes on where all runs."""
+
+    message: str
+    bound_by: str
+    lower_bound: float
+    bound_at: tuple[tuple[str, Any], ...]
+    notes: tuple[tuple[str, Any], ...]
+
+
+class Scheduling:
+    """One loop, from its ops to a decision. What its tasks are, the classes below this one say."""
+
+    code: str
+    # Whether the kernel is timed as one thread, else its interval is that of the problem.
+    timed: bool
+    constraints: int
+
+    def __init__(
+        self, body: Body, options: SearchOptions, session: Session, around: Surroundings
+    ) -> None:
+        self.body, self.options, self.session = body, options, session
+        annotations = names.read_loop(body.loop)
+        self.costs = UnitCosts(options.model, options.target)
+        # With T iterations at most T stages: the kernel runs T - (S - 1) times.
+        trips = static_trip_count(body.loop)
+        self.largest_stages = max(1, min(trips or options.largest_stages, options.largest_stages))
+        self.reading: Reading = read(
+            analyse(body, annotations.independent, False, around),
+            self.costs,
+            options.model.barrier,
+            self.largest_stages,
+            annotations.wait_at,
+        )
+        self.nodes = self.reading.loop.nodes
+
+    def formulations(self) -> list[Formulation]:
+        raise NotImplementedError
+
+    def usual_kernels(self, largest: int) -> list[KernelSchedule]:
+        """Kernels that are tried as well where no schedule is proven."""
+        return []
+
+    def explained(self, found: Found, held_down_by: str | None) -> Explained:
+        raise NotImplementedError
+
+    def run(self) -> Decision | None:
+        """The decision; None (with a warning) if nothing can overlap.
+
+        Raises PipelineError if no schedule is legal."""
+        found, held_down_by = self._best()
+        said = self.explained(found, held_down_by)
+        loop, best = self.body.loop, found.kernel
+        stages = best.schedule.stage_count
+        self.session.record(
+            "schedules",
+            ScheduleRecord(
+                Place.of(loop),
+                round(best.interval, 3),
+                round(said.lower_bound, 3),
+                said.bound_by,
+                tuple(f"{Place.of(op)}" for _, op in said.bound_at),
+                stages,
+                best.versions,
+                best.shared_bytes,
+                best.barriers,
+                found.proven,
+            ),
+        )
+        if self.session.explain:
+            self.session.diagnostics.remark(said.message, code=self.code, at=loop, notes=said.notes)
+        if stages == 1 and not names.is_inside_pipeline(loop):
+            self.session.diagnostics.warning(
+                f"{said.message}: the loop stays as it is",
+                code="nothing-to-overlap",
+                at=loop,
+                notes=said.bound_at,
+            )
+            return None
+        orders = statement_orders(self.reading, best.schedule)
+        slots = tuple(
+            Placed(
+                best.schedule.stages[self.reading.node_of[s.op]],
+                orders[s.number],
+                s.op in self.reading.asynchronous,
+            )
+            for s in self.body.statements
+        )
+        return Decision(self.body, slots, "iteration" if best.schedule.wait_at_top else "consumer")
+
+    def _best(self) -> tuple[Found, str | None]:
+        """The best schedule that fits workgroup memory, and what limits its stages."""
+        free = self._search(self._trials(None), self.largest_stages)
+        if isinstance(free, PipelineError):
+            raise free
+        limit, stages = self.options.limits.workgroup_bytes, free.kernel.schedule.stage_count
+        if limit is None or free.kernel.shared_bytes <= limit:
+            return free, f"{stages} stages" if stages == self.largest_stages else None
+        trials = self._trials(limit)
+        # A plan may do with fewer versions than the problem says, by a wait more, or need one more:
+        # then fewer stages may be better than what the problem says with the limit in it.
+        best: Found | PipelineError = self._search(trials, stages, (("workgroup", limit),))
+        for largest in range(stages, 0, -1):
+            if isinstance(best, Found) and best.kept:
+                break
+            other = self._search(trials, largest)
+            if isinstance(best, PipelineError) or (
+                isinstance(other, Found) and other.kernel.key < best.kernel.key
+            ):
+                best = other
+        if isinstance(best, PipelineError):
+            raise best
+        self.session.diagnostics.remark(
+            f"{best.kernel.schedule.stage_count} stages and {best.kernel.interval:g} cycles between "
+            f"iterations instead of {stages} and {free.kernel.interval:g}: those would need "
+            f"{free.kernel.shared_bytes} bytes of workgroup memory, the limit is {limit}",
+            code="stages-reduced",
+            at=self.body.loop,
+        )
+        return best, f"the stages that fit into {limit} bytes of workgroup memory"
+
+    def _trials(self, limit: int | None) -> Trials:
+        limits = Limits(limit, chip=self.options.limits.chip)
+        return Trials(self.reading, self.costs, self.options.model, limits)
+
+    def _search(
+        self, trials: Trials, largest: int, limits: tuple[tuple[str, int], ...] = ()
+    ) -> Found | PipelineError:
+        """The best kernel within `largest` stages that `trials` allow, or why there is none."""
+        kernels: list[Found] = []
+        least = []
+        for formulation in self.formulations():
+            if any(
+                f.kept and f.formulation.wait_at_top == formulation.wait_at_top for f in kernels
+            ):
+                # The first of two was less strict, and its kernel is as good as it promised.
+                continue
+            problem = replace(formulation.problem, largest_stages=largest, limits=limits)
+            shortest = 1
+            for _ in range(2):
+                schedule = solve(problem, self.constraints, shortest)
+                tried = (
+                    None
+                    if schedule is None
+                    else self._tried(trials, formulation, problem, schedule)
+                )
+                if schedule is None or tried is None:
+                    break
+                if shortest == 1:
+                    least.append(schedule.least / formulation.scale)
+                kernels.append(Found(tried, schedule, formulation, 0))
+                if kernels[-1].kept:
+                    break
+                # So long a step may need fewer stages.
+                shortest = ceil(tried.interval * formulation.scale - TOLERANCE)
+        if not kernels:
+            return trials.refusal or PipelineError(
+                f"cannot pipeline: no schedule keeps the dependences within {largest} stages",
+                code="dependence-violated",
+                at=self.body.loop,
+            )
+        best = replace(min(kernels, key=lambda found: found.kernel.key), least=min(least))
+        if best.proven or any(s.part for s in self.body.statements):
+            return best
+        usual = (trials.outcome(kernel) for kernel in self.usual_kernels(largest))
+        others = [replace(best, kernel=kernel) for kernel in usual if kernel is not None]
+        return min([best, *others], key=lambda found: found.kernel.key)
+
+    def _tried(
+        self,
+        trials: Trials,
+        formulation: Formulation,
+        problem: ModuloProblem,
+        schedule: ModuloSchedule,
+    ) -> TrialResult | None:
+        kernel = kernel_of(self.reading.loop, formulation, schedule.begins, schedule.interval)
+        promised = schedule.interval / formulation.scale
+        if any(s.part for s in self.body.statements):
+            return self._by_model(problem, schedule, kernel, promised)
+        return trials.outcome(kernel, None if self.timed else promised)
+
+    def _by_model(
+        self,
+        problem: ModuloProblem,
+        found: ModuloSchedule,
+        kernel: KernelSchedule,
+        interval: float,
+    ) -> TrialResult:
+        """What the problem says of a loop that cannot be planned, since a loop inside of it will be."""
+        shared = bytes_of_ranges(problem, found.begins, found.interval, "workgroup")
+        return TrialResult(
+            kernel,
+            interval,
+            shared,
+            found.bytes - shared,
+            sum(versions_of(problem, found.begins, found.interval, r) for r in problem.ranges),
+            int(self.reading.loop.has_barriers),
+        )
+
+
+def kernel_of(
+    loop: LoopNumbers, formulation: Formulation, begins: Sequence[int], interval: int
+) -> KernelSchedule:
+    """Stages and order of the nodes of a schedule, cut at moment 0, or, if nothing stands at the top of a
+    step, where stages and then the values that are carried to later ones are fewest."""
+    fixed = any(task.offset is not None for task in formulation.problem.tasks)
+
+    def stages_at(cut: int) -> list[int]:
+        found = [(begins[task] - cut) // interval for task in formulation.task_of]
+        return [stage - min(found) for stage in found]
+
+    def cost(cut: int) -> tuple[int, int, int]:
+        stages = stages_at(cut)
+        carried = (
+            stages[e.target] - stages[e.source]
+            for e in loop.edges
+            if e.distance == 0 and not loop.nodes[e.source].asynchronous
+        )
+        return max(stages), sum(carried), cut
+
+    cuts = {0} if fixed else {0, *(begins[task] % interval for task in formulation.task_of)}
+    cut = min(cuts, key=cost)
+    at, stages = [begins[task] - cut for task in formulation.task_of], stages_at(cut)
+    # Nodes that take no time may begin together: what they need in the same step comes first.
+    needs = [0] * len(at)
+    before: list[list[int]] = [[] for _ in at]
+    for edge in loop.edges:
+        if stages[edge.target] + edge.distance == stages[edge.source]:
+            needs[edge.target] += 1
+            before[edge.source].append(edge.target)
+
+    def key(node: int) -> tuple[int, bool, list[int], int, int]:
+        held = formulation.problem.held_in_order(formulation.task_of[node]) > 0
+        # Of copies that begin together the first on its queue is the first in the kernel.
+        queued = [begins[moment] - cut - at[node] for moment in formulation.queued.get(node, ())]
+        return at[node] % interval, held, queued, formulation.ranks[node], node
+
+    ready = [key(node) for node, count in enumerate(needs) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        order.append(heappop(ready)[-1])
+        for target in before[order[-1]]:
+            needs[target] -= 1
+            if not needs[target]:
+                heappush(ready, key(target))
+    return KernelSchedule(tuple(stages), tuple(order), formulation.wait_at_top)
+
+
+def schedule_loop(
+    how: type[Scheduling],
+    body: Body,
+    options: SearchOptions,
+    session: Session,
+    around: Surroundings,
+) -> Decision | None:
+    with unchanged():
+        return how(body, options, session, around).run()
