@@ -5,6 +5,8 @@
 // RUN: async-pipe-opt %s --cse --validate=branch 2>&1 | FileCheck %s --check-prefix=BRANCH
 
 // RUN: async-pipe-opt %s --cse --validate=counted --arg=0..8 --arg=8xf32 2>&1 | FileCheck %s --check-prefix=RANGE
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --validate=any_number --arg=0..infxf32 --arg=0..inf 2>&1 | FileCheck %s --check-prefix=ALL
+// RUN: async-pipe-opt %s --cse --validate=late --arg=1..infxf32 --arg=1..inf 2>&1 | FileCheck %s --check-prefix=LATE
 
 // CHECK: remark: 'sum' computes what it did: 16 elements are the same terms of its input [equal]
 // CHECK: nvgpu.device_async_wait
@@ -36,6 +38,38 @@ func.func @counted(%n: index, %in: memref<8xf32>) {
     memref.store %twice, %in[%i] : memref<8xf32>
   }
   return
+}
+
+// ALL: remark: 'any_number' computes what it did: {{.*}}; and by induction for size 0 of argument 0 = 0 to {{[0-9]+}}, argument 1 = 0 to {{[0-9]+}} [equal]
+func.func @any_number(%in: memref<?xf32> {llvm.noalias}, %n: index) -> f32 {
+  %tile = memref.alloc() : memref<1xf32, #gpu.address_space<workgroup>>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %total = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %zero) -> f32 {
+    %copy = nvgpu.device_async_copy %in[%i], %tile[%c0], 1 : memref<?xf32> to memref<1xf32, #gpu.address_space<workgroup>>
+    %group = nvgpu.device_async_create_group %copy
+    nvgpu.device_async_wait %group
+    %value = memref.load %tile[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    %more = arith.addf %sum, %value : f32
+    scf.yield %more : f32
+  } {async_pipe.num_stages = 3 : i64}
+  return %total : f32
+}
+
+// LATE: validate.mlir:[[@LINE+8]]:{{.*}}warning: 'late' computes what it did: {{.*}} for all of 8 launches, {{.*}}; not proven for all: 'memref.load': a branch depends on the iteration [iteration-dependent]
+func.func @late(%in: memref<?xf32>, %n: index) -> f32 {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c40 = arith.constant 40 : index
+  %zero = arith.constant 0.0 : f32
+  %total = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %zero) -> f32 {
+    %place = arith.minsi %i, %c40 : index
+    %value = memref.load %in[%place] : memref<?xf32>
+    %more = arith.addf %sum, %value : f32
+    scf.yield %more : f32
+  }
+  return %total : f32
 }
 
 // BRANCH: validate.mlir:[[@LINE+5]]:{{.*}}warning: the program before cannot be followed: 'scf.if': a branch depends on data [data-dependent]

@@ -18,6 +18,7 @@ _EXPORTS = {
     "SCHEDULES": "mlir_async_pipe.machine.warp_order",
     "MachineError": "mlir_async_pipe.session.diagnostics",
     "Race": "mlir_async_pipe.machine.detector",
+    "From": "mlir_async_pipe.machine.validation",
     "RunOptions": "mlir_async_pipe.machine.run_kernel",
     "RunResult": "mlir_async_pipe.machine.run_kernel",
     "TensorMap": "mlir_async_pipe.machine.lane_values",

@@ -157,7 +157,7 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
         return unit.deferred.access(unit, where, how)
     if launch.random_completion:
         unit.queues.tick()
-    within = where
+    within = where = _watched(unit, where)
     if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong and values is None:
         within = _ends_of_warps(unit, where)
     if within.lanes is not None and not within.lanes.any():
@@ -170,6 +170,16 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
         once = None if stored is None else _once_a_warp(unit, lanes, touched, stored)
         launch.detector.write(site.number, threads, touched, atomic=how == "atomic", once=once)
     return False
+
+
+def _watched(unit: Unit, where: ByteSpan) -> ByteSpan:
+    """The lanes of a span whose bytes have shadows."""
+    far = unit.launch.memory.far(where.addresses)
+    if far is None:
+        return where
+    outside = lanes_of(far.reshape(len(far), -1).any(axis=1), unit.width)
+    lanes = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
+    return replace(where, addresses=np.where(far, 0, where.addresses), lanes=lanes & ~outside)
 
 
 def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:
@@ -207,6 +217,8 @@ def within_memory(unit: Unit, addresses: Array, size: int = 1) -> Array:
     """Addresses of any pointers; those outside all memory go to the null page, where the
     detector finds that they belong to no buffer."""
     outside = (addresses < 0) | (addresses + size > len(unit.launch.memory.data))
+    far = unit.launch.memory.far(addresses)
+    outside = outside if far is None else outside & ~far
     return np.where(outside, 0, addresses) if outside.any() else addresses
 
 

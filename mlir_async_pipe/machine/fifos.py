@@ -198,6 +198,11 @@ class Queues:
             self.fifos[queue.name] = found
         return found
 
+    @property
+    def has_slots(self) -> bool:
+        """Whether abstract queues were used."""
+        return bool(self._slots)
+
     def slots_of(self, queue: Queue) -> SlotQueue:
         """What is forwarded through an abstract queue, made on first use."""
         zero = np.zeros(self.width, np.int64)

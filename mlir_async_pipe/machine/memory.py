@@ -89,6 +89,16 @@ class Memory:
         buffer = self.buffers[index]
         return buffer if address < buffer.base + buffer.size else None
 
+    @property
+    def long_arrays(self) -> Any:
+        """The arrays whose size nobody has given, None if there are none."""
+        return self.data.table.long_arrays if is_symbolic(self.data) else None
+
+    def far(self, addresses: Any) -> Any:
+        """Which addresses are in such arrays, None if none is: no detector watches those."""
+        arrays = self.long_arrays
+        return None if arrays is None else arrays.far(addresses)
+
     def bytes_of(self, buffer: Buffer) -> Any:
         """What a buffer holds now."""
         return self.data[buffer.base : buffer.base + buffer.size].copy()

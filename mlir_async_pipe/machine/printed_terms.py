@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.term_table import BYTE, CONSTANT, DOT, JOIN, ROW, SELECT, TermTable
+from mlir_async_pipe.machine.term_table import (
+    ANY,
+    ANY_BYTE,
+    BYTE,
+    CONSTANT,
+    COUNT,
+    DOT,
+    JOIN,
+    ROW,
+    SELECT,
+    TermTable,
+    is_leaf,
+)
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "greater": ">",
@@ -29,6 +41,11 @@ def printed(
     operator, operands = table.of(term)
     if operator.name == CONSTANT:
         return str(table.numbers(np.array([term]), operator.dtype)[0])
+    if operator.name in (ANY, ANY_BYTE):
+        return "what it was before"
+    if is_leaf(operator.name) and len(operands) == 3:
+        number = " + ".join(f"{n}{x}" for n, x in zip(operands, ("", " t", " r"), strict=True) if n)
+        return f"{operator.name}[{number or 0}]" if operator.name != COUNT else f"({number})"
     if operator.name in shapes:
         return _element(operator.name, operands[0], shapes[operator.name])
     if depth == 0:
@@ -86,7 +103,7 @@ def divergence(table: TermTable, before: int, after: int, is_new: Any) -> Diverg
     while True:
         operator, operands = table.of(before)
         other, others = table.of(after)
-        if operator != other or operator.name in (JOIN, BYTE) or not _inner(operator.name):
+        if operator != other or operator.name in (JOIN, BYTE) or is_leaf(operator.name):
             return found
         pairs = list(zip(operands, others, strict=True))
         if len(pairs) == 2 and _is_swapped(table, pairs):
@@ -96,14 +113,9 @@ def divergence(table: TermTable, before: int, after: int, is_new: Any) -> Diverg
             return found
         deeper = [p for p in apart if all(table.of(t)[0] == operator for t in p)]
         before, after = (deeper or apart)[0]
-        leaves = [not _inner(table.of(term)[0].name) for term in (before, after)]
+        leaves = [is_leaf(table.of(term)[0].name) for term in (before, after)]
         if is_new(int(table.origin[after])) and not all(leaves):
             found = Divergence(before, after)
-
-
-def _inner(name: str) -> bool:
-    """Whether operands of a term are terms."""
-    return name != CONSTANT and not name.startswith("arg")
 
 
 def _is_swapped(table: TermTable, pairs: list[tuple[int, int]]) -> bool:

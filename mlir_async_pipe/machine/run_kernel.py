@@ -27,6 +27,7 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch, LaunchOptions
+from mlir_async_pipe.machine.long_arrays import LongArray
 from mlir_async_pipe.machine.memory import (
     GLOBAL,
     PRIVATE,
@@ -368,7 +369,11 @@ def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any])
     arrays: list[tuple[Any, Array] | None] = []
     for number, (given, kind) in enumerate(zip(arguments, function.argument_types, strict=True)):
         text, at = str(kind), function.site.place
-        if text.startswith("memref<"):
+        if isinstance(given, LongArray):
+            shape_or_none = memref_shape(kind, at) if text.startswith("memref<") else None
+            values.append(given.view(shape_or_none))
+            arrays.append(None)
+        elif text.startswith("memref<"):
             shape = memref_shape(kind, at)
             array = as_array(given)
             value = _pass_array(launch, f"argument {number}", array, shape)

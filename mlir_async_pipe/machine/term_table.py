@@ -19,11 +19,13 @@ from mlir_async_pipe.session.diagnostics import MachineError
 Array = np.ndarray
 
 MEMORY_LIMIT_BYTES = 1 << 30
-CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW = (
-    "constant", "join", "bits", "byte", "select", "cast", "dot", "row",
+CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT = (
+    "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count",
 )  # fmt: skip
+# Variables of an induction, by the terms that they were twice, or by cells; `induction`.
+ANY, ANY_BYTE = "any", "any byte"
 # Bits of a cell that say which byte of its term it is; a byte that is a number is that less 256.
-_PLACES = 3
+PLACES = 3
 BYTE_VALUES = 256
 
 
@@ -45,6 +47,11 @@ class Operator:
     arity: int
 
 
+def is_leaf(name: str) -> bool:
+    """Whether operands of terms with this operator are numbers: constants, elements of inputs, and the like."""
+    return name in (CONSTANT, COUNT, ANY, ANY_BYTE) or name.startswith("arg")
+
+
 class TermTable:
     """All terms of a validation, of both programs. A term is `code` (its operator) and its operands: terms, or for leaves
     numbers. `origin` is the number that `now` had when it was first made.
@@ -58,6 +65,9 @@ class TermTable:
         self._codes: dict[Operator, int] = {}
         self.count = 0
         self.now = 0
+        # Arrays that have no end, in a run for all trip counts; how many periods of a loop have no wrap.
+        self.long_arrays: Any = None
+        self.horizon = 1 << 62
         self.code = np.zeros(1024, np.int32)
         self.origin = np.zeros(1024, np.int32)
         self.start = np.zeros(1024, np.int64)
@@ -99,6 +109,10 @@ class TermTable:
         """An operand of each of these terms, which have it."""
         return self.operands[self.start[ids] + number]
 
+    def rows(self, ids: Array, arity: int) -> Array:
+        """The first operands of each of these terms, in a last axis."""
+        return self.operands[self.start[ids][:, None] + np.arange(arity)]
+
     def of(self, term: int) -> tuple[Operator, tuple[int, ...]]:
         """The operator of one term, and its operands."""
         operator, first = self.operators[self.code[term]], int(self.start[term])
@@ -119,7 +133,6 @@ class TermTable:
         code = self.operator_code(name, dtype, arity)
         self._reserve(count, count * arity)
         hashed = _hash(code, rows)
-        steps = np.arange(arity)
         found = np.empty(count, np.int64)
         left = np.arange(count)
         mask = len(self._slots) - 1
@@ -141,7 +154,7 @@ class TermTable:
             same = (self._hash[held] == hashed[left]) & (self.code[held] == code)
             if same.any():
                 chosen = np.flatnonzero(same)
-                there = self.operands[self.start[held[chosen]][:, None] + steps]
+                there = self.rows(held[chosen], arity)
                 same[chosen] = (there == rows[left[chosen]]).all(axis=1)
             found[left[same]] = held[same]
             left = left[~same]
@@ -219,14 +232,18 @@ class TermTable:
         flat[stripped] = self.operand(flat[stripped], 0)
         differ = ~self.has_dtype(flat, dtype)
         number, joined = self.is_constant(flat), self.named(JOIN)[self.code[flat]]
+        count = self.named(COUNT)[self.code[flat]] & (dtype.kind in "iu")
         for chosen, name, size in (
             (differ & number, CONSTANT, 1),
             (differ & joined, JOIN, dtype.itemsize),
+            (differ & count, COUNT, 3),
         ):
             if chosen.any():
-                rows = self.operands[self.start[flat[chosen]][:, None] + np.arange(size)]
+                rows = self.rows(flat[chosen], size)
+                if name == COUNT:
+                    rows[:, 0] = rows[:, 0].astype(dtype)
                 flat[chosen] = self.make_rows(name, dtype, rows)
-        differ &= ~number & ~joined
+        differ &= ~number & ~joined & ~count
         if differ.any():
             flat[differ] = self.make(BITS, dtype, flat[differ])
         return flat.reshape(ids.shape)
@@ -236,7 +253,7 @@ class TermTable:
         flat = ids.reshape(-1).copy()
         stripped = self.named(BITS)[self.code[flat]]
         flat[stripped] = self.operand(flat[stripped], 0)
-        cells = (flat[:, None] << _PLACES) | np.arange(size)
+        cells = (flat[:, None] << PLACES) | np.arange(size)
         number = self.is_constant(flat)
         if number.any():
             raw = self.operand(flat[number], 0)
@@ -244,7 +261,7 @@ class TermTable:
             cells[number] -= BYTE_VALUES
         joined = self.named(JOIN)[self.code[flat]]
         if joined.any():
-            cells[joined] = self.operands[self.start[flat[joined]][:, None] + np.arange(size)]
+            cells[joined] = self.rows(flat[joined], size)
         bytes_ = self.named(BYTE)[self.code[flat]]
         if bytes_.any():
             cells[bytes_, 0] = self.operand(flat[bytes_], 0)
@@ -257,14 +274,14 @@ class TermTable:
         ids = np.empty(len(flat), np.int64)
         first = flat[:, 0]
         number = (flat < 0).all(axis=1)
-        whole = (first >= 0) & (first & ((1 << _PLACES) - 1) == 0)
+        whole = (first >= 0) & (first & ((1 << PLACES) - 1) == 0)
         whole &= (flat == first[:, None] + np.arange(size)).all(axis=1)
-        whole[whole] = self.item_bytes[self.code[first[whole] >> _PLACES]] == size
+        whole[whole] = self.item_bytes[self.code[first[whole] >> PLACES]] == size
         if number.any():
             raw = (flat[number] + BYTE_VALUES).astype(np.uint8)
             ids[number] = self.constants(np.ascontiguousarray(raw).view(dtype)[:, 0])
         if whole.any():
-            ids[whole] = self.bitcast(first[whole] >> _PLACES, dtype)
+            ids[whole] = self.bitcast(first[whole] >> PLACES, dtype)
         parts = ~number & ~whole
         if parts.any():
             ids[parts] = self.make_rows(BYTE if size == 1 else JOIN, dtype, flat[parts])

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.counted_terms import FOLDED, counted, folded, forms
 from mlir_async_pipe.machine.term_table import (
     BITS,
     BYTE_VALUES,
@@ -37,7 +38,7 @@ from mlir_async_pipe.machine.term_table import (
 Array = np.ndarray
 
 _BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
-_COMMUTATIVE = frozenset(
+COMMUTATIVE = frozenset(
     "add multiply bitwise_and bitwise_or bitwise_xor equal not_equal logical_and logical_or".split()
 )
 
@@ -209,6 +210,9 @@ class Terms(Symbols):
         whole = self.dtype.kind in "iu" and dtype.kind in "iu"
         if whole and self.dtype.itemsize == dtype.itemsize:
             return Terms(table, table.bitcast(self.inner, dtype), dtype)
+        number = _counted(table, CAST, dtype, [self.dtype], [self])
+        if number is not None:
+            return number
         return _folded(table, CAST, dtype, (self,), lambda values: values.astype(dtype, copy=False))
 
     def view(self, dtype: Any = None) -> Any:
@@ -280,6 +284,19 @@ class Cells(Symbols):
 
     def lifted(self, value: Any) -> Array:
         return _cells(self.table, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        arrays = self.table.long_arrays
+        if arrays is not None and arrays.far(key) is not None:
+            return self.with_inner(arrays.load(self, key))
+        return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        arrays = self.table.long_arrays
+        if arrays is not None and arrays.far(key) is not None:
+            arrays.store(self, key, self.lifted(value))
+        else:
+            super().__setitem__(key, value)
 
     def settled(self) -> Any:
         """The numbers, if all are."""
@@ -414,6 +431,9 @@ def apply(table: TermTable, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     *types, result = _types(ufunc, given)
     if ufunc is np.matmul:
         return _product(table, inputs, types, result)
+    number = _counted(table, ufunc.__name__, result, types, inputs)
+    if number is not None:
+        return number
     operands = tuple(
         Terms(table, lift(table, value, dtype), dtype)
         for value, dtype in zip(inputs, types, strict=True)
@@ -434,7 +454,7 @@ def _folded(
     constant = np.ones(len(flat[0]), np.bool_)
     for column in flat:
         constant &= table.is_constant(column)
-    if name in _COMMUTATIVE:
+    if name in COMMUTATIVE:
         flat = [np.minimum(*flat), np.maximum(*flat)]
     made = np.empty(len(flat[0]), np.int64)
     if constant.any():
@@ -449,6 +469,33 @@ def _folded(
     others = ~constant
     made[others] = table.make(name, dtype, *(column[others] for column in flat))
     return Terms(table, made.reshape(columns[0].shape), dtype)
+
+
+def _counted(
+    table: TermTable, name: str, dtype: np.dtype, types: Sequence[np.dtype], values: Sequence[Any]
+) -> Any:
+    """An operator on integers that depend on how many iterations there are; None where that gives no such integer."""
+    if table.long_arrays is None or name not in FOLDED or any(isinstance(v, Cells) for v in values):
+        return None
+    rows = []
+    for value, kind in zip(values, types, strict=True):
+        if isinstance(value, Terms):
+            found, known = forms(table, lift(table, value, kind))
+            if not known.all():
+                return None
+        else:
+            numbers = np.asarray(value).astype(kind)
+            found = np.zeros((*numbers.shape, 3), np.int64)
+            found[..., 0] = numbers
+        rows.append(found)
+    operands = np.broadcast_arrays(*rows)
+    shape = operands[0].shape[:-1]
+    made, known = folded(table, name, dtype, types, [one.reshape(-1, 3) for one in operands])
+    if not known.all():
+        return None
+    if not made[:, 1:].any():
+        return made[:, 0].astype(dtype).reshape(shape)
+    return Terms(table, counted(table, dtype, made).reshape(shape), dtype)
 
 
 def _product(

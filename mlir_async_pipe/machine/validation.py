@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,9 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import plain_values, raw
 from mlir_async_pipe.machine.decode import Decoder, Site, block_types
 from mlir_async_pipe.machine.detector import Race
+from mlir_async_pipe.machine.induction import Induction, TooFewIterations
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
+from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
 from mlir_async_pipe.machine.printed_terms import divergence, printed
 from mlir_async_pipe.machine.registry import Execute
@@ -66,6 +69,14 @@ class Data:
 
 
 @dataclass(frozen=True)
+class From:
+    """A number, or a size, that may be `first` or any larger one in steps of `step`: a question about all trip counts."""
+
+    first: int = 0
+    step: int = 1
+
+
+@dataclass(frozen=True)
 class Execution:
     """An op that computed a term: its name, its place, and how often its thread had executed it before."""
 
@@ -94,7 +105,8 @@ class Validation:
 
     `verdict`: "equal" is proven for all data, for this launch and these shapes; "different" has a `difference` that was seen
     in a run, or a `race` of the program after; "unknown" has a reason `code` and a `message`.
-    `elements` were compared, as `terms` terms.
+    `elements` were compared, as `terms` terms. Where the question was about all trip counts, `up_to` is the largest of the numbers of the first
+    `From` for which it is proven, and `not_for_all` the code of why that is only a few.
     """
 
     verdict: Verdict
@@ -106,6 +118,8 @@ class Validation:
     elements: int = 0
     terms: int = 0
     seconds: float = 0.0
+    up_to: int | None = None
+    not_for_all: str = ""
 
     @property
     def is_equal(self) -> bool:
@@ -117,8 +131,9 @@ class Validation:
             return self.race.diagnostic()
         found = self.difference
         if found is None:
-            severity: Any = "remark" if self.is_equal else "warning"
-            return Diagnostic(severity, self.message, self.code, self.place)
+            is_whole = self.is_equal and not self.not_for_all
+            code = self.not_for_all or self.code
+            return Diagnostic("remark" if is_whole else "warning", self.message, code, self.place)
         was, now = found.computed_before, found.computed_after
         return Diagnostic(
             "error",
@@ -150,7 +165,8 @@ def validate(
 
     `arguments`: for each argument `Data(shape)` or None (data that may be anything; None where the type says the shape), an
     array (these numbers) or a number. Where all are None, none have to be given; integers, on which
-    addresses and branches depend, need a number, or a range of numbers, each of which is asked about.
+    addresses and branches depend, need a number, or a range of numbers, each of which is asked about, or `From(0, 32)`: all
+    numbers, by induction, or the first ones, if that fails.
     `memory_limit`: bytes that terms may take. `options`: the fields of `machine.RunOptions`; `completion` is "late".
 
     Floating-point numbers are computed in the order that the program has; `math.exp` and such are not looked into.
@@ -160,22 +176,29 @@ def validate(
     started = time.perf_counter()
     name = function_name(before, function)
     launch = RunOptions(**{"completion": "late", **options})
+
+    def question() -> _Question:
+        return _Question(name, before, after, launch, TermTable(memory_limit))
+
+    proof = _by_induction(question, arguments) if _told(arguments, From) else None
+    asked = arguments if proof is None else _each(arguments, From, proof.first_numbers)
     answers: list[Validation] = []
-    for told, given in _launches(arguments):
-        question = _Question(name, before, after, launch, TermTable(memory_limit))
-        found = question.answer(given)
-        answers.append(replace(found, terms=question.table.count))
+    for told, given in _launches(asked):
+        one = question()
+        found = one.answer(given)
+        answers.append(replace(found, terms=one.table.count))
         if not found.is_equal:
             message = f"with {told}: {found.message}" if told else found.message
             return replace(found, message=message, seconds=time.perf_counter() - started)
-    return _together(answers, arguments, time.perf_counter() - started)
+    found = _together(answers, asked, time.perf_counter() - started)
+    return found if proof is None else proof.together(found, arguments)
 
 
 def _together(answers: list[Validation], arguments: Sequence[Any], seconds: float) -> Validation:
     """One answer for launches that are all equal."""
     elements, terms = (sum(getattr(a, name) for a in answers) for name in ("elements", "terms"))
     found = replace(answers[-1], elements=elements, terms=terms, seconds=seconds)
-    ranges = [told for number, given in enumerate(arguments) for told in _ranges(number, given)]
+    ranges = [f"{name} = {_numbers(numbers)}" for name, numbers in _told(arguments, range)]
     if not ranges:
         return found
     message = (
@@ -184,47 +207,154 @@ def _together(answers: list[Validation], arguments: Sequence[Any], seconds: floa
     return replace(found, message=message)
 
 
-def _ranges(number: int, argument: Any) -> Iterator[str]:
-    """The ranges of an argument, as they are told."""
-    sizes = argument.shape if isinstance(argument, Data) else [argument]
-    for axis, size in enumerate(sizes):
-        if isinstance(size, range):
-            step = f" in steps of {size.step}" if size.step != 1 else ""
-            of = (
-                f"size {axis} of argument {number}"
-                if isinstance(argument, Data)
-                else f"argument {number}"
-            )
-            yield f"{of} = {size[0]} to {size[-1]}{step}"
+def _numbers(numbers: range) -> str:
+    step = f" in steps of {numbers.step}" if numbers.step != 1 else ""
+    return f"{numbers[0]} to {numbers[-1]}{step}"
+
+
+def _told(arguments: Sequence[Any], kind: Any) -> list[tuple[str, Any]]:
+    """The numbers and sizes of a kind, a range or From, and of what they are one."""
+    found = []
+    for number, argument in enumerate(arguments):
+        sizes = argument.shape if isinstance(argument, Data) else [argument]
+        for axis, size in enumerate(sizes):
+            if isinstance(size, kind):
+                of = f"size {axis} of " if isinstance(argument, Data) else ""
+                found.append((f"{of}argument {number}", size))
+    return found
+
+
+def _each(arguments: Sequence[Any], kind: Any, function: Callable[[Any], Any]) -> list[Any]:
+    """The arguments with a function of each number and size of a kind in its place."""
+
+    def one(value: Any) -> Any:
+        return function(value) if isinstance(value, kind) else value
+
+    return [
+        replace(argument, shape=tuple(map(one, argument.shape)))
+        if isinstance(argument, Data)
+        else one(argument)
+        for argument in arguments
+    ]
 
 
 def _launches(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
     """The arguments of each launch, with the values that ranges have in it as text.
 
     Ranges go together: their first numbers are one launch. Raises UsageError (bad-argument)."""
-    given = list(arguments)
-    found = [size for one in given for size in (one.shape if isinstance(one, Data) else [one])]
-    lengths = {len(one) for one in found if isinstance(one, range)}
+    lengths = {len(numbers) for _, numbers in _told(arguments, range)}
     if len(lengths) > 1 or 0 in lengths:
         raise UsageError(
             f"ranges of {sorted(lengths)} numbers: those of one question have equally many, one at least",
             code="bad-argument",
         )
-    if not lengths:
-        yield "", given
-        return
-    for step in range(lengths.pop()):
-        chosen: list[Any] = []
-        told: list[str] = []
-        for number, one in enumerate(given):
-            if isinstance(one, Data):
-                shape = tuple(s[step] if isinstance(s, range) else s for s in one.shape)
-                told += [f"argument {number} of shape {shape}"] if shape != one.shape else []
-                chosen.append(replace(one, shape=shape))
-            else:
-                told += [f"argument {number} = {one[step]}"] if isinstance(one, range) else []
-                chosen.append(one[step] if isinstance(one, range) else one)
+    for step in range(lengths.pop() if lengths else 1):
+        chosen = _each(arguments, range, itemgetter(step))
+        told = [
+            f"argument {number} of shape {now.shape}"
+            if isinstance(now, Data)
+            else f"argument {number} = {now}"
+            for number, (now, was) in enumerate(zip(chosen, arguments, strict=True))
+            if now is not was and now != was
+        ]
         yield " and ".join(told), chosen
+
+
+# All trip counts --------------------------------------------------------------------------
+
+# So many numbers are asked about where induction fails.
+_FEW = 8
+# Numbers in a period: slots of a ring come again, and pieces of a tile make a whole one.
+_PERIODS = (1, 2, 3, 4, 5, 6, 8, 12)
+# Iterations that run before the first state, at most.
+_PEELED = 2
+# What another period may mend.
+_OTHER_PERIOD = frozenset(
+    "data-dependent iteration-dependent uneven-loop too-few-iterations".split()
+)
+# Fewer periods than this are not all trip counts: a counter wraps.
+_ENOUGH = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """By induction both programs are the same for all numbers from number `start` on, up to `last`; or that failed."""
+
+    start: int
+    last: int = 0
+    refused: Diagnostic | None = None
+
+    def first_numbers(self, every: From) -> range:
+        """Those that are asked about one by one."""
+        return range(every.first, every.first + self.start * every.step, every.step)
+
+    def together(self, found: Validation, arguments: Sequence[Any]) -> Validation:
+        """The answer, from that for the first numbers."""
+        told = _told(arguments, From)
+        if self.refused is not None:
+            message = f"{found.message}; not proven for all: {self.refused.message}"
+            reason = self.refused
+            return replace(found, message=message, place=reason.place, not_for_all=reason.code)
+        lasts = [every.first + self.last * every.step for _, every in told]
+        numbers = ", ".join(
+            f"{name} = {_numbers(range(every.first, last + every.step, every.step))}"
+            for (name, every), last in zip(told, lasts, strict=True)
+        )
+        message = f"{found.message}; and by induction for {numbers}"
+        return replace(found, message=message, up_to=lasts[0])
+
+
+def _by_induction(question: Callable[[], _Question], arguments: Sequence[Any]) -> _Proof:
+    """Look for a period, and a first state, with which both programs are followed to all trip counts."""
+    found: Diagnostic | None = None
+    begin, left = 1, [(0, period) for period in _PERIODS]
+    while left:
+        peeled, period = left.pop(0)
+        start = begin
+        while start <= 2 * (_FEW + period):
+            horizon = 1 << 62
+            try:
+                for first in range(start, start + period):
+                    asked = question()
+                    inductions = [Induction(asked.table, peeled, is_watched=n == 0) for n in (0, 1)]
+                    asked.follow(_moving(arguments, first, period), inductions)
+                    horizon = min(horizon, asked.table.horizon)
+            except TooFewIterations as error:
+                found = error.diagnostic
+                start += -(-error.missing * period // error.iterations)
+                continue
+            except MachineError as error:
+                found = error.diagnostic
+                if found.code == "data-dependent" and not inductions[0].is_reached and begin < _FEW:
+                    # What the program asks before the loop is not decided for so few iterations.
+                    begin = start = start + 1
+                    continue
+                if found.code in ("not-periodic", "terms-differ"):
+                    # The first iterations may be others than those that follow.
+                    left = [(peeled + 1, period)] if peeled < _PEELED else []
+                elif found.code not in _OTHER_PERIOD:
+                    left = []
+                break
+            if horizon < _ENOUGH:
+                found = Diagnostic(
+                    "error", f"an integer wraps after {horizon} periods", "integer-wraps"
+                )
+                break
+            return _Proof(start, start + period * horizon)
+    if found is not None and found.code == "data-dependent":
+        # On data alone it does not: the first launches, where iterations have numbers, would say so.
+        message = found.message.replace("depends on data", "depends on the iteration")
+        found = replace(found, code="iteration-dependent", message=message)
+    return _Proof(_FEW, refused=found)
+
+
+def _moving(arguments: Sequence[Any], first: int, period: int) -> list[Any]:
+    """The arguments of all launches that are any number of periods after the launch with number `first`."""
+
+    def one(every: From) -> Moving:
+        return Moving(every.first + first * every.step, period * every.step)
+
+    return _each(arguments, From, one)
 
 
 @dataclass(frozen=True)
@@ -259,14 +389,7 @@ class _Question:
             found = error.diagnostic
             message = f"{whose} cannot be followed: {found.message}"
             return Validation("unknown", found.code, message, found.place)
-        counts = [len(run.results) for run in runs]
-        if counts[0] != counts[1]:
-            raise UsageError(
-                f"'{self.name}' gives {counts[1]} results, and gave {counts[0]}",
-                code="bad-signature",
-                at=Decoder(raw(self.after)).entry(self.name),
-            )
-        compared = _compared(*runs)
+        compared = self._compared(*runs)
         elements = sum(one.size for _, one, _ in compared)
         apart = _first_difference(self.table, compared)
         if apart is None:
@@ -275,6 +398,54 @@ class _Question:
                 message += f", if copies before were complete when they were issued [{runs[0].races[0].code}]"
             return Validation("equal", code="equal", message=message, elements=elements)
         return replace(self._difference(given, events, *apart), elements=elements)
+
+    def follow(self, arguments: Sequence[Any], inductions: Sequence[Induction]) -> None:
+        """Follow both to all trip counts, and compare. Raises MachineError where that fails."""
+        given = _arguments(self.table, self.before, self.name, arguments)
+        long = {one.number: one for one in given.values if isinstance(one, LongArray)}
+        events, stored = Events(), 0
+        ends: list[tuple[RunResult, Induction, list[Any]]] = []
+        # What pipelines fail at is found first.
+        for number, module, induction in zip(
+            (1, 0), (self.after, self.before), inductions, strict=True
+        ):
+            events.program = number
+            induction.stored = stored
+            arrays = self.table.long_arrays = LongArrays(self.table, induction, long)
+            memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
+            # Where nothing races, all completions are one; of copies at once nothing but memory is left.
+            launch = replace(self.launch, completion="eager")
+            around = events.around(self.table)
+            run = run_in(memory, module, self.name, given.values, launch, around)
+            for race in run.races:
+                if number or race.code not in IN_FLIGHT:
+                    raise MachineError(str(race), code=race.code, at=race.place)
+            ends.append((run, induction, [induction.before, induction.period, arrays.taken()]))
+            stored = 0 if induction.before is None else len(induction.before)
+        (after, one, ones), (before, other, others) = ends
+        apart = _first_difference(self.table, self._compared(before, after))
+        if apart is not None:
+            raise MachineError(f"{apart[0]} is another term", code="terms-differ")
+        shared = one.new.keys() & other.new.keys()
+        if any(one.new[variable] != other.new[variable] for variable in shared):
+            raise MachineError(
+                "what loops carry is another term after a period", code="terms-differ"
+            )
+        if not all(map(np.array_equal, ones, others)):
+            raise MachineError(
+                "what is stored is another term, or in another order", code="terms-differ"
+            )
+
+    def _compared(self, before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]:
+        """What is visible outside. Raises UsageError (bad-signature)."""
+        was, now = (len(run.results) for run in (before, after))
+        if was != now:
+            raise UsageError(
+                f"'{self.name}' gives {now} results, and gave {was}",
+                code="bad-signature",
+                at=Decoder(raw(self.after)).entry(self.name),
+            )
+        return _compared(before, after)
 
     def _difference(
         self,
@@ -361,12 +532,23 @@ def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -
     shapes: dict[str, tuple[int, ...]] = {}
     for number, mlir_type in enumerate(types):
         value = given[number] if given else None
+        if isinstance(value, Moving):
+            values.append(value.number(table, kind_of(mlir_type).dtype))
+            kinds.append(None)
+            continue
         if not (value is None or isinstance(value, Data)):
             values.append(value)
             kinds.append(None)
             continue
         label = f"arg{number}"
         kind, shape = _data(label, mlir_type, value)
+        if any(isinstance(size, Moving) for size in shape):
+            sizes = tuple(
+                size.number(table, np.int64) if isinstance(size, Moving) else size for size in shape
+            )
+            values.append(LongArray(label, number + 1, sizes, kind.stored))
+            kinds.append(None)
+            continue
         shapes[label] = shape
         values.append(inputs(table, label, shape, kind.stored))
         kinds.append(kind)
@@ -455,11 +637,13 @@ class Events:
 
 
 def _placed(error: MachineError, site: Site) -> MachineError:
+    """The same error, at an op."""
     found = error.diagnostic
-    notes = tuple((note.message, site.place) for note in found.notes)
-    return MachineError(
-        f"'{site.name}': {found.message}", code=found.code, at=site.place, notes=notes
-    )
+    notes = tuple(replace(note, place=site.place) for note in found.notes)
+    message = f"'{site.name}': {found.message}"
+    error.diagnostic = replace(found, message=message, place=site.place, notes=notes)
+    error.args = (str(error.diagnostic),)
+    return error
 
 
 # Comparison -------------------------------------------------------------------------------

@@ -100,11 +100,12 @@ def validated(before: bytes, root: Any, options: Options, session: Session) -> N
     session.record("validations", found)
 
 
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?$")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+|inf)(?:\.\.(\d+))?$")
 
 
 def _asked(text: str, number: int) -> Any:
-    """An argument of `--validate`: data of any value of a shape, a range FIRST..LAST[..STEP], or what it is of `--run`."""
+    """An argument of `--validate`: data of any value of a shape, a range FIRST..LAST[..STEP], which has no end
+    where LAST is inf, or what it is of `--run`."""
     from mlir_async_pipe.machine.validation import Data
 
     *sizes, kind = text.split("x")
@@ -114,11 +115,16 @@ def _asked(text: str, number: int) -> Any:
     return _range(text) or argument(text, number)
 
 
-def _range(text: str) -> range | None:
+def _range(text: str) -> Any:
+    from mlir_async_pipe.machine.validation import From
+
     found = _RANGE.match(text)
     if found is None:
         return None
-    first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
+    first, step = int(found[1]), int(found[3] or 1)
+    if found[2] == "inf":
+        return From(first, step) if step else None
+    last = int(found[2])
     return range(first, last + 1, step) if step and last >= first else None
 
 

@@ -168,7 +168,10 @@ def _footprint(
     unit: Unit, addresses: Array, lanes: Array, used: Array | None
 ) -> tuple[list[tuple[Array, Array]], list[Array]]:
     """Granules of bytes, a row for each lane; bytes that are not used fall on the first one."""
-    chosen = np.flatnonzero(lanes)
+    far = unit.launch.memory.far(addresses)
+    chosen = np.flatnonzero(lanes if far is None else lanes & ~far.any(axis=1))
+    if len(chosen) == 0:
+        return [], []
     granule = unit.launch.detector.granule
     where = addresses[chosen][:, ::granule] // granule
     if used is not None:

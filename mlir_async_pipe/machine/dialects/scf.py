@@ -13,6 +13,7 @@ from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.lane_values import NONE, merge, split
 from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.machine.terms import is_symbolic
 
 Array = np.ndarray
 # What stands for a bound that is an operand.
@@ -46,23 +47,32 @@ def run_loop(
     trace = unit.launch.trace_of(unit)
     if trace is not None:
         trace.enter_loop(site)
+
+    def iterate(variable: Any, values: tuple[Any, ...], upper: Any) -> Any:
+        """Run one iteration; the next variable and values, None where no lane has an iteration."""
+        go, _ = split(unit.mask, read(variable) < read(upper))
+        if go is NONE:
+            return None
+        unit.mask = go
+        trace = unit.launch.trace_of(unit)
+        if trace is not None:
+            trace.iterate(site)
+        given = unit.run_region(body, (variable, *values))
+        # Lanes that have left keep what they left with.
+        keep = go if go is not outer else None
+        values = tuple(merge(keep, new, old) for new, old in zip(given, values, strict=True))
+        following = variable + step
+        # The last step may pass the largest number of 64 bits: no iteration is after it.
+        following = np.where(read(following) < read(variable), upper, following)
+        return merge(keep, following, variable), values
+
     try:
-        while True:
-            go, _ = split(unit.mask, read(variable) < read(upper))
-            if go is NONE:
-                break
-            unit.mask = go
-            trace = unit.launch.trace_of(unit)
-            if trace is not None:
-                trace.iterate(site)
-            given = unit.run_region(body, (variable, *values))
-            # Lanes that have left keep what they left with.
-            keep = go if go is not outer else None
-            values = tuple(merge(keep, new, old) for new, old in zip(given, values, strict=True))
-            following = variable + step
-            # The last step may pass the largest number of 64 bits: no iteration is after it.
-            following = np.where(read(following) < read(variable), upper, following)
-            variable = merge(keep, following, variable)
+        if is_symbolic(upper) and (arrays := unit.launch.memory.long_arrays) is not None:
+            variable, values, upper = arrays.induction.follow(
+                unit, iterate, variable, values, upper, step
+            )
+        while (following := iterate(variable, values, upper)) is not None:
+            variable, values = following
     finally:
         unit.mask = outer
     trace = unit.launch.trace_of(unit)

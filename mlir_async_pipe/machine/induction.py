@@ -1,0 +1,519 @@
+"""A loop with any number of iterations, followed by induction: what it holds after t periods is stated, and checked.
+
+    sum  = any(0.0, dot1 + (dot0 + 0.0))        whatever it is: named by what it was after no and after one period
+    slot 0 = A[row, 64 t .. 64 t + 31]          what moves on by one period moves on by every period
+
+The state at the head of the loop (carried values and memory) is taken twice, a period apart; where both are the same but for
+numbers that moved, it is stated for period t, and where they are not, it is *anything*: a free variable. From the
+state that was stated, with t periods over and r left, one period is run. If the new state is the
+one that was stated with t + 1 and r - 1, for some new values of the variables, then it holds after each period: for t = 0 it is the one
+that was seen. With r = 0 the rest of the program is run.
+
+Two programs that state their loops with the same variables compute the same if their variables get the same new values (the
+base is the same, since a variable is named by it), and what they store and hold in the end are the same terms. Nothing is
+concluded from how the states look: any statement that passes these checks is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.machine.counted_terms import counted, forms
+from mlir_async_pipe.machine.detector import NOBODY, Detector
+from mlir_async_pipe.machine.fifos import Fifo, Marks
+from mlir_async_pipe.machine.lane_values import MemRef, Token
+from mlir_async_pipe.machine.long_arrays import LongArrays, moves
+from mlir_async_pipe.machine.term_table import (
+    ANY,
+    ANY_BYTE,
+    BITS,
+    BYTE,
+    CONSTANT,
+    COUNT,
+    JOIN,
+    PLACES,
+    TermTable,
+    is_leaf,
+)
+from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift
+from mlir_async_pipe.machine.warp_order import LockStep
+from mlir_async_pipe.session.diagnostics import MachineError
+
+Array = np.ndarray
+Rows = Callable[[Array], Array]
+# Terms nested deeper than this are not looked into.
+_DEEPEST = 300
+
+
+class TooFewIterations(MachineError):
+    """The smallest trip count is `missing` iterations too small for a period of `iterations`."""
+
+    def __init__(self, missing: int, iterations: int) -> None:
+        super().__init__("the smallest trip count is too small", code="too-few-iterations")
+        self.missing, self.iterations = missing, iterations
+
+
+@dataclass(eq=False)
+class Induction:
+    """The loop of one program. `peeled` iterations run before the first state is taken, and more until `stored` bytes are
+    stored to long arrays. Where `is_watched`, what the detector knows must come again, too.
+
+    When it is over: what was stored to long arrays `before` the first state, in a `period` and `after` all of them, as rows
+    (array, b, s, u, cell); the `new` values of the variables."""
+
+    table: TermTable
+    peeled: int = 0
+    stored: int = 0
+    is_watched: bool = False
+    is_reached: bool = False
+    new: dict[int, int] = field(default_factory=dict)
+    before: Array | None = None
+    period: Array | None = None
+
+    def follow(
+        self,
+        unit: Any,
+        iterate: Callable[..., Any],
+        variable: Any,
+        values: tuple[Any, ...],
+        upper: Any,
+        step: Any,
+    ) -> tuple[Any, tuple[Any, ...], Any]:
+        """Run the loop to where no period is left: its variable, values and upper bound there."""
+        self.is_reached = True
+        if self.before is not None:
+            raise _refused("several-loops", "a second loop depends on the trip count")
+        _refuse_others(unit)
+        arrays: LongArrays = unit.launch.memory.long_arrays
+
+        def run(state: Any, iterations: int) -> Any:
+            for _ in range(iterations):
+                state = iterate(*state, upper)
+                if state is None:
+                    raise TooFewIterations(1, 1)
+            return state
+
+        self._iterations(variable, upper, step, self.peeled)
+        state: Any = run((variable, values), self.peeled)
+        while arrays.stored_bytes() < self.stored:
+            state = run(state, 1)
+        iterations = self._iterations(state[0], upper, step)
+        self.before = arrays.taken()
+        list(_tokens(state))
+        first, buffers = _State.of(unit, state), len(unit.launch.memory.buffers)
+        state = run(state, iterations)
+        arrays.taken()
+        stated = first.stated(_State.of(unit, state))
+        known = _known(unit, state) if self.is_watched else ()
+        state = run(stated.put(unit, state), iterations)
+        self.period = arrays.taken()
+        found = _State.of(unit, state)
+        self.new = stated.bound(found)
+        if not stated.moved(_next, self.new).equals(found):
+            raise _refused("not-periodic", "what a loop holds after a period does not come again")
+        if len(unit.launch.memory.buffers) != buffers:
+            raise _refused("not-periodic", "an iteration allocates memory")
+        if self.is_watched and _known(unit, state) != known:
+            raise _refused("not-periodic", "what is in flight after a period does not come again")
+        # What was computed before the loop is of this launch, too: no period is left.
+        for key, value in list(unit.frame.values.items()):
+            unit.frame.values[key] = _mapped(value, self._ended)
+        return (*stated.moved(_ended, {}).put(unit, state), self._ended(upper))
+
+    def _ended(self, value: Any) -> Any:
+        if not isinstance(value, Terms) or value.dtype.kind not in "iu":
+            return value
+        ids = _rebuilt(self.table, value.inner.reshape(-1), _ended, {})
+        return Terms(self.table, ids.reshape(value.shape), value.dtype).settled()
+
+    def _iterations(self, variable: Any, upper: Any, step: Any, before: int = 0) -> int:
+        """The iterations of a period; so many more run `before` it. Raises TooFewIterations."""
+        (end, slope, left), (first, *moving), (each, *_) = (
+            _uniform(self.table, value) for value in (upper, variable, step)
+        )
+        if slope != left or slope <= 0 or any(moving) or each <= 0 or slope % each:
+            raise _refused("uneven-loop", "a period is no whole number of iterations of the loop")
+        iterations, left = slope // each, (end - first) // each - before
+        if left <= iterations:
+            raise TooFewIterations(iterations + 1 - left, iterations)
+        return iterations
+
+
+def _refused(code: str, message: str) -> MachineError:
+    return MachineError(message, code=code)
+
+
+def _refuse_others(unit: Any) -> None:
+    """Whatever else the machine remembers of iterations, and no state has, is refused."""
+    launch = unit.launch
+    reasons = {
+        "threads run in parts": not isinstance(launch.scheduler, LockStep) or unit.mask is not None,
+        "blocks wait for each other, or on mbarriers": type(launch.detector) is not Detector,
+        "the grid has several blocks": int(np.prod(launch.options.grid)) > 1,
+        "it is in a function that is called": unit.depth > 1,
+        "queues are abstract": bool(unit.queues.has_slots or unit.deferred),
+        "products of warpgroups are in flight": unit.registers is not None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise _refused("not-followed", f"a loop is not followed where {reason}")
+
+
+def _uniform(table: TermTable, value: Any) -> tuple[int, ...]:
+    """(b, s, u) of an integer that is the same for all threads."""
+    rows, known = forms(table, lift(table, value, value.dtype))
+    if value.shape != (1,) or not known.all():
+        raise moves("a bound of a loop")
+    return tuple(map(int, rows[0]))
+
+
+def _next(rows: Array) -> Array:
+    """One period later in the same launch: t + 1 are over, r - 1 left."""
+    return rows + np.outer(rows[:, 1] - rows[:, 2], [1, 0, 0])
+
+
+def _ended(rows: Array) -> Array:
+    """No period is left."""
+    return rows * [1, 1, 0]
+
+
+# States -----------------------------------------------------------------------------------
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """A value with a function of its arrays in their places."""
+    if is_array(value):
+        return function(value)
+    if isinstance(value, MemRef):
+        made = {
+            part.name: _mapped(getattr(value, part.name), function)
+            for part in fields(value)
+            if part.name != "element"
+        }
+        return replace(value, **made)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_mapped(part, function) for part in value)
+    return value
+
+
+def _tokens(value: Any) -> Iterator[Token]:
+    if isinstance(value, Token):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tokens(part)
+    elif value is not None and not is_array(value) and not isinstance(value, MemRef):
+        raise _refused("not-followed", f"a loop carries {type(value).__name__}")
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """The arrays that a loop carries, as terms, and the cells of memory."""
+
+    table: TermTable
+    ids: tuple[Array, ...]
+    cells: Array
+
+    @staticmethod
+    def of(unit: Any, carried: Any) -> _State:
+        memory = unit.launch.memory
+        table, end = memory.data.table, max((b.base + b.size for b in memory.buffers), default=0)
+        ids: list[Array] = []
+        _mapped(carried, lambda array: ids.append(lift(table, array, array.dtype)))
+        return _State(table, tuple(ids), memory.data.inner[:end].copy())
+
+    def put(self, unit: Any, carried: Any) -> Any:
+        """Make it the machine's; what the loop carries, of the form of `carried`."""
+        unit.launch.memory.data.inner[: len(self.cells)] = self.cells
+        given = iter(self.ids)
+        return _mapped(carried, lambda array: Terms(self.table, next(given), array.dtype).settled())
+
+    def _with(self, ids: Array, cells: Array) -> _State:
+        ends = np.cumsum([one.size for one in self.ids])[:-1]
+        parts = np.split(ids, ends) if self.ids else []
+        shaped = (part.reshape(one.shape) for part, one in zip(parts, self.ids, strict=True))
+        return _State(self.table, tuple(shaped), cells)
+
+    @property
+    def _flat(self) -> Array:
+        return np.concatenate([np.zeros(0, np.int64), *(one.reshape(-1) for one in self.ids)])
+
+    def aligned(self, other: _State) -> tuple[_State, _State]:
+        """Both, with arrays of one shape: what all threads agree on may be held once."""
+        if len(self.cells) != len(other.cells):
+            raise _refused("not-periodic", "an iteration allocates memory")
+        pairs = [np.broadcast_arrays(*pair) for pair in zip(self.ids, other.ids, strict=True)]
+        return (
+            replace(self, ids=tuple(one for one, _ in pairs)),
+            replace(other, ids=tuple(two for _, two in pairs)),
+        )
+
+    def stated(self, other: _State) -> _State:
+        """What it is after t periods, from what it was after none and after one."""
+        one, two = self.aligned(other)
+        ids = _stated(self.table, one._flat, two._flat)
+        return one._with(ids, _stated_cells(self.table, one.cells, two.cells))
+
+    def bound(self, found: _State) -> dict[int, int]:
+        """The values of variables with which it may be `found`: the terms, or cells, by variable."""
+        one, two = self.aligned(found)
+        new: dict[int, int] = {}
+        _bind(self.table, one._flat, two._flat, new)
+        _bind_cells(self.table, one.cells, two.cells, new)
+        return new
+
+    def moved(self, rows: Rows, new: dict[int, int]) -> _State:
+        """It with other numbers of periods, and other values of variables."""
+        ids = _rebuilt(self.table, self._flat, rows, new)
+        return self._with(ids, _rebuilt_cells(self.table, self.cells, rows, new))
+
+    def equals(self, other: _State) -> bool:
+        one, two = self.aligned(other)
+        return bool((one._flat == two._flat).all() and (one.cells == two.cells).all())
+
+
+# Terms of states --------------------------------------------------------------------------
+
+
+def _groups(table: TermTable, ids: Array) -> Iterator[tuple[Any, Array]]:
+    """The operators of terms, and where they are."""
+    codes = table.code[ids]
+    for code in np.unique(codes):
+        yield table.operators[code], np.flatnonzero(codes == code)
+
+
+def _apply(table: TermTable, operator: Any, columns: Array) -> Array:
+    """The terms of an operator, a row of operands each, as `terms` makes them."""
+    if operator.name == BITS:
+        return table.bitcast(columns[:, 0], operator.dtype)
+    if operator.name in COMMUTATIVE:
+        columns = np.sort(columns, axis=1)
+    return table.make_rows(operator.name, operator.dtype, columns)
+
+
+def _turned(table: TermTable, operator: Any, ones: Array, others: Array) -> Array:
+    """The operands `others`, exchanged where that makes more of them alike, and they may be."""
+    if operator.name not in COMMUTATIVE:
+        return others
+    mine, theirs = table.code[ones], table.code[others]
+    turned = (mine == theirs[:, ::-1]).sum(axis=1) > (mine == theirs).sum(axis=1)
+    return np.where(turned[:, None], others[:, ::-1], others)
+
+
+def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
+    """Terms after t periods, from those after none and after one; of what has no common form a variable."""
+    pairs, back = np.unique(np.column_stack((one, other)), axis=0, return_inverse=True)
+    first, second = pairs.T
+    found = first.copy()
+    left = first != second
+    if (table.item_bytes[table.code[first]] != table.item_bytes[table.code[second]]).any():
+        raise _refused("not-periodic", "a loop carries values of two types")
+    for operator, chosen in _groups(table, first):
+        chosen = chosen[left[chosen] & (table.code[second[chosen]] == table.code[first[chosen]])]
+        size = operator.arity
+        ones, others = table.rows(first[chosen], size), table.rows(second[chosen], size)
+        integers = operator.dtype.kind in "iu" and operator.dtype.itemsize >= 4
+        if operator.name in (CONSTANT, COUNT) and not integers:
+            continue
+        if operator.name == CONSTANT:
+            ones, others = forms(table, first[chosen])[0], forms(table, second[chosen])[0]
+        if operator.name in (CONSTANT, COUNT) or (is_leaf(operator.name) and size == 3):
+            # A number b + p (t + r) of this launch that moved by d in the first period: b + (d + p) t + p r.
+            good = (ones[:, 1] == ones[:, 2]) & (ones[:, 1:] == others[:, 1:]).all(axis=1)
+            rows = ones + np.outer(others[:, 0] - ones[:, 0], [0, 1, 0])
+            chosen, rows = chosen[good], rows[good]
+            if is_leaf(operator.name) and size == 3 and operator.name != COUNT:
+                found[chosen] = table.make_rows(operator.name, operator.dtype, rows)
+            else:
+                found[chosen] = counted(table, operator.dtype, rows)
+        elif is_leaf(operator.name) or depth > _DEEPEST:
+            continue
+        elif operator.name in (JOIN, BYTE):
+            cells = _stated_cells(table, ones.reshape(-1), others.reshape(-1), depth + 1)
+            found[chosen] = table.join(cells.reshape(-1, size), operator.dtype)
+        else:
+            others = _turned(table, operator, ones, others)
+            operands = _stated(table, ones.reshape(-1), others.reshape(-1), depth + 1)
+            found[chosen] = _apply(table, operator, operands.reshape(-1, size))
+        left[chosen] = False
+    for operator, chosen in _groups(table, first):
+        chosen = chosen[left[chosen]]
+        if len(chosen):
+            found[chosen] = table.make_rows(ANY, operator.dtype, pairs[chosen])
+    return found[back.reshape(-1)]
+
+
+def _stated_cells(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
+    pairs, back = np.unique(np.column_stack((one, other)), axis=0, return_inverse=True)
+    first, second = pairs.T
+    found = first.copy()
+    places = (1 << PLACES) - 1
+    whole = (pairs >= 0).all(axis=1) & (first & places == second & places)
+    sizes = [table.item_bytes[table.code[np.where(whole, side >> PLACES, 0)]] for side in pairs.T]
+    whole &= (sizes[0] == sizes[1]) & (first != second)
+    ids = _stated(table, first[whole] >> PLACES, second[whole] >> PLACES, depth)
+    found[whole] = (ids << PLACES) | (first[whole] & places)
+    parts = ~whole & (first != second)
+    if parts.any():
+        ids = table.make_rows(ANY_BYTE, np.dtype(np.uint8), pairs[parts])
+        found[parts] = ids << PLACES
+    return found[back.reshape(-1)]
+
+
+def _bind(
+    table: TermTable, stated: Array, found: Array, new: dict[int, int], depth: int = 0
+) -> None:
+    """Find values of the variables in `stated` with which it is `found`, if there are any."""
+    pairs = np.unique(np.column_stack((stated, found)), axis=0)
+    for operator, chosen in _groups(table, pairs[:, 0]):
+        mine, theirs = pairs[chosen].T
+        if operator.name == ANY_BYTE:
+            _note(new, mine, theirs << PLACES)
+        elif operator.name == ANY:
+            _note(new, mine, theirs)
+        elif not is_leaf(operator.name) and depth <= _DEEPEST:
+            same = table.code[theirs] == table.code[mine]
+            ones, others = (table.rows(side[same], operator.arity) for side in (mine, theirs))
+            if operator.name in (JOIN, BYTE):
+                _bind_cells(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
+                continue
+            others = _turned(table, operator, ones, others)
+            _bind(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
+
+
+def _bind_cells(
+    table: TermTable, stated: Array, found: Array, new: dict[int, int], depth: int = 0
+) -> None:
+    pairs = np.unique(np.column_stack((stated, found)), axis=0)
+    pairs = pairs[pairs[:, 0] >= 0]
+    free = table.named(ANY_BYTE)[table.code[pairs[:, 0] >> PLACES]]
+    _note(new, pairs[free, 0] >> PLACES, pairs[free, 1])
+    rest = pairs[~free & (pairs[:, 1] >= 0)] >> PLACES
+    _bind(table, rest[:, 0], rest[:, 1], new, depth)
+
+
+def _note(new: dict[int, int], variables: Array, values: Array) -> None:
+    for variable, value in zip(variables.tolist(), values.tolist(), strict=True):
+        if new.setdefault(variable, value) != value:
+            raise _refused("not-periodic", "what was equal in a loop is not after a period")
+
+
+def _rebuilt(
+    table: TermTable, ids: Array, rows: Rows, new: dict[int, int], depth: int = 0
+) -> Array:
+    """Terms with other numbers of periods, and other values of variables."""
+    if depth > _DEEPEST:
+        raise _refused("not-periodic", "a term is nested too deep")
+    terms, back = np.unique(ids, return_inverse=True)
+    found = terms.copy()
+    for operator, chosen in _groups(table, terms):
+        mine, size = terms[chosen], operator.arity
+        if operator.name == COUNT:
+            found[chosen] = counted(table, operator.dtype, rows(table.rows(mine, 3)))
+        elif operator.name == ANY:
+            found[chosen] = [new.get(term, term) for term in mine.tolist()]
+        elif operator.name == ANY_BYTE:
+            cells = np.array([new.get(term, term << PLACES) for term in mine.tolist()])
+            found[chosen] = table.join(cells[:, None], operator.dtype)
+        elif is_leaf(operator.name):
+            if size == 3:
+                moved = rows(table.rows(mine, 3))
+                found[chosen] = table.make_rows(operator.name, operator.dtype, moved)
+        elif operator.name in (JOIN, BYTE):
+            cells = _rebuilt_cells(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
+            found[chosen] = table.join(cells.reshape(-1, size), operator.dtype)
+        else:
+            operands = _rebuilt(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
+            found[chosen] = _apply(table, operator, operands.reshape(-1, size))
+    return found[back.reshape(-1)]
+
+
+def _rebuilt_cells(
+    table: TermTable, cells: Array, rows: Rows, new: dict[int, int], depth: int = 0
+) -> Array:
+    found = cells.copy()
+    terms = cells >= 0
+    free = terms.copy()
+    free[terms] = table.named(ANY_BYTE)[table.code[cells[terms] >> PLACES]]
+    found[free] = [new.get(cell >> PLACES, cell) for cell in cells[free].tolist()]
+    rest = terms & ~free
+    ids = _rebuilt(table, cells[rest] >> PLACES, rows, new, depth)
+    found[rest] = (ids << PLACES) | (cells[rest] & ((1 << PLACES) - 1))
+    return found
+
+
+# Copies in flight -------------------------------------------------------------------------
+
+
+def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
+    """What detector and queues know, but for how long ago it was: equal where the same races will be seen."""
+    launch, detector = unit.launch, unit.launch.detector
+    detector.cover_memory()
+    now = detector.now(np.arange(len(detector.write_epoch)))
+    written, read = detector.write_epoch == now, detector.read_epoch == now
+    # Races are judged by the kind of an op: the copies of the prologue and of the kernel are alike.
+    kinds = np.array([
+        4 * (one.row is not None and one.row.by_wave) + 2 * one.is_strong + one.is_async
+        for one in detector.sites
+    ])  # fmt: skip
+    shadow = [
+        launch.memory.live, detector.pending_writes, detector.pending_reads, written, read,
+        *(np.where(written, one, NOBODY) for one in (
+            detector.write_thread, kinds[detector.write_site],
+        )),
+        *(np.where(read, one, NOBODY) for one in (
+            detector.reader, kinds[detector.reader_site],
+            detector.second_reader, kinds[detector.second_site],
+        )),
+    ]  # fmt: skip
+    flights = [
+        (
+            int(kinds[one.site]),
+            *(part.tobytes() for part in (one.lanes, one.covered, one.moved, one.released)),
+        )
+        for one in detector.in_flight
+    ]
+    places = [where.tobytes() for one in detector.in_flight for _, where in one.reads + one.writes]
+    queues = [
+        _queue(fifo, [fifo.thread_marks, unit.frame.marks.get(name)])
+        for name, fifo in sorted(unit.queues.fifos.items())
+    ]
+    tokens = [
+        (
+            unit.queues.fifos[token.queue].issued.shape,
+            (_marks(unit, token).count - token.number).tobytes(),
+        )
+        for token in _tokens(carried)
+    ]
+    return [part.tobytes() for part in shadow], flights, places, queues, tokens
+
+
+def _marks(unit: Any, token: Token) -> Marks:
+    return unit.frame.marks.get(token.queue, unit.queues.fifos[token.queue].thread_marks)
+
+
+def _queue(fifo: Fifo, marks: list[Marks | None]) -> tuple[Any, ...]:
+    """Ops in flight and the marks that cover them, counted from the last op."""
+    ages = [fifo.issued - one.ordinal for one in fifo.pending]
+    counted_ages = [
+        fifo.counted[one.counter] - one.rank for one in fifo.pending if one.counter is not None
+    ]
+    oldest = np.max([np.ones_like(fifo.issued), *ages], axis=0) + 1
+    lanes = np.arange(len(fifo.issued))
+    of_marks = []
+    for one in filter(None, marks):
+        for back in range(int(one.count.max())):
+            position = one.count - 1 - back
+            age = fifo.issued - one.ordinals[np.maximum(position, 0), lanes]
+            age = np.minimum(np.where(position < 0, oldest, age), oldest)
+            of_marks.append(age.tobytes())
+            if (age == oldest).all():
+                break
+    ends = [
+        np.minimum(fifo.issued - one, oldest) for one in (fifo.covered, fifo.read, fifo.committed)
+    ]
+    return tuple([part.tobytes() for part in (*ages, *counted_ages, *ends)] + of_marks)
