@@ -169,6 +169,7 @@ def check(
     assume_noalias_maps: bool = False,
     assume_no_overflow: bool = False,
     assume_independent: bool = False,
+    assume_boxes: str = "",
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
@@ -180,6 +181,8 @@ def check(
     `assume_no_overflow`: integers of 32 bits or more do not wrap, as signed numbers.
     `assume_independent`: no two threads or blocks of a kernel meet in global memory where it cannot be decided
     whether they do (`async_pipe.independent` of each kernel).
+    `assume_boxes`: the boxes of tensor maps that a kernel is given, "0=128x64xf16,1=64x64xf16" by the
+    numbers of its arguments.
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
@@ -197,6 +200,7 @@ def check(
         "assume_noalias_maps": assume_noalias_maps,
         "assume_no_overflow": assume_no_overflow,
         "assume_independent": assume_independent,
+        "assume_boxes": assume_boxes,
     }
     with plain_values():
         run_check(operation_of(module), _options(CHECK, options, session), session)

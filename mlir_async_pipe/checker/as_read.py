@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
+from mlir_async_pipe.checker import promised_boxes
 from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
@@ -45,10 +46,15 @@ LEAST_BITS = 32
 
 
 def as_read(
-    root: Operation, *, assume_no_overflow: bool = False, assume_independent: bool = False
+    root: Operation,
+    *,
+    assume_no_overflow: bool = False,
+    assume_independent: bool = False,
+    assume_boxes: str = "",
 ) -> Operation:
     """The module, or the copy to prove something of. The promises are those of `CheckOptions`."""
-    promised = assume_no_overflow or assume_independent
+    boxes = promised_boxes.read(assume_boxes)
+    promised = assume_no_overflow or assume_independent or bool(boxes)
     otherwise = promised or any(True for _ in walk_named(root, _is_read_otherwise))
     if not otherwise and not _of_variables(root):
         return root
@@ -60,6 +66,8 @@ def as_read(
         _promise_no_overflow(copy)
     if assume_independent:
         _promise_independence(copy)
+    if boxes:
+        promised_boxes.promise(copy, boxes)
     return copy if changed or promised else root
 
 

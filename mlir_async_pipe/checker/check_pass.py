@@ -44,6 +44,8 @@ class CheckOptions:
     `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
     wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
     global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
+    `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
+    0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
     """
 
     chip: str = ""
@@ -53,6 +55,7 @@ class CheckOptions:
     assume_noalias_maps: bool = False
     assume_no_overflow: bool = False
     assume_independent: bool = False
+    assume_boxes: str = ""
 
 
 @passes.register(
@@ -72,6 +75,7 @@ def check(
         module.operation,
         assume_no_overflow=options.assume_no_overflow,
         assume_independent=options.assume_independent,
+        assume_boxes=options.assume_boxes,
     )
     found = kernels(module)
     around = surroundings(module, found)

@@ -244,6 +244,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
 _ADVICE = {
     VALUE_ORDER: "lanes of one warp: what is stored is made of what they read, so on hardware the reads are over; "
     "`nvvm.bar.warp.sync` between the two orders them by the memory model, too",
+    "unknown-bytes": "say which box the map has: `async_pipe.box = memref<128x64xf16>` on the copy, or by the number of the "
+    "kernel's argument: assume-boxes=0=128x64xf16",
     "may-alias": "if they never share memory, say so: `llvm.noalias` on the argument",
     MEMORY_ORDER: "a release and an acquire may order the two; a barrier between them certainly does, "
     "in a block",

@@ -9,13 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import defining_op
-from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of, whole
 from mlir_async_pipe.vocabulary.rows import (
     AccessRule,
@@ -150,47 +145,3 @@ def number_of_mbarriers(group: Any) -> int:
     """How many mbarriers a type of groups says that it has; one where it says nothing."""
     given = _GROUP.search(str(group))
     return int(given[1]) if given else 1
-
-
-def is_im2col(op: Any) -> bool:
-    """Whether a tensor copy is in im2col mode: pixels and channels of the map say what it moves, and
-    the shape of a box does not."""
-    return "mode" in op.attributes and "im2col" in str(op.attributes["mode"])
-
-
-def tensor_map_type(value: Any) -> str:
-    """The type of a tensor map, or of that which a pointer is cast from; "" for other values."""
-    text = str(value.type)
-    if text.startswith("!llvm.ptr"):
-        made = defining_op(value)
-        if made is None or made.name not in CAST_OPS:
-            return ""
-        text = str(made.operands[0].type)
-    return text if "tensormap" in text else ""
-
-
-_BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
-
-
-def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
-    """The shape of the box of a tensor map that a copy names, and the bytes of its elements. None
-    where no operand's type says it."""
-    if is_im2col(op):
-        return None
-    for operand in op.operands:
-        found = _BOX.search(tensor_map_type(operand))
-        if found is None:
-            continue
-        try:
-            size = layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
-        except UnknownLayoutError:
-            return None
-        return tuple(map(int, found[1].split("x")[:-1])), size
-    return None
-
-
-def box_bytes(op: Any) -> int | None:
-    """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
-    tensor. None where no operand's type says it."""
-    box = box_of(op)
-    return None if box is None else prod(box[0]) * box[1]

@@ -242,7 +242,7 @@ def _followed(
     counted: dict[int, int] = {}
     paths = PhasePaths(flow, effects, numbers, witness, merged, rings)
     while modulus <= LARGEST_MODULUS**2:
-        loops = LoopIterations(flow, modulus, exact, not classes.together, counted)
+        loops = LoopIterations(flow, modulus, exact, not classes.together, counted, witness)
         try:
             paths.run(loops, classes)
             reason = ""

@@ -45,8 +45,9 @@ from mlir_async_pipe.vocabulary import (
     is_partial_barrier,
     use_of,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MAP_BYTES, box_of
+from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MAP_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE
+from mlir_async_pipe.vocabulary.tensor_boxes import box_of
 
 Use = Literal["copy", "put", "map", "read", "write"]
 # A root, how it is touched, and what an author asserted of the op, as `Site.independent` is.

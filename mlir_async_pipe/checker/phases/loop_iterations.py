@@ -57,13 +57,14 @@ class CountedError(Exception):
 class LoopIterations:
     """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
     are followed one by one if `exact`, else there are `some_long`. `counted`: of which loops more than
-    `COUNTED` iterations are distinguished."""
+    `COUNTED` iterations are distinguished. `witness`: numbers of the kernel are put in."""
 
     flow: Flow
     modulus: int
     exact: bool
     roles: bool = False
     counted: Mapping[int, int] = field(default_factory=dict)
+    witness: bool = False
     some_long: bool = False
 
     def check_modulus(self, by: int) -> None:
@@ -229,7 +230,8 @@ class LoopIterations:
                 self._count(state, number)
         if any(isinstance(iteration.value, Form | None) for iteration in state.iterations.values()):
             for target in carried:
-                self._bound_carried(state, target)
+                if not self._counts(state, number, target):
+                    self._bound_carried(state, target)
 
     def leave(self, state: PathState, number: int) -> None:
         """The loop is over; nothing is known any more of an unknown that nobody counts by."""
@@ -279,6 +281,41 @@ class LoopIterations:
         for strand, other in alike:
             distance = step * (strand.iterations[other].over - over)
             strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
+
+    def _counts(self, state: PathState, number: int, target: int) -> bool:
+        """Whether a loop without bounds counts by a number that it carries: from where that is large, how often it
+        was counted since is an unknown, of which all numbers are made that the loop counts.
+
+        %k = 0, 64: n - 64 is 1 or more, the loop goes on     %k = 64 + 64 i, and n - 64 i - 64 is 1 or more at i = 0
+        """
+        loop, atom = self.flow.loops[number], Atom("loop", number)
+        value = state.env.get(target)
+        if isinstance(value, Form) and mentions(value, atom):
+            return True
+        if loop.lower is not None or target not in loop.inductions:
+            return False
+        if self.witness and isinstance(value, int):
+            return value < LONG_LOOP * loop.inductions[target]
+        if self.roles:
+            return False
+        if (isinstance(value, int) and value < LARGEST_CARRIED) or not isinstance(
+            value, int | Form
+        ):
+            return False
+        state.forget(atom)
+        state.known.residues[atom] = 0, self.modulus
+        count = forms.of_atom(atom)
+        for counter, step in loop.inductions.items():
+            now = state.env.get(counter)
+            if isinstance(now, int | Form):
+                state.env[counter] = forms.add(form_of(now), forms.scale(count, step))
+        steps = {step for step in loop.inductions.values() if step}
+        for direction, (low, high) in list(state.known.ranges.items()):
+            for step in steps:
+                later = forms.subtract(Form(0, direction), forms.scale(count, step))
+                state.known.learn(later, low, high)
+        state.iterations[number] = Iteration(count, 1, atom)
+        return True
 
     def _bound_carried(self, state: PathState, target: int) -> None:
         """A number that grows with each iteration of a loop of unknown length is kept as its

@@ -54,7 +54,7 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
-from mlir_async_pipe.vocabulary.mbarrier_ops import box_bytes, fenced_by, is_relaxed
+from mlir_async_pipe.vocabulary.mbarrier_ops import fenced_by, is_relaxed
 from mlir_async_pipe.vocabulary.products import described_bytes, products_left
 from mlir_async_pipe.vocabulary.rows import (
     BULK_STORE,
@@ -67,6 +67,7 @@ from mlir_async_pipe.vocabulary.rows import (
     PhaseUse,
     Tensor,
 )
+from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
 from mlir_async_pipe.vocabulary.tensor_memory import is_of_two_blocks
 
 # Operands that say nothing of workgroup memory; the first two of global memory.

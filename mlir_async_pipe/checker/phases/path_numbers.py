@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op, is_block_argument
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, of_array
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, is_address, of_array
 from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
     Described,
@@ -27,8 +27,10 @@ from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
+from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
@@ -305,6 +307,7 @@ def _operation(run: Run, op: Typed) -> Evaluation:
     the path knows of sums of unknowns."""
     found: dict[tuple[Value, ...], Value] = {}
     method = op.row.method
+    mask = _whole_mask(run.op) if method == "and_" else None
     asks = method not in _SUMS and (method not in _PARTS or op.bits == 1)
 
     def evaluate(spot: Spot) -> Value:
@@ -324,9 +327,19 @@ def _operation(run: Run, op: Typed) -> Evaluation:
             return values[1 if condition & 1 else 2] if isinstance(condition, int) else None
         if not op.scalar:
             return None
+        if mask is not None and isinstance(values[0], Form) and is_address(values[0]):
+            values = (values[0], mask)
         return AMOUNTS.evaluate(op, [_amount(value) for value in values], spot.known)
 
     return evaluate
+
+
+def _whole_mask(op: Any) -> int | None:
+    """The mask of an `and` with the low bits that it leaves out as they are 0 anyway: of addresses that are multiples
+    of 1024 compilers take `>> 4 & 0x3fc0`, and mean `& 0x3fff`. None where it leaves out none."""
+    mask = integer_constant(op.operands[1])
+    low = 0 if mask is None or mask <= 0 else (mask & -mask) - 1
+    return mask + low if mask and low and not divisor(op.operands[0], Arithmetic()) & low else None
 
 
 def _is_amount(value: Value) -> bool:

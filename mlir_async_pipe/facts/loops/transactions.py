@@ -70,11 +70,12 @@ from mlir_async_pipe.vocabulary import (
     tensor_use,
     use_of,
 )
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, box_bytes, is_im2col
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.rows import WGMMA, PhaseUse
+from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes, is_im2col
 
 
 def only_computes(op: Operation) -> bool:

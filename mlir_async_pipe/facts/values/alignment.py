@@ -24,7 +24,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     is_block_argument,
 )
-from mlir_async_pipe.facts.values.divisors import LARGEST_BYTES, divisor, power_of_two
+from mlir_async_pipe.facts.values.divisors import (
+    LARGEST_BYTES,
+    divisor,
+    global_alignment,
+    power_of_two,
+)
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.views import ViewStep, beginning, reached
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
@@ -33,7 +38,6 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     element_layout,
     strides_and_offset,
 )
-from mlir_async_pipe.vocabulary.memory_names import declaration_of
 
 # What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
 DYNAMIC_SHARED_BYTES = 16
@@ -81,7 +85,7 @@ def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int
     in `access_alignment`."""
     op = defining_op(memory)
     if as_kind(ir.MemRefType, memory.type) is None:
-        return _global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1
+        return global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1
     natural = _natural_alignment(memory)
     if op is None:
         return lcm(natural, assumed, _from_base(memory, _argument_alignment(memory)))
@@ -96,7 +100,7 @@ def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int
         begin = lcm(given, WORKGROUP_ALLOCATION_BYTES if workgroup else 1)
         return lcm(natural, _from_base(memory, begin))
     if op.name == "memref.get_global":
-        return lcm(natural, _from_base(memory, _global_alignment(op)))
+        return lcm(natural, _from_base(memory, global_alignment(op)))
     if op.name == "gpu.dynamic_shared_memory":
         return DYNAMIC_SHARED_BYTES
     return natural
@@ -190,9 +194,3 @@ def _inputs(function: Any) -> int:
     if "function_type" not in function.attributes or function.name == "llvm.func":
         return 0
     return len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
-
-
-def _global_alignment(op: Any) -> int:
-    """The alignment of the global that an op names, 1 if it has none."""
-    declared = declaration_of(op)
-    return 1 if declared is None else integer_attribute(declared, "alignment") or 1

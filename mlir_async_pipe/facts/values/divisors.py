@@ -10,15 +10,16 @@ looked at op by op, beside its range: a result that may not fit keeps factors of
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, defining_op
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op, integer_attribute
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of, is_induction_variable
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.ranges import RANGES, fits, stored
 from mlir_async_pipe.facts.values.sums import Interval
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, declaration_of
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Nothing is aligned to more, what is always 0 included.
@@ -39,6 +40,9 @@ def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
         # An unsigned counter may be held as a negative number.
         return gcd(found, 1 << bits_of(symbol.type)) if "unsignedCmp" in loop.attributes else found
     op = defining_op(symbol)
+    if op is not None and ADDRESS_OPS.get(op.name) == "same":
+        pointer = defining_op(op.operands[0])
+        return 1 if pointer is None else global_alignment(pointer)
     if op is None or op.name not in OPERATORS:
         return 1
     one = typed(op)
@@ -47,6 +51,12 @@ def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
     operands = [Multiple(divisor(o, numbers), numbers.value_range(o)) for o in op.operands]
     made = DIVISORS.result(symbol, one, operands, None)
     return 1 if made is None else made.divisor
+
+
+def global_alignment(op: Any) -> int:
+    """What the address of the global that an op names is a multiple of; 1 for other ops."""
+    declared = declaration_of(op)
+    return 1 if declared is None else integer_attribute(declared, "alignment") or 1
 
 
 def power_of_two(number: int) -> int:

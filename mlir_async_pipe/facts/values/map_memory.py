@@ -13,7 +13,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, as_kind, defining_op, remembered
-from mlir_async_pipe.facts.values.memory_roots import Root, root_of
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import Root, parameter_of, root_of
+from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
+from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP
 
@@ -32,14 +35,29 @@ def described_root(tensor_map: Value) -> Root:
     made, value = _maker(tensor_map)
     if made is not None and made.name == MAKES_TENSOR_MAP:
         return root_of(made.operands[0])
-    given = made is None and root_of(value).kind == "argument"
-    return Root("argument" if given else "unknown", (OPAQUE, value), value, "global")
+    place = given_place(tensor_map)
+    return Root(
+        *("unknown" if place is None else "argument", (OPAQUE, place or value), value, "global")
+    )
+
+
+def given_place(tensor_map: Value) -> tuple[Value, int] | None:
+    """The parameter of a function that a tensor map is, or in whose bytes it lies, and the first of these bytes; None
+    for other maps."""
+    _, value = _maker(tensor_map)
+    start: Any = value, ZERO
+    if is_pointer(value):
+        start = from_the_start(value, Arithmetic()) or start
+    parameter, offset = start
+    if isinstance(parameter, str) or defining_op(parameter) is not None or not offset.is_constant:
+        return None
+    return (parameter, offset.constant) if parameter_of(root_of(parameter)) else None
 
 
 def map_root(tensor_map: Value) -> Root | None:
     """The root of the bytes of a tensor map itself, None where it is no pointer."""
-    made, value = _maker(tensor_map)
-    return root_of(value) if made is None and str(value.type).startswith("!llvm.ptr") else None
+    _, value = _maker(tensor_map)
+    return root_of(value) if is_pointer(value) else None
 
 
 @remembered

@@ -45,6 +45,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
@@ -66,7 +67,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     is_set,
     taken_member,
 )
-from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 Space = Literal["global", "workgroup", "private"]
 Kind = Literal[
@@ -201,8 +202,9 @@ def viewed_memref(op: Operation) -> Value | None:
 
 def _address_in_sum(op: Operation) -> Value | None:
     """The pointer from which an address is counted: the only one in a sum, which may be rounded down to a power of
-    two. No number that is added to an address of shared memory, or swizzles its bits, leads into other memory; of
-    other memory only constants are taken to stay in it."""
+    two. No number that is added to an address of shared memory, or swizzles its bits, leads into other memory; into
+    that leads none of other memory either, unless it is made of an address itself, as q - p is: a pointer is based on
+    all those that its address is made of (LLVM language reference, pointer aliasing rules)."""
     if op.name != POINTER_OF_ADDRESS:
         return None
     shared = type_text(op.results[0].type) in _SHARED
@@ -222,11 +224,30 @@ def _address_in_sum(op: Operation) -> Value | None:
             if is_operator(made.name, "and_") and (constant_value(made.operands[1]) or 0) < 0:
                 open_ones.append(made.operands[0])
                 continue
-        if not shared and constant_value(number) is None:
+        if not shared and _may_hold_an_address(number):
             return None
     # The address of a memref's window may be counted on into the next window.
     one = len(found) == 1 and found[0].name != ADDRESS_OF_MEMREF
     return found[0].operands[0] if one else None
+
+
+def _may_hold_an_address(number: Value) -> bool:
+    """Whether an integer is made of an address, or of 64 bits of which nobody says what they are: loaded ones, and
+    what loops carry. A parameter is what its type says."""
+    seen, open_ones = {number}, [number]
+    while open_ones:
+        value = open_ones.pop()
+        made = defining_op(value)
+        if made is not None and made.name in OPERATORS:
+            more = set(made.operands) - seen
+            seen |= more
+            open_ones += more
+            continue
+        given = made is None and _argument_root(value).kind == "argument"
+        known = given or launch_id(value) is not None or constant_value(value) is not None
+        if not known and bits_of(value.type) >= POINTER_BITS:
+            return True
+    return False
 
 
 # Addresses of shared memory, of which a block has less than 2^32 bytes, and of other memory.
@@ -306,13 +327,27 @@ def space_of_type(kind: Any) -> Space:
     return "global"
 
 
+def parameter_of(root: Root) -> tuple[Operation, int] | None:
+    """The function and the number of its parameter that is a root, or by whose value it is given; None for all other memory."""
+    if root.kind not in ("argument", "attribution"):
+        return None
+    argument = ir.BlockArgument(root.value)
+    function, number = argument.owner.owner.operation, argument.arg_number
+    return None if number >= _inputs_up_to(function, number) else (function, number)
+
+
+def _inputs_up_to(function: Operation, number: int) -> int:
+    """How many parameters a function has, at least where its first block's argument `number` may be none."""
+    return _input_count(function) if function.name == "gpu.func" else number + 1
+
+
 def _argument_root(argument: Value) -> Root:
     block = ir.BlockArgument(argument).owner
     function = block.owner.operation
     if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
         return Root("unknown", argument, argument, space_of(argument))
     number = ir.BlockArgument(argument).arg_number
-    inputs = _input_count(function) if function.name == "gpu.func" else number + 1
+    inputs = _inputs_up_to(function, number)
     if number >= inputs:
         marks = _marks(function, "workgroup_attrib_attrs", number - inputs)
         of_block = number - inputs < (integer_attribute(function, "workgroup_attributions") or 0)

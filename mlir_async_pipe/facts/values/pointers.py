@@ -29,12 +29,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     remembered,
     type_text,
 )
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, viewed_memref
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
 from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OPS,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
     declaration_of,
@@ -58,14 +60,30 @@ def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear]
         name = global_name(op)
         if name is not None:
             return name, offset
-        if op.name not in POINTER_STEPS:
-            break
-        step = step_bytes(op, arithmetic.linear)
-        if step is None:
-            return None
+        if op.name in POINTER_STEPS:
+            step = step_bytes(op, arithmetic.linear)
+            if step is None:
+                return None
+            pointer = op.operands[0]
+        else:
+            counted = _counted_address(op, arithmetic)
+            if counted is None:
+                break
+            pointer, step = counted
         offset = add(offset, step)
-        pointer = op.operands[0]
     return pointer, offset
+
+
+def _counted_address(op: Operation, arithmetic: Arithmetic) -> tuple[Value, Linear] | None:
+    """The pointer from whose address another one is counted, and the constant bytes between."""
+    if op.name != POINTER_OF_ADDRESS or bits_of(op.operands[0].type) != INDEX_BITS:
+        return None
+    form = arithmetic.wrapped(op.operands[0])
+    ((symbol, factor),) = form.terms if len(form.terms) == 1 else ((None, 0),)
+    made = None if factor != 1 else defining_op(symbol)
+    if made is None or ADDRESS_OPS.get(made.name) != "same":
+        return None
+    return made.operands[0], Form(form.constant)
 
 
 def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:

@@ -28,8 +28,8 @@ from mlir_async_pipe.facts.values.memory_roots import root_of, space_of_type
 from mlir_async_pipe.lowering.nvvm.shared_memory import ALIGNMENT_BYTES, attributed, given_alignment
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import callee_name
-from mlir_async_pipe.vocabulary.mbarrier_ops import tensor_map_type
 from mlir_async_pipe.vocabulary.memory_layout import element_layout
+from mlir_async_pipe.vocabulary.tensor_boxes import tensor_map_type
 
 _ATTRIBUTES = "workgroup_attrib_attrs"
 

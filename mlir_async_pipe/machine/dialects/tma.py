@@ -25,7 +25,8 @@ from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, l
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary import groups_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS, is_im2col
+from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
+from mlir_async_pipe.vocabulary.tensor_boxes import is_im2col
 
 Array = np.ndarray
 

@@ -81,8 +81,16 @@ def test_an_address_that_is_counted_on_stays_in_its_shared_memory(
 
 
 ROUNDED = """
-llvm.func @f(%given: !llvm.ptr<1>, %n: i64) {{
+llvm.func @f(%given: !llvm.ptr<1>, %n: i64, %other: !llvm.ptr<1>, %m: i32) {{
   %at = llvm.ptrtoint %given : !llvm.ptr<1> to i64
+  %q = llvm.ptrtoint %other : !llvm.ptr<1> to i64
+  %apart = llvm.sub %q, %n : i64
+  %loaded = llvm.load %other : !llvm.ptr<1> -> i64
+  %small = llvm.load %other : !llvm.ptr<1> -> i32
+  %wide = llvm.sext %small : i32 to i64
+  %block = nvvm.read.ptx.sreg.ctaid.x : i32
+  %row = llvm.mul %block, %m : i32
+  %rows = llvm.zext %row : i32 to i64
   %c15 = llvm.mlir.constant(15 : i64) : i64
   %mask = llvm.mlir.constant({mask} : i64) : i64
   %sum = llvm.add %at, {added} : i64
@@ -96,9 +104,16 @@ llvm.func @f(%given: !llvm.ptr<1>, %n: i64) {{
     ("added", "mask", "kind"),
     [
         ("%c15", -16, "argument"),
-        # What is left of an address without its upper bits is none; any number may be added to lead away.
+        # What is left of an address without its upper bits is none.
         ("%c15", 15, "unknown"),
-        ("%n", -16, "unknown"),
+        # A pointer is based on those that its address is made of (LLVM, pointer aliasing rules): on one, if no number
+        # that is added to it is an address, or is made of one, or 64 bits of which nobody says what they are.
+        ("%n", -16, "argument"),
+        ("%rows", -16, "argument"),
+        ("%wide", -16, "argument"),
+        ("%q", -16, "unknown"),
+        ("%apart", -16, "unknown"),
+        ("%loaded", -16, "unknown"),
     ],
 )
 def test_an_address_that_is_rounded_stays_in_its_memory(added: str, mask: int, kind: str) -> None:

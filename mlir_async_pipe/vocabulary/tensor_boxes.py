@@ -1,0 +1,97 @@
+"""The box of a tensor map: what a tensor copy moves, and how many bytes that is.
+
+    nvgpu.tma.async.load … : !nvgpu.tensormap.descriptor<tensor = memref<128x64xf16, 3>, …>      128 x 64, 16384 bytes
+    nvvm.cp.async.bulk.tensor… %to, %map, … {async_pipe.box = memref<128x64xf16>}                the same
+
+Whole boxes are moved and counted, also where they leave the tensor.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
+from mlir_async_pipe.session.diagnostics import InputError
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.op_table import groups_of
+
+
+def is_im2col(op: Any) -> bool:
+    """Whether a tensor copy is in im2col mode: pixels and channels of the map say what it moves, and
+    the shape of a box does not."""
+    return "mode" in op.attributes and "im2col" in str(op.attributes["mode"])
+
+
+def tensor_map_type(value: Any) -> str:
+    """The type of a tensor map, or of that which a pointer is cast from; "" for other values."""
+    text = str(value.type)
+    if text.startswith("!llvm.ptr"):
+        made = defining_op(value)
+        if made is None or made.name not in CAST_OPS:
+            return ""
+        text = str(made.operands[0].type)
+    return text if "tensormap" in text else ""
+
+
+_BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
+
+# On a copy by a map that is made elsewhere: the box that it moves, memref<128x64xf16>, whose rows come last.
+BOX = "async_pipe.box"
+# Limits of a box: elements along a dimension, and what the bytes of its rows are a multiple of (CUDA driver API,
+# cuTensorMapEncodeTiled, boxDim).
+_MOST_ELEMENTS, _ROW_BYTES = 256, 16
+
+
+def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
+    """The shape of the box of a tensor map that a copy names, and the bytes of its elements. None
+    where neither `async_pipe.box` nor an operand's type says it. Raises InputError (bad-box)."""
+    if BOX in op.attributes:
+        return _said_box(op)
+    if is_im2col(op):
+        return None
+    for operand in op.operands:
+        found = _BOX.search(tensor_map_type(operand))
+        if found is None:
+            continue
+        try:
+            size = layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
+        except UnknownLayoutError:
+            return None
+        return tuple(map(int, found[1].split("x")[:-1])), size
+    return None
+
+
+def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
+    said = op.attributes[BOX]
+    kind = as_kind(ir.TypeAttr, said) and as_kind(ir.MemRefType, ir.TypeAttr(said).value)
+    why = ""
+    try:
+        size = layout_of(kind.element_type).stride_bytes if kind else 0
+    except UnknownLayoutError:
+        size = 0
+    shape = tuple(kind.shape) if kind else ()
+    coordinates = len(groups_of(op).get("coordinates", ()))
+    if not size:
+        why = "it is no memref of a type that has bytes"
+    elif is_im2col(op):
+        why = "the copy is in im2col mode: its map counts pixels and channels"
+    elif len(shape) != coordinates:
+        why = f"it has {len(shape)} dimensions, the copy {coordinates} coordinates"
+    elif not all(1 <= n <= _MOST_ELEMENTS for n in shape):
+        why = f"a dimension has 1 to {_MOST_ELEMENTS} elements"
+    elif shape[-1] * size % _ROW_BYTES:
+        why = f"its rows have {shape[-1] * size} bytes, which are no multiple of {_ROW_BYTES}"
+    if why:
+        raise InputError(f"'{op.name}' cannot move a box {said}: {why}", code="bad-box", at=op)
+    return shape, size
+
+
+def box_bytes(op: Any) -> int | None:
+    """The bytes of the box of a tensor map that a copy names: whole, also where it leaves the
+    tensor. None where no operand's type says it."""
+    box = box_of(op)
+    return None if box is None else prod(box[0]) * box[1]
