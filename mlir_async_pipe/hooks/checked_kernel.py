@@ -68,7 +68,7 @@ class CheckingHook(Hook):
 
 
 def _checked(
-    kernel: str, target: str, read: Callable[[], Any], promises: dict[str, bool]
+    kernel: str, target: str, read: Callable[[], Any], promises: dict[str, Any]
 ) -> KernelReport:
     """What is found, or why nothing is."""
     why, text = Diagnostics(), ""

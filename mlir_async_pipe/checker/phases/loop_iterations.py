@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
 
+from mlir_async_pipe.bindings.raw_ops import constant_value, type_text
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import (
@@ -34,7 +36,8 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     moved,
     product,
 )
-from mlir_async_pipe.checker.step_graph import Flow, Loop
+from mlir_async_pipe.checker.step_graph import Assign, Flow, Loop, Run
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96
@@ -66,6 +69,7 @@ class LoopIterations:
     counted: Mapping[int, int] = field(default_factory=dict)
     witness: bool = False
     some_long: bool = False
+    _steps: dict[int, dict[int, int | None]] = field(default_factory=dict)
 
     def check_modulus(self, by: int) -> None:
         """Numbers are known modulo a multiple of `by`. Raises ModulusError."""
@@ -95,7 +99,8 @@ class LoopIterations:
     def enter(self, state: PathState, number: int) -> None:
         bounds = self._bounds(state, number)
         if bounds is None:
-            state.iterations[number] = Iteration(self._any(state, number))
+            counted = self._first_counted(state, number) if self.roles else None
+            state.iterations[number] = counted or Iteration(self._any(state, number))
             return
         lower, upper, step = bounds
         total = forms.subtract(upper, lower)
@@ -248,27 +253,32 @@ class LoopIterations:
     def _count(self, state: PathState, number: int) -> None:
         """One more iteration beside other roles. Those that are in a loop like it are so many
         iterations before or after it, however many these are."""
-        bounds, iteration = self._settled(state, number), state.iterations[number]
+        iteration = state.iterations[number]
         over, counted = iteration.over + 1, self._most_counted(number)
         state.iterations[number] = iteration._replace(over=over)
-        if bounds is None or over < counted:
+        begun = self._begun(state, number, state)
+        if begun is None or over < counted:
             return
         alike = [
             (strand, other)
             for strand in state.others
             for other, theirs in strand.iterations.items()
-            if theirs.over >= 0 and self._bounds(state, other, _getter(strand)) == bounds
+            if theirs.over >= 0 and self._begun(state, other, strand) == begun
         ]
         if not alike and over < counted + MORE_ALONE:
             return
         if not alike and state.others:
             state.doubtful = True
-        lower, upper, step = bounds
-        total = forms.subtract(upper, lower)
-        atom = _unused(state, None if total.terms else -(-total.constant // step))
+        lower, upper, step = begun
+        total = None if upper is None else forms.subtract(upper, lower)
+        open_ended = total is None or total.terms
+        atom = _unused(state, None if open_ended else -(-total.constant // step))
         state.known.residues[atom] = over % self.modulus, self.modulus
         done = forms.scale(forms.of_atom(atom), step)
-        if total.terms:
+        if total is None:
+            _learn_later(state, forms.of_atom(atom), {step}, over)
+            _learn(state, forms.of_atom(atom), over, None)
+        elif total.terms:
             rest = forms.subtract(total, Form(step * over))
             low, high = state.known.bounds(state.known.coarse(rest))
             _learn(state, state.known.coarse(forms.subtract(total, done)), low, high)
@@ -278,9 +288,12 @@ class LoopIterations:
         own = forms.add(lower, done)
         state.count_from(atom, over, state.known.beside(atom))
         state.iterations[number] = Iteration(own, step, atom)
+        later = forms.subtract(forms.of_atom(atom), Form(over))
+        self._count_on(state, number, later)
         for strand, other in alike:
             distance = step * (strand.iterations[other].over - over)
             strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
+            self._count_on(strand, other, later)
 
     def _counts(self, state: PathState, number: int, target: int) -> bool:
         """Whether a loop without bounds counts by a number that it carries: from where that is large, how often it
@@ -290,7 +303,7 @@ class LoopIterations:
         """
         loop, atom = self.flow.loops[number], Atom("loop", number)
         value = state.env.get(target)
-        if isinstance(value, Form) and mentions(value, atom):
+        if isinstance(value, Form) and mentions(value, state.iterations[number].unknown or atom):
             return True
         if loop.lower is not None or target not in loop.inductions:
             return False
@@ -309,13 +322,50 @@ class LoopIterations:
             now = state.env.get(counter)
             if isinstance(now, int | Form):
                 state.env[counter] = forms.add(form_of(now), forms.scale(count, step))
-        steps = {step for step in loop.inductions.values() if step}
-        for direction, (low, high) in list(state.known.ranges.items()):
-            for step in steps:
-                later = forms.subtract(Form(0, direction), forms.scale(count, step))
-                state.known.learn(later, low, high)
+        _learn_later(state, count, {step for step in loop.inductions.values() if step}, 0)
         state.iterations[number] = Iteration(count, 1, atom)
         return True
+
+    def _first_counted(self, state: PathState, number: int) -> Iteration | None:
+        """The first iteration of a loop without bounds, by the number that it counts in the largest steps."""
+        starts = [
+            (step, value)
+            for counter, step in self.flow.loops[number].inductions.items()
+            if step > 0 and isinstance(value := state.env.get(counter), int | Form)
+        ]
+        step, value = max(starts, key=lambda start: start[0], default=(0, 0))
+        return Iteration(value, step, None, 0) if step else None
+
+    def _begun(
+        self, state: PathState, number: int, strand: PathState | Strand
+    ) -> tuple[Form, Form | None, int] | None:
+        """Where a loop of a role began, and where it ends, if it has bounds, and its step."""
+        if self.flow.loops[number].lower is not None:
+            return self._settled(state, number, _getter(strand))
+        now = strand.iterations[number]
+        if not isinstance(now.value, int | Form) or now.over < 0:
+            return None
+        return forms.subtract(form_of(now.value), Form(now.step * now.over)), None, now.step
+
+    def _count_on(self, strand: PathState | Strand, number: int, later: Form) -> None:
+        """Of a loop without bounds, the numbers that it counts, so many iterations later. Of what is made of them in this
+        iteration nothing is known, but conditions, which were decided."""
+        loop = self.flow.loops[number]
+        if loop.lower is not None:
+            return
+        for made, value in list(strand.env.items()):
+            counted = self._steps_of(number).get(made, 0)
+            if counted is None:
+                strand.env[made] = None
+            elif counted and isinstance(value, int | Form):
+                strand.env[made] = forms.add(form_of(value), forms.scale(later, counted))
+
+    def _steps_of(self, number: int) -> dict[int, int | None]:
+        """What each iteration adds to the numbers that a loop counts, and to those that are made of them; None for what
+        is no sum of one and a constant."""
+        if number not in self._steps:
+            self._steps[number] = steps_of(self.flow, number)
+        return self._steps[number]
 
     def _bound_carried(self, state: PathState, target: int) -> None:
         """A number that grows with each iteration of a loop of unknown length is kept as its
@@ -336,6 +386,45 @@ class LoopIterations:
         if residue is not None:
             state.known.residues[atom] = residue, self.modulus
         state.env[target] = forms.of_atom(atom)
+
+
+def steps_of(flow: Flow, number: int) -> dict[int, int | None]:
+    """What an iteration of a loop adds to the numbers that it counts and to what is made of them, by value number:
+
+    %k = phi, %next = %k + 64, %at = %next - 1      64
+    %slot = %k mod 3                                None: no constant
+    %more = %next < %n                              left out: a condition
+    """
+    found: dict[int, int | None] = dict(flow.loops[number].inductions)
+    bodies = [body for loop, body in loop_bodies(flow).values() if loop == number]
+    blocks = [flow.blocks[block] for body in bodies for block in sorted(body)]
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for block in blocks:
+            for step in block.steps:
+                if isinstance(step, Run) and not found.keys().isdisjoint(step.operands):
+                    steps = [found[n] for n in step.operands if n in found]
+                    for result in step.results:
+                        if type_text(flow.values[result][1].type) != "i1":
+                            found.setdefault(result, _step_of_result(step, steps))
+            assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
+            assigns += [
+                pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns
+            ]
+            for target, source in assigns:
+                if source in found and type_text(flow.values[target][1].type) != "i1":
+                    found.setdefault(target, None)
+    return found
+
+
+def _step_of_result(run: Run, steps: list[int | None]) -> int | None:
+    """What is added to a sum, or difference, of a counted number and a constant."""
+    is_sum = is_operator(run.name, "add") or (
+        is_operator(run.name, "sub") and constant_value(run.op.operands[1]) is not None
+    )
+    constants = [constant_value(operand) is not None for operand in run.op.operands]
+    return steps[0] if is_sum and len(steps) == 1 and any(constants) else None
 
 
 def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:
@@ -376,6 +465,15 @@ def _unused(state: PathState, trips: int | None) -> Atom:
 def _learn(state: PathState, form: Form, low: int | None, high: int | None) -> None:
     if gcd(*(factor for _, factor in form.terms)) == 1:
         state.known.learn(form, low, high)
+
+
+def _learn_later(state: PathState, count: Form, steps: set[int], now: int) -> None:
+    """What is known of sums is known of them less what the iterations, which are `now` so many, add."""
+    for direction, ends in list(state.known.ranges.items()):
+        for step in steps:
+            low, high = (None if end is None else end - step * now for end in ends)
+            later = forms.subtract(Form(0, direction), forms.scale(count, step))
+            state.known.learn(later, low, high)
 
 
 def _advance(state: PathState, atom: Atom, step: int) -> None:

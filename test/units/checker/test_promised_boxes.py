@@ -28,10 +28,10 @@ PROMISES: dict[str, Any] = {
 
 
 @cache
-def gemm() -> str:
-    """The PTX of a GEMM by tensor copies, as LLVM writes it: three slots, one loop that tests at its end."""
+def gemm(roles: str = "together") -> str:
+    """The PTX of a GEMM by tensor copies, as LLVM writes it: three slots, loops that test at their ends."""
     with new_context():
-        module = ir.Module.parse(pipelined_text(HopperGemm(), False))
+        module = ir.Module.parse(pipelined_text(HopperGemm(roles=roles), False))
         return lower(module, target="nvvm:sm_90a", emit="ptx").text
 
 
@@ -49,8 +49,9 @@ def found(ptx: str, boxes: str = BOXES) -> tuple[str, set[str]]:
     return "unsafe" if summary.unsafe else "unknown" if summary.unknown else "proven", codes
 
 
-def test_the_ptx_of_a_gemm_by_tensor_copies_is_proven() -> None:
-    assert found(gemm()) == ("proven", set())
+@pytest.mark.parametrize("roles", ["together", "specialised"])
+def test_the_ptx_of_a_gemm_by_tensor_copies_is_proven(roles: str) -> None:
+    assert found(gemm(roles)) == ("proven", set())
 
 
 @pytest.mark.parametrize("boxes", ["", "0=128x64xf16"])
@@ -78,6 +79,45 @@ def test_what_is_broken_in_it_is_named(old: str, new: str, code: str) -> None:
     verdict, codes = found(broken)
     assert verdict == "unsafe"
     assert code in codes
+
+
+@pytest.mark.parametrize(
+    "old, new, code",
+    [
+        ("mov.b32 \t%r19, 32768", "mov.b32 \t%r19, 16384", "wrong-bytes"),
+        ("wgmma.wait_group.sync.aligned \t1", "wgmma.wait_group.sync.aligned \t2", "missing-barrier"),
+        ("mul.wide.u32 \t%rd50, %r39, 8", "mul.wide.u32 \t%rd50, %r40, 8", "too-many-arrivals"),
+        ("mbarrier.arrive.shared.b64 \t%rd51, [%rd6];", "", "deadlock"),
+        ("mov.pred \t%p20, -1", "mov.pred \t%p20, 0", "deadlock"),
+        ("setp.eq.b32 \t%p13, %r40, 2", "setp.eq.b32 \t%p13, %r40, 1", "deadlock"),
+        ("setp.lt.s32 \t%p9, %r171, %r4", "setp.le.s32 \t%p9, %r171, %r4", "unwaited-copy"),
+        ("add.s32 \t%r171, %r171, 64", "add.s32 \t%r171, %r171, 128", "deadlock"),
+        # In the eleventh iteration nothing is copied.
+        (
+            "elect.sync \t%r21|%p6, -1;",
+            "elect.sync \t%r21|%p6, -1;\n\tsetp.ne.s32 \t%p2, %r171, 640;\n\tand.pred \t%p6, %p6, %p2;",
+            "deadlock",
+        ),
+    ],
+    ids=["bytes", "wait", "slot", "arrival", "first", "phase", "one more", "half", "late"],
+)  # fmt: skip
+def test_what_is_broken_between_roles_is_named(old: str, new: str, code: str) -> None:
+    whole = gemm("specialised")
+    broken = whole.replace(old, new, 1)
+    assert broken != whole
+    verdict, codes = found(broken)
+    assert verdict == "unsafe"
+    assert code in codes
+
+
+@pytest.mark.parametrize(
+    "condition", ["setp.ne.s32 \t%p14, %r168, 640", "setp.lt.s32 \t%p14, %r168, 12800"]
+)
+def test_what_is_broken_in_late_iterations_is_not_proven(condition: str) -> None:
+    guard = "setp.lt.s32 \t%p11, %r168, %r2;"
+    broken = gemm().replace(guard, f"{guard}\n\t{condition};\n\tand.pred \t%p11, %p11, %p14;")
+    assert broken != gemm()
+    assert found(broken)[0] != "proven"
 
 
 def test_a_box_that_is_not_that_of_the_map_does_not_bring_the_bytes() -> None:
