@@ -271,8 +271,8 @@ class LoopIterations:
             state.doubtful = True
         lower, upper, step = begun
         total = None if upper is None else forms.subtract(upper, lower)
-        open_ended = total is None or total.terms
-        atom = _unused(state, None if open_ended else -(-total.constant // step))
+        trips = None if total is None or total.terms else -(-total.constant // step)
+        atom = _unused(state, trips)
         state.known.residues[atom] = over % self.modulus, self.modulus
         done = forms.scale(forms.of_atom(atom), step)
         if total is None:
@@ -444,7 +444,7 @@ def _is_of_one_role(atom: Atom) -> bool:
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
 
 
-def _getter(strand: Strand) -> Callable[[int], Value]:
+def _getter(strand: PathState | Strand) -> Callable[[int], Value]:
     return lambda number: strand.env.get(number, strand.given(number))
 
 
