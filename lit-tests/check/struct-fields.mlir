@@ -2,6 +2,7 @@
 // on: each field is followed as if it stood alone.
 //
 // RUN: async-pipe-opt %s --check-only | FileCheck %s
+// RUN: async-pipe-opt %s --async-pipe -o /dev/null
 // RUN: sed 's/wait.group 1/wait.group 2/' %s | not async-pipe-opt --check-only 2>&1 | FileCheck %s --check-prefix=WEAK
 // RUN: sed 's/, .turned : i32/, %handed : i32/' %s | not async-pipe-opt --check-only 2>&1 | FileCheck %s --check-prefix=SLOT
 

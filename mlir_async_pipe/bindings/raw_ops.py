@@ -91,6 +91,18 @@ def unchanged() -> Iterator[None]:
         edited()
 
 
+@contextmanager
+def edits() -> Iterator[None]:
+    """Inside, IR is edited, also where all that is around leaves its own `unchanged`: a copy of it is."""
+    reads, _thread.reads = _thread.reads, False
+    edited()
+    try:
+        yield
+    finally:
+        edited()
+        _thread.reads = reads
+
+
 def edited() -> None:
     """The IR was edited all the same: what was answered before is forgotten."""
     for answers in _Answers.every:

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    edits,
     enclosing,
     type_text,
     users,
@@ -59,15 +60,16 @@ def as_read(
     if not otherwise and not _of_variables(root):
         return root
     copy = root.clone(ip=False).operation
-    changed = _promote(_of_variables(copy))
-    # What assembly becomes may be another value, or a struct of which a field is taken.
-    changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
-    if assume_no_overflow:
-        _promise_no_overflow(copy)
-    if assume_independent:
-        _promise_independence(copy)
-    if boxes:
-        promised_boxes.promise(copy, boxes)
+    with edits():
+        changed = _promote(_of_variables(copy))
+        # What assembly becomes may be another value, or a struct of which a field is taken.
+        changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
+        if assume_no_overflow:
+            _promise_no_overflow(copy)
+        if assume_independent:
+            _promise_independence(copy)
+        if boxes:
+            promised_boxes.promise(copy, boxes)
     return copy if changed or promised else root
 
 
