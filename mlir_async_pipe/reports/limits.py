@@ -302,14 +302,13 @@ def _also(others: list[Place]) -> Iterator[Note]:
 def _of_access(op: str, asked: Traffic, chip: Chip) -> tuple[str, str]:
     """What is told of an access that asks for more than its bytes need, and its code."""
     if asked.space == "workgroup":
+        code = "bank-conflicts"
         taken = f"'{op}' takes {count(asked.asked, 'wavefront')} of workgroup memory"
-        return (
-            f"{taken} where {asked.ideal} would do: {asked.ways} rows meet in one bank",
-            "bank-conflicts",
-        )
+        return f"{taken} where {asked.ideal} would do: {asked.ways} rows meet in one bank", code
+    code = "partial-sectors"
     where = "" if asked.aligned else ", if what is not known of its addresses is whole sectors"
     taken = f"'{op}' asks for {count(asked.asked, 'sector')} of {chip.sector_bytes} bytes"
-    return f"{taken} where {asked.ideal} would do{where}", "partial-sectors"
+    return f"{taken} where {asked.ideal} would do{where}", code
 
 
 def _is_number(op: Operation) -> bool:

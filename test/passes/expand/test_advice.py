@@ -183,6 +183,15 @@ ROWS = (
         always={"smem_limit": 256 + 64},
     ),
     Row(
+        "regions-in-schedule",
+        "give 'async_pipe.num_stages'",
+        loop(f"scf.if %some {{ {COPY} }}\n" + USE, 'async_pipe.schedule = "optimal"').replace(
+            "memref.alloc()", "memref.alloc() {async_pipe.private}"
+        ),
+        'async_pipe.schedule = "optimal"',
+        THREE,
+    ),
+    Row(
         "too-many-stages",
         "take fewer",
         loop(COPY + "\n" + USE, ASYNC.replace("3 :", "5000 :")).replace("to %c16", "to %n"),

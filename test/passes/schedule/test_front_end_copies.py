@@ -327,7 +327,7 @@ LEVELS = {
     "one of three stages": (INDIRECT, 3, [0, 1, 1, 2], [0, 0, 0]),
     "one of four stages": (INDIRECT, 4, [0, 1, 1, 3], [1, 1, 1, 0]),
     "two of four stages": (TWICE, 4, [0, 1, 2, 2, 3], [0, 0, 0, 0]),
-    "two of three stages": (TWICE, 3, [0, 1, 1, 1, 2], [0, 0, 0]),
+    "two of three stages": (TWICE, 3, [0, 0, 1, 1, 2], [0, 0, 0]),
     "two stages": (INDIRECT, 2, [0, 0, 0, 1], [0, 0]),
 }
 

