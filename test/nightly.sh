@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test and the judges at full size, two hours on two cores, and prints one table of what they found.
+# Runs every test and the judges at full size, several hours on two cores, and prints one table of what they found.
 #
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
