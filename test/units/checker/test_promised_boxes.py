@@ -1,7 +1,7 @@
 """Tensor maps that are made elsewhere: a user says which boxes they have, and PTX of a Hopper GEMM is proven.
 
 Covers: checker/promised_boxes.py, vocabulary/tensor_boxes.py, facts/values/map_memory.py,
-checker/phases/loop_iterations.py (loops without bounds that count)
+checker/phases/loop_iterations.py
 """
 
 from __future__ import annotations
