@@ -242,6 +242,8 @@ def enclosing(op: Operation, names: Sequence[str]) -> Operation | None:
 DYNAMIC = -(2**63)
 
 FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func", "cuda.kernel")
+# What holds the code of a kernel.
+KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
 SYMBOL_TABLES = ("builtin.module", "gpu.module")
 KERNEL_ATTRIBUTES = ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     SYMBOL_TABLES,
     ancestors,
     enclosing,
@@ -88,7 +88,7 @@ def _shows_threads(name: str) -> bool:
         or name in MEMORY_NAMES
         or name in CALL_OPS
         or name in OPAQUE_CODE
-        or name in (*FUNCTION_OPS, "gpu.launch")
+        or name in KERNEL_OPS
         or is_about_threads(name)
     )
 

@@ -21,7 +21,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     ancestors,
     enclosing,
     integer_attribute,
@@ -56,7 +56,6 @@ from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, MemoryOrder, Scope, covers, least
 
 SCOPE = "async_pipe.scope"
-KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
 
 # How far back token waits without a count are followed, in groups.
 TOKEN_AGES = 16

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     ancestors,
     operations,
     walk,
@@ -45,7 +45,6 @@ from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_CODE, is_opaque_code
 
 REASON = "unfollowed-control-flow"
 COPY_REASON = "unfollowed-copy"
-HOMES = (*FUNCTION_OPS, "gpu.launch")
 
 
 def is_quiet(op: Any) -> bool:
@@ -145,11 +144,11 @@ def _possible(region: Any) -> Iterator[Any]:
 def homeless(module: Any) -> Iterable[Any]:
     """The async ops, commits, waits and barriers that stand in no function and no launch."""
     outside = walk_named(
-        module, lambda name: named_row(name).described or name in HOMES, inside=False
+        module, lambda name: named_row(name).described or name in KERNEL_OPS, inside=False
     )
-    for op in (inner for found in outside if found.name not in HOMES for inner in walk(found)):
+    for op in (inner for found in outside if found.name not in KERNEL_OPS for inner in walk(found)):
         row = row_of(op)
         if not (row.asynchronous(op) or row.commits or row.wait or row.barrier):
             continue
-        if not any(above.name in HOMES for above in ancestors(op)):
+        if not any(above.name in KERNEL_OPS for above in ancestors(op)):
             yield op

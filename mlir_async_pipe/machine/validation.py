@@ -38,7 +38,7 @@ from mlir_async_pipe.machine.run_kernel import (
 )
 from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable
 from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
-from mlir_async_pipe.session.called_from import called_by_users
+from mlir_async_pipe.session.called_from import called_by_users, takes
 from mlir_async_pipe.session.diagnostics import (
     Diagnostic,
     MachineError,
@@ -152,6 +152,7 @@ class Validation:
 
 @called_by_users
 @plain_values()
+@takes(RunOptions)
 def validate(
     before: Any,
     after: Any,

@@ -18,7 +18,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     enclosing,
@@ -78,7 +78,7 @@ def _kernels(root: Any) -> list[Operation]:
 
 
 def _kernel_of(op: Operation) -> Operation | None:
-    return enclosing(op, (*FUNCTION_OPS, "gpu.launch"))
+    return enclosing(op, KERNEL_OPS)
 
 
 class _Kernel:

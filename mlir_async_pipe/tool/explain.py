@@ -22,7 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
-from mlir_async_pipe.reports import limits
 from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -86,6 +85,9 @@ def decisions(session: Session) -> list[Diagnostic]:
 
 def what_bounds(root: Any, session: Session, cost: str) -> list[Diagnostic]:
     """What memory is asked for and what bounds kernels and loops, by `--cost` and the code that was made."""
+    # Without --explain nobody needs what it imports.
+    from mlir_async_pipe.reports import limits
+
     return limits.remarks(root, session, CostModel.parse(cost, session.target))
 
 

@@ -68,7 +68,6 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
 def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
     said = op.attributes[BOX]
     kind = as_kind(ir.TypeAttr, said) and as_kind(ir.MemRefType, ir.TypeAttr(said).value)
-    why = ""
     try:
         size = layout_of(kind.element_type).stride_bytes if kind else 0
     except UnknownLayoutError:
@@ -85,9 +84,9 @@ def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
         why = f"a dimension has 1 to {_MOST_ELEMENTS} elements"
     elif shape[-1] * size % _ROW_BYTES:
         why = f"its rows have {shape[-1] * size} bytes, which are no multiple of {_ROW_BYTES}"
-    if why:
-        raise InputError(f"'{op.name}' cannot move a box {said}: {why}", code="bad-box", at=op)
-    return shape, size
+    else:
+        return shape, size
+    raise InputError(f"'{op.name}' cannot move a box {said}: {why}", code="bad-box", at=op)
 
 
 def box_bytes(op: Any) -> int | None:

@@ -311,9 +311,8 @@ class LoopIterations:
             return value < LONG_LOOP * loop.inductions[target]
         if self.roles:
             return False
-        if (isinstance(value, int) and value < LARGEST_CARRIED) or not isinstance(
-            value, int | Form
-        ):
+        is_small = isinstance(value, int) and value < LARGEST_CARRIED
+        if is_small or not isinstance(value, int | Form):
             return False
         state.forget(atom)
         state.known.residues[atom] = 0, self.modulus

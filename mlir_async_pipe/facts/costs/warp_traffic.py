@@ -29,7 +29,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     ancestors,
@@ -334,7 +334,7 @@ class WarpTraffic:
             return self._lanes_at(access, size, self._threads)
         except _NotKnown:
             # Iterations of counted loops are numbers, too.
-            top = enclosing(access.op, _TOPS)
+            top = enclosing(access.op, KERNEL_OPS)
             points = top and points_of(access.op, top, self._block, self.chip.lanes)
             if not points or not points.leaves:
                 raise
@@ -424,7 +424,7 @@ class WarpTraffic:
         below, several = op, False
         for above in ancestors(op):
             several = several or any(len(region.blocks) > 1 for region in above.regions)
-            if above.name in _TOPS:
+            if above.name in KERNEL_OPS:
                 break
             if above.name == "scf.if" and (met := points.evaluate(above.operands[0])) is not None:
                 taken = below.block in list(above.regions[0].blocks)
@@ -456,7 +456,6 @@ class WarpTraffic:
 
 # Numbers of arith.cmpi's predicates eq and ne, which let one lane run.
 _EQUAL = (0, 1)
-_TOPS = (*FUNCTION_OPS, "gpu.launch")
 
 
 @dataclass

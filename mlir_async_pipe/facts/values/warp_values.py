@@ -15,7 +15,7 @@ registers of floating-point numbers are one bit here.
 from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     constant_value,
@@ -212,7 +212,7 @@ def _is_shared(memory: Value) -> bool:
 
 def _is_number(op: Operation | None) -> bool:
     """Whether a thread's id along x is its number in the block."""
-    around = None if op is None else enclosing(op, (*FUNCTION_OPS, "gpu.launch"))
+    around = None if op is None else enclosing(op, KERNEL_OPS)
     size = None if around is None else block_size(around)
     return size is not None and size[1:] == (1, 1)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     ancestors,
     before,
@@ -67,7 +67,7 @@ class BarrierRecord:
 @register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
-    holders = walk_named(module, (*FUNCTION_OPS, "gpu.launch").__contains__)
+    holders = walk_named(module, KERNEL_OPS.__contains__)
     asking = [op for op in holders if BARRIERS in op.attributes]
     if options.asked and not asking:
         return

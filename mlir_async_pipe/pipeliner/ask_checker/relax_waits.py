@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
     Operation,
     enclosing,
     function_name,
@@ -30,7 +31,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.checker.selection import callable_functions, releases_flags
-from mlir_async_pipe.checker.unfollowed import HOMES
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
@@ -77,12 +77,12 @@ def relax(
         return []
     found = []
     waits, callees = _waits(root), callable_functions(root.operation)
-    kernels = {enclosing(wait, HOMES) for wait in waits} - {None}
+    kernels = {enclosing(wait, KERNEL_OPS) for wait in waits} - {None}
     releasing = {kernel for kernel in kernels if releases_flags(kernel, callees)}
     for wait, tried in zip(waits, _waits(trial), strict=True):
         if functions is not None and function_name(wait) not in functions:
             continue
-        if enclosing(wait, HOMES) in releasing:
+        if enclosing(wait, KERNEL_OPS) in releasing:
             continue
         before = _count(wait)
         after, wrong = _largest(tried, before, trial, target)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, Operation, Value, enclosing
+from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, Operation, Value, enclosing
 from mlir_async_pipe.facts.loops.transactions import Completion, Transaction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import shared
@@ -24,7 +24,6 @@ from mlir_async_pipe.pipeliner.plan.ring_memory import users_of_memory
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
-KERNELS = (*FUNCTION_OPS, "gpu.launch")
 SharedRing = tuple[RingPlan, ...]
 """The loops on the same mbarriers, in the order in which they stand."""
 
@@ -50,7 +49,7 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
     kernels: dict[Operation, list[SharedRing]] = {}
     for ring in rings:
         loop = ring[0].loop
-        kernels.setdefault(enclosing(loop, KERNELS) or loop, []).append(ring)
+        kernels.setdefault(enclosing(loop, KERNEL_OPS) or loop, []).append(ring)
     fitted = {
         ring[0].loop: ring for own in kernels.values() for ring in _fitted(own, limit, around)
     }

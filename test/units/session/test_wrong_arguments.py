@@ -37,6 +37,7 @@ MODULE = ir.Module.parse(ADD_ONE, new_context())
         (lambda: ap.lower(MODULE, target="nvvm:sm_80", strict="no"), "bad-argument", "strict is 'no'"),
         (lambda: ap.lower(MODULE, target="nvvm:sm_80", resources="no"), "bad-argument", "resources is 'no'"),
         (lambda: machine.run(MODULE, "add_one", completion=3), "bad-argument", "completion is 3"),
+        (lambda: ap.validate(MODULE, MODULE, completion=3), "bad-argument", "completion is 3"),
     ],
 )  # fmt: skip
 def test_a_value_of_another_kind_is_reported_with_the_line_of_the_call(

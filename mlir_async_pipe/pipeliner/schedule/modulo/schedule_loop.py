@@ -10,6 +10,7 @@ their consumers, the best kernel counts: the smallest interval, then the fewest 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
@@ -119,7 +120,7 @@ class Explained:
     notes: tuple[tuple[str, Any], ...]
 
 
-class Scheduling:
+class Scheduling(ABC):
     """One loop, from its ops to a decision. What its tasks are, the classes below this one say."""
 
     code: str
@@ -145,15 +146,17 @@ class Scheduling:
         )
         self.nodes = self.reading.loop.nodes
 
+    @abstractmethod
     def formulations(self) -> list[Formulation]:
-        raise NotImplementedError
+        """The problems that are tried, the best of them first."""
 
     def usual_kernels(self, largest: int) -> list[KernelSchedule]:
         """Kernels that are tried as well where no schedule is proven."""
         return []
 
+    @abstractmethod
     def explained(self, found: Found, held_down_by: str | None) -> Explained:
-        raise NotImplementedError
+        """What is reported of the schedule that was found."""
 
     def run(self) -> Decision | None:
         """The decision; None (with a warning) if nothing can overlap.
