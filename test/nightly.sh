@@ -3,6 +3,9 @@
 #
 #     test/nightly.sh [SEED]        SEED defaults to today's date
 #
+# A run that was cut off goes on where it stopped if it is started again with the same seed and the same sources: what each judge
+# said of them is kept.
+#
 # Random pipelines by feature, blocks that wait for each other, mutants of right kernels and of the values that pipelines compute, PTX and AMD assembly of random kernels, and
 # the property tests with more samples, and what our machine code costs. What each printed, and its figures as JSON, stay in
 # build/nightly/. The exit code is 0 only if nothing was wrong or missed.
@@ -14,19 +17,31 @@ set_up nvidia amd upstream test
 seed=${1:-$(date +%Y%m%d)}
 jobs=$("$bin/python" -c 'import os; print(os.cpu_count() or 1)')
 out=build/nightly
-rm -rf "$out"
-mkdir -p "$out"
 failed=0
 
+judged="$seed $(git rev-parse HEAD) $(git diff HEAD | cksum)"
+if [ "$(cat "$out/judged" 2>/dev/null)" != "$judged" ]; then
+  rm -rf "$out"
+  mkdir -p "$out"
+  printf '%s\n' "$judged" >"$out/judged"
+fi
+
 judge() {
-  local name=$1
+  local name=$1 code
   shift
   printf '== %s\n' "$*"
-  "$bin/python" "$@" >"$out/$name.txt" 2>&1 || {
+  if [ ! -f "$out/$name.code" ]; then
+    "$bin/python" "$@" >"$out/$name.txt" 2>&1
+    code=$?
+    [ "$code" -lt 128 ] && printf '%s\n' "$code" >"$out/$name.code"
+  else
+    code=$(cat "$out/$name.code")
+  fi
+  if [ "$code" != 0 ]; then
     failed=1
     printf '   failed, see %s\n' "$out/$name.txt"
     tail -n 20 "$out/$name.txt"
-  }
+  fi
 }
 
 # Files that read this variable take more samples of their laws, at the end; the random pipelines are
