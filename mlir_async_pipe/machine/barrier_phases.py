@@ -38,7 +38,8 @@ class Mbarrier:
     nobody has waited for, with their phase. `rank` is its block's number in the cluster; of a
     barrier of threads, `arrived` is the phase in which each warp arrived last. `warp` of the
     cluster set it up; its init `is_fenced` by now; `shown` is the phase of the barrier of the
-    cluster in which others were shown that, `seen` the warps that were.
+    cluster in which others were shown that, `seen` the warps that were. Sites and threads have `asked` for
+    phases before.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Mbarrier:
     shown: int | None = None
     seen: set[int] = field(default_factory=set)
     arrived: dict[int, int] = field(default_factory=dict)
+    asked: set[tuple[int, int, int]] = field(default_factory=set)
 
     def lacks(self) -> str:
         """What the running phase still waits for."""

@@ -32,7 +32,10 @@ MBARRIER_BYTES = 8
 
 def is_relaxed(op: Any) -> bool:
     """Whether an arrival or a wait counts, and orders nothing else (PTX ISA, mbarrier.arrive: .relaxed)."""
-    return "relaxed" in op.attributes and str(op.attributes["relaxed"]) == "true"
+    given = {
+        name: str(op.attributes[name]) for name in ("relaxed", "order") if name in op.attributes
+    }
+    return given.get("relaxed") == "true" or "relaxed" in given.get("order", "")
 
 
 def _unless_relaxed(order: MemoryOrder) -> Callable[[Any], MemoryOrder]:
@@ -89,6 +92,11 @@ _NVVM = (
     _phase("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
     _phase("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
     _phase("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),
+    # As CuTe DSL has them; `kind` says whether the hardware may let the thread sleep a while before it answers.
+    _phase("nvvm.mbarrier.wait.parity", "test", ("barrier", "phase")),
+    _phase("nvvm.mbarrier.wait", "test", ("barrier", "phase")),
+    _phase("nvvm.mbarrier.try_wait.parity.timelimit", "test", ("barrier", "phase", "ticks")),
+    _phase("nvvm.mbarrier.try_wait.timelimit", "test", ("barrier", "phase", "ticks")),
     _copy(
         "nvvm.cp.async.bulk.shared.cluster.global",
         ("destination", "source", "barrier", "bytes", "multicast?", "l2_cache_hint?"),

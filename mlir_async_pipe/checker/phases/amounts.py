@@ -280,7 +280,8 @@ class Amounts(Domain[Amount, Knowledge]):
             return int(all(_bit(value, known) for value in v))
         a, b = _forms(v) if isinstance(v[0], Form) else _forms(v[::-1])
         if b.terms or b.constant < 0 or b.constant & (b.constant + 1):
-            return _opaque(op, a, b)
+            taken = None if b.terms or b.constant < 0 else _taken_bits(a, b.constant, known)
+            return _opaque(op, a, b) if taken is None else taken
         if is_address(a) and b.constant.bit_length() >= ADDRESS_BITS - 4:
             return a
         return self.rem(op, [a, b.constant + 1], known)
@@ -296,8 +297,11 @@ class Amounts(Domain[Amount, Knowledge]):
     @_numbers_first
     def xor(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided."""
-        a, b = _forms(v)
-        return _bit(v[0], known) ^ _bit(v[1], known) if op.bits == 1 else _opaque(op, a, b)
+        a, b = _forms(v) if not _is_each(v[0]) else _forms(v[::-1])
+        if op.bits == 1:
+            return _bit(v[0], known) ^ _bit(v[1], known)
+        changed = _changed_bits(a, b, known)
+        return _opaque(op, a, b) if changed is None else changed
 
     @_numbers_first
     def min(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
@@ -383,6 +387,57 @@ def _equal(difference: Form, known: Knowledge) -> bool:
     if high is None or high > 0:
         raise OpenFormError(difference)
     raise OpenFormError(forms.scale(difference, -1))
+
+
+# Low bits of addresses, where buffers are aligned to as many, as swizzles change them.
+#
+# %p = %base + 72 %tid, %base a multiple of 1024
+# %p >> 3 & 48                              (72 %tid >> 3) & 48, one number a thread
+# %p ^ (%p >> 3 & 48)                       %base + one number a thread
+
+
+def _is_each(value: Amount) -> bool:
+    """Whether a value is numbers only, one or one for each thread."""
+    return not isinstance(value, Form) or all(atom.kind == EACH for atom, _ in value.terms)
+
+
+def _low_bits(form: Form, bits: int, known: Knowledge) -> Any:
+    """The lowest bits of a sum, in each thread; None if they are not known."""
+    total = np.asarray(form.constant, np.int64)
+    for atom, factor in form.terms:
+        if atom.kind == EACH:
+            total = total + factor * np.frombuffer(atom.key, np.int64)
+        elif factor * known.aligned.get(atom, 1) % (1 << bits):
+            return None
+    return total & ((1 << bits) - 1)
+
+
+def _taken_bits(form: Form, mask: int, known: Knowledge) -> Amount:
+    """form & mask, or (sum >> shift) & mask; None if that is not known."""
+    shift = 0
+    if len(form.terms) == 1 and not form.constant:
+        ((atom, factor),) = form.terms
+        made: Any = atom.key
+        if factor == 1 and atom.kind == "unknown" and isinstance(made, tuple) and len(made) == 4:
+            row, _, form_shifted, by = made
+            if row.method == "shr" and not by.terms:
+                # It is kept as a quotient.
+                form, shift = form_shifted, by.constant.bit_length() - 1
+    low = _low_bits(form, shift + mask.bit_length(), known)
+    return None if low is None else of_array(low >> shift & mask)
+
+
+def _changed_bits(form: Form, numbers: Form, known: Knowledge) -> Amount:
+    """A sum of which some low bits are inverted; None if they are not known."""
+    if not _is_each(numbers):
+        return None
+    by = _low_bits(numbers, 62, known)
+    low = _low_bits(form, int(by.max()).bit_length(), known)
+    if low is None:
+        return None
+    change = of_array((low ^ by) - low)
+    more = Form(change) if isinstance(change, int) else forms.of_atom(Atom(EACH, change.data))
+    return forms.add(form, more)
 
 
 # Addresses of workgroup memory as numbers, and descriptors of products that are made of them.

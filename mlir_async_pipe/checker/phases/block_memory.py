@@ -102,7 +102,7 @@ class BlockMemory:
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
     `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
-    which orders more than is recorded here. `blocks`: those of a cluster, if it is the memory of all of them.
+    which orders more than is recorded here. `asks`: there was a test. `blocks`: those of a cluster, if it is the memory of all of them.
     """
 
     everybody: int
@@ -117,6 +117,7 @@ class BlockMemory:
     generic: dict[Touch, Fenced] = field(default_factory=dict)
     progress: int = 0
     some_met: bool = False
+    asks: bool = False
     blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
     tensor: TensorMemory = field(default_factory=TensorMemory)
     log: RoleLog = field(default_factory=dict)
@@ -208,6 +209,15 @@ class BlockMemory:
         if mask == self.everybody:
             of = barrier.column
             self.brought = {what: one for what, one in self.brought.items() if one.column != of}
+
+    def asked(self, key: Key, op: int, mask: int, parity: int) -> int | None:
+        """For which phase threads ask; None where they may be told of the one two phases before."""
+        self.asks = True
+        return mbarrier_state.asked(self._at(key, op), self.clocks, op, mask, parity)
+
+    def knows_end(self, key: Key, mask: int, phase: int) -> bool:
+        """Whether threads know that a phase is over."""
+        return self.clocks.passed(mask, self.mbarriers[key].column) > phase
 
     def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy into workgroup memory."""
@@ -604,6 +614,10 @@ class BlockMemory:
             for read in product.reads:
                 self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
         for (reads, was_proxy), event in self.over.items():
+            # Products of a warpgroup read for all lanes of a warp, so one that knows of it knows that of all.
+            of_warps = was_proxy and self.clocks.classes.aligned
+            if of_warps and self.clocks.knows(self._threads(touch), event):
+                continue
             if (proxy or was_proxy) and not self._knows(touch, reads[0], event):
                 for read in reads:
                     self._refuse("missing-barrier", touch, read, _READ[self.together])

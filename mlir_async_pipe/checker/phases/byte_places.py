@@ -10,7 +10,7 @@ within their dimensions, as MLIR demands.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, product
 from typing import Any, NamedTuple
@@ -110,7 +110,30 @@ class EachRotation:
         return self.values[place]
 
 
-Value = Amount | BytePlace | Described | EachRotation
+@dataclass(frozen=True)
+class Asked:
+    """What the op `test` answered, or what is made of that: the first of two values for no. Yes means that a
+    phase of an mbarrier is over, and each thread may have got another answer."""
+
+    test: int
+    mbarrier: tuple[int, int]
+    phase: int
+    values: tuple[Any, Any] = (0, 1)
+
+
+Value = Amount | BytePlace | Described | EachRotation | Asked
+
+
+def with_answers(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> Value:
+    """What a function gives of some values, whatever one test answered; None of several tests."""
+    tests = {replace(value, values=(0, 1)) for value in values if isinstance(value, Asked)}
+    if len(tests) != 1:
+        return None
+    no, yes = (
+        function([value.values[answer] if isinstance(value, Asked) else value for value in values])
+        for answer in (0, 1)
+    )
+    return no if no == yes else replace(tests.pop(), values=(no, yes))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -41,7 +41,7 @@ from mlir_async_pipe.checker.phases.loop_iterations import (
     iteration_of,
 )
 from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
-from mlir_async_pipe.checker.phases.op_effects import OpEffects
+from mlir_async_pipe.checker.phases.op_effects import AnsweredApartError, OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
 from mlir_async_pipe.checker.phases.phase_paths import Merging, PhasePaths
@@ -59,7 +59,12 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
 )
 from mlir_async_pipe.checker.phases.ring_moves import RingFoundError
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.warp_clocks import SplitError, WarpClasses, warps_of
+from mlir_async_pipe.checker.phases.warp_clocks import (
+    AlignedError,
+    SplitError,
+    WarpClasses,
+    warps_of,
+)
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary.launch_ids import Size
@@ -254,6 +259,10 @@ def _followed(
             rings.alike.clear()
         except CountedError as needed:
             counted |= dict.fromkeys(needed.loops, needed.counted)
+        except AnsweredApartError as needed:
+            effects.apart.add(needed.test)
+        except AlignedError:
+            classes = replace(classes, aligned=True)
         except SplitError as apart:
             classes = classes.split(apart.warps)
         except NotFollowedError as stopped:

@@ -436,6 +436,15 @@ def _check_together(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, p
     raise PhaseFault("deadlock", op, other, note)
 
 
+def asked(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> int | None:
+    """The phase for which threads ask by its parity; None where they do not know that the one before is over, and
+    may be told of the one before that."""
+    check_usable(barrier, clocks, op, mask)
+    last = barrier.over - 1
+    phase = last if barrier.parity(last) == parity else barrier.over
+    return phase if barrier.knows_end(clocks, mask, phase - 1) else None
+
+
 def wait_for_next(
     barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int
 ) -> Mbarrier:

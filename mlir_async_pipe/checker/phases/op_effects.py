@@ -21,6 +21,7 @@ from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, Pha
 from mlir_async_pipe.checker.phases.amounts import address_parts, is_address
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
+    Asked,
     ByteRange,
     Described,
     Value,
@@ -37,7 +38,7 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     not_followed,
 )
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
-from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight
+from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, single
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
@@ -79,7 +80,8 @@ class OpEffects:
     """The effects of the ops of one kernel. `touched` are the roots that copies and products
     touch, and `in_global` the global memory that is followed with them, if it is; of the roots `alternating` it is
     noted in which order roles come to them; `ops` are the steps that faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
-    path."""
+    path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`: then
+    nothing is proven."""
 
     sites: Sites
     touched: set[int]
@@ -88,6 +90,8 @@ class OpEffects:
     alternating: frozenset[int] = frozenset()
     ops: list[Run] = field(default_factory=list)
     forgiven: Forgiven = field(default_factory=Forgiven)
+    apart: set[int] = field(default_factory=set)
+    mixed: bool = False
     _numbers: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,7 +174,7 @@ class OpEffects:
     # mbarriers ----------------------------------------------------------------------------
 
     def _phase(self, run: Run, use: PhaseUse) -> Effect | None:
-        # Whether a test passes is a matter of its result (`passes`).
+        # Whether a test passes is a matter of its result (`answer`).
         if use in ("handle", "test"):
             return None
         at = operands_of(run)
@@ -233,26 +237,44 @@ class OpEffects:
             case _:
                 raise NotFollowedError("async-proxy")
 
-    def passes(self, run: Run, spot: Spot) -> int:
-        """The result of a test in a loop that asks again: the path splits, and where it is true the
-        phase is over. It hangs where a wait would, which is then not certain."""
-        around = parent(run.op)
-        if around is None or around.name != "scf.while":
-            raise NotFollowedError("asks-for-a-phase")
+    def answer(self, run: Run, spot: Spot) -> Value:
+        """The result of a test, which is true where the phase is over. Threads that ask once, and wait if it is
+        not, all know it in the end, whatever each was told: so the path goes on as one (`Asked`). Else, and in a
+        loop that asks again, it splits, if they do not know it anyway."""
         if is_relaxed(run.op):
             raise NotFollowedError("memory-order")
-        asked = Atom("bit", ("test", self.number(run)))
+        at, mask, number = operands_of(run), spot.threads(), self.number(run)
+        key = self.bounds.mbarrier(spot, at, number)
+        phase = spot.memory.asked(key, number, mask, spot.parity(at["phase"]))
+        if phase is not None and spot.memory.knows_end(key, mask, phase):
+            return self._is_over(run, spot)
+        if number not in self.apart and not asks_again(run):
+            if phase is None:
+                raise AnsweredApartError(number)
+            return Asked(number, key, phase)
+        self.mixed |= not (asks_again(run) or single(mask))
+        asked = Atom("bit", ("test", number))
         passes = spot.known.at_least_one(forms.of_atom(asked))
         spot.known.forget(asked)
-        if not passes:
-            return 0
+        return self._is_over(run, spot) if passes else 0
+
+    def _is_over(self, run: Run, spot: Spot) -> int:
+        """Threads are told that a phase is over, where a wait would pass; what is wrong then is no certain fault."""
         try:
             self._use(spot, run, "test", operands_of(run), self.number(run))
         except PhaseFault as fault:
             found = fault.found
-            certain = found.certain and found.code != "deadlock"
+            if found.code == "deadlock" and not asks_again(run):
+                raise NeverAnsweredError from fault
+            certain = found.certain and found.code != "deadlock" and asks_again(run)
             raise PhaseFault(found.code, found.later, found.earlier, found.note, certain) from fault
         return 1
+
+    def check_awaited(self, run: Run, spot: Spot, asked: Asked) -> None:
+        """Threads have waited that were not told that a phase is over: for that one. Raises AnsweredApartError."""
+        key = self.bounds.mbarrier(spot, operands_of(run), self.number(run))
+        if key != asked.mbarrier or spot.memory.mbarriers[key].over - 1 != asked.phase:
+            raise AnsweredApartError(asked.test)
 
     def token(self, run: Run, spot: Spot) -> int | None:
         """The result of an arrival of all threads: the parity of the phase that it came in."""
@@ -291,6 +313,8 @@ class OpEffects:
             names = names[:1] if row.wait.completes(op) == "read" else names
         if left is not None:
             parts += [partial(_wait, name, left) for name in names]
+        if queue == WGMMA:
+            parts.append(_align)
         if not parts:
             return None
 
@@ -373,6 +397,25 @@ class OpEffects:
         return self.generic.root(memory, frame)
 
 
+class AnsweredApartError(Exception):
+    """What threads do that get no from a test is not just to wait for its phase: both answers are followed, each
+    of them by itself."""
+
+    def __init__(self, test: int) -> None:
+        super().__init__(test)
+        self.test = test
+
+
+class NeverAnsweredError(Exception):
+    """No run comes here: a test said that a phase is over which nobody ends."""
+
+
+def asks_again(run: Run) -> bool:
+    """Whether a test stands in a loop that asks until it is true."""
+    around = parent(run.op)
+    return around is not None and around.name == "scf.while"
+
+
 def counts_arrivals(run: Run) -> bool:
     """Whether all that a step does is an arrival, or a copy whose bytes a phase counts: the phase is
     the same in whatever order they come."""
@@ -406,6 +449,12 @@ def _commit(queue: str, spot: Spot) -> None:
 
 def _wait(queue: str, left: int, spot: Spot) -> None:
     spot.memory.wait_group(queue, spot.threads(), left)
+
+
+def _align(spot: Spot) -> None:
+    """Lanes wait for each other (PTX ISA, wgmma: .sync)."""
+    if spot.memory.clocks.classes.aligned:
+        spot.memory.clocks.align(spot.threads())
 
 
 # Barriers of threads: all of the block, those of one role, or some that name a barrier.

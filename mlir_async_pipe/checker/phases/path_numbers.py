@@ -21,12 +21,14 @@ from mlir_async_pipe.checker.phases.byte_places import (
     region_of_view,
     root_place,
     value_of,
+    with_answers,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
+from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
@@ -160,7 +162,7 @@ class PathNumbers:
         if use == "handle":
             return self._handle(run)
         if use == "test":
-            return partial(self.effects.passes, run)
+            return partial(self.effects.answer, run)
         if use == "arrive":
             return partial(self.effects.token, run)
         row = row_of(op)
@@ -174,7 +176,10 @@ class PathNumbers:
             return lambda spot: spot.get(run.operands[0])
         if _loads_the_number(op):
             return self._loaded(run)
-        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESS_OPS, *ADDRESSES_IN):
+        if op.name in ADDRESS_OPS:
+            alignment = value_alignment(root_of(op.operands[0]).value, Arithmetic())
+            return partial(_address, op, run.operands[0], alignment)
+        if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESSES_IN):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
         if op.name == "memref.dim":
             return lambda spot: self._size(run, spot)
@@ -315,6 +320,8 @@ def _operation(run: Run, op: Typed) -> Evaluation:
         if values in found:
             return found[values]
         made = computed(values, spot)
+        if made is None:
+            made = with_answers(lambda each: computed(tuple(each), spot), values)
         if not asks or not any(isinstance(value, Form) for value in values):
             found[values] = made
         return made
@@ -344,6 +351,14 @@ def _whole_mask(op: Any) -> int | None:
 
 def _is_amount(value: Value) -> bool:
     return value is None or isinstance(value, int | Form | EachThread)
+
+
+def _address(op: Any, pointer: int, alignment: int, spot: Spot) -> Value:
+    """The address of memory whose root is aligned to so many bytes."""
+    place = spot.get(pointer)
+    if isinstance(place, BytePlace):
+        spot.known.aligned[Atom("address", place.root)] = alignment
+    return value_of(op, [place])
 
 
 def _shuffled(value: Value) -> Value:

@@ -12,6 +12,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.amounts import EachThread
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import (
+    Asked,
     BytePlace,
     EachRotation,
     Value,
@@ -87,19 +88,19 @@ class Strand:
             iterations=dict(self.iterations),
         )
 
-    def key(self, progress: int) -> Hashable:
+    def key(self, memory: BlockMemory) -> Hashable:
         """What is equal for the same strand."""
         return (
             self.block,
             self.position,
             self.mask,
-            frozenset(self.env.items()),
+            _values_of(self.env, memory),
             self.registers.key(),
             frozenset(self.iterations.items()),
-            self.sides,
+            _sides_of(self.sides, memory),
             self.acted,
-            self.blocked is not None and self.blocked[1] == progress,
-            self.at_join,
+            self.blocked is not None and self.blocked[1] == memory.progress,
+            self.at_join and _values_of(dict(self.at_join), memory),
             self.edge,
         )
 
@@ -156,13 +157,13 @@ class PathState:
     def shape_with(self, memory: Hashable) -> Hashable:
         """What is equal for the same state, where its memory is such a one."""
         return (
-            frozenset(self.env.items()),
+            _values_of(self.env, self.memory),
             self.known.key(),
             memory,
             self.registers.key(),
             self.mask,
             frozenset(self.iterations.items()),
-            self.sides,
+            _sides_of(self.sides, self.memory),
             self.doubtful,
             self._key_of_others() if self.others else (),
         )
@@ -170,7 +171,7 @@ class PathState:
     def _key_of_others(self) -> Hashable:
         memory = self.memory
         return self.acted, tuple(
-            (strand.key(memory.progress), strand.meeting and memory.phases_ago(*strand.meeting))
+            (strand.key(memory), strand.meeting and memory.phases_ago(*strand.meeting))
             for strand in self.others
         )
 
@@ -264,6 +265,33 @@ class PathState:
 
         self.rewrite(without)
         self.known.forget(atom)
+
+
+def _values_of(env: dict[int, Value], memory: BlockMemory) -> Hashable:
+    """Values, those that tests answered by how many phases are over since."""
+    if not memory.asks:
+        return frozenset(env.items())
+    return frozenset([(number, _aged(value, memory)) for number, value in env.items()])
+
+
+def _sides_of(sides: tuple[Parted, ...], memory: BlockMemory) -> Hashable:
+    if not memory.asks:
+        return sides
+    return tuple(
+        [
+            (
+                side._replace(at_join=(), condition=_aged(side.condition, memory)),
+                _values_of(dict(side.at_join), memory),
+            )
+            for side in sides
+        ]
+    )
+
+
+def _aged(value: Value, memory: BlockMemory) -> Value:
+    if not isinstance(value, Asked) or value.mbarrier not in memory.mbarriers:
+        return value
+    return replace(value, phase=value.phase - memory.mbarriers[value.mbarrier].over)
 
 
 def fresh(run: Run, state: PathState, number: int) -> Form | None:

@@ -27,12 +27,18 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.amounts import TakeApartError
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
-from mlir_async_pipe.checker.phases.byte_places import BytePlace, EachRotation, Value
+from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
-from mlir_async_pipe.checker.phases.op_effects import OpEffects, counts_arrivals, is_asked, may_wait
+from mlir_async_pipe.checker.phases.op_effects import (
+    NeverAnsweredError,
+    OpEffects,
+    counts_arrivals,
+    is_asked,
+    may_wait,
+)
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import (
     PathState,
@@ -60,7 +66,7 @@ from mlir_async_pipe.checker.phases.role_strands import (
 )
 from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import AlignedError, WarpClasses, WarpClocks
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Assign,
@@ -179,7 +185,7 @@ class PhasePaths:
         self.live_after = LiveAfter(flow, self.numbers, self.live)
         runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
         acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
-        acting = {number for number, steps in acts.items() if steps}
+        acting = {number: steps for number, steps in acts.items() if steps}
         beside = {n for n in acting if not all(map(counts_arrivals, acts[n]))}
         waiting = {number for number, steps in runs.items() if any(map(may_wait, steps))}
         self.sides = PartedSides(flow, acting, beside, waiting, self.needed)
@@ -189,7 +195,7 @@ class PhasePaths:
     def run(self, loops: LoopIterations, classes: WarpClasses) -> None:
         """Follow all paths, with so many distinctions of loops and of `classes` of warps. Raises
         NotFollowedError."""
-        self.loops, self.classes = loops, classes
+        self.loops, self.classes, self.effects.mixed = loops, classes, False
         self.seen = StatesSeen(self.merged, rings=self.rings)
         self.log: RoleLog = {}
         self.faults: dict[FoundFault, None] = {}
@@ -225,6 +231,8 @@ class PhasePaths:
             block = self.flow.blocks[number]
             if position or not block.merges or self._arrive(block, state):
                 self._block(block, position, state)
+        if self.effects.mixed:
+            raise NotFollowedError("asks-for-a-phase")
 
     def _arrive(self, block: Block, state: PathState) -> bool:
         """Whether a state where paths meet is new, and goes on at once; a merged one waits."""
@@ -267,6 +275,8 @@ class PhasePaths:
             self._next_role(state, role)
         except NextRoleError:
             self._next_role(state, None)
+        except NeverAnsweredError:
+            return
         except PhaseFault as fault:
             self._found(fault, state)
 
@@ -290,6 +300,9 @@ class PhasePaths:
         try:
             role = resume(state)
             if role is None:
+                waiting = {one.blocked[0].op for one in state.others if one.blocked is not None}
+                if not self.effects.apart.isdisjoint(waiting):
+                    return
                 raise deadlock(state)
             if role.edge is not None:
                 self._take(role.edge, state)
@@ -303,6 +316,9 @@ class PhasePaths:
     def _found(self, fault: PhaseFault, state: PathState) -> None:
         if self.merged is not Merging.NOTHING:
             raise NotFollowedError("merged")
+        early = fault.found.code in ("phase-overtaken", "too-many-arrivals")
+        if early and self.classes.together and not self.classes.aligned:
+            raise AlignedError
         fault = state.memory.explained(fault)
         doubt = state.doubtful or state.mask is None or state.memory.some_met
         certain = fault.found.certain and not doubt
@@ -343,7 +359,7 @@ class PhasePaths:
         if effect is None and registers is None and not wanted:
             return None
 
-        meets = is_barrier(run)
+        meets, waits = is_barrier(run), run.row.phase == "wait"
 
         def execute(state: PathState, spot: Spot) -> None:
             if registers is not None:
@@ -352,6 +368,10 @@ class PhasePaths:
                 if state.others and not meets:
                     act(state)
                 effect(spot)
+                asked = state.sides[-1].condition if waits and state.sides else None
+                if isinstance(asked, Asked):
+                    self.effects.check_awaited(run, spot, asked)
+                    state.sides = (*state.sides[:-1], state.sides[-1]._replace(condition=None))
             for number in wanted:
                 rule = made.get(number)
                 if rule is not None:

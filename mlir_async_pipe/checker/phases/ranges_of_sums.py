@@ -39,17 +39,19 @@ def _direction(terms: Direction) -> tuple[Direction, int]:
 @dataclass
 class Knowledge:
     """The ranges and residues of one path. `past`: ranges that were known of numbers of the kernel
-    that nothing asks for any more. `beside_roles`: what one role knows of a number decides where another
+    that nothing asks for any more. `aligned`: by what addresses of buffers can be divided. `beside_roles`: what one role knows of a number decides where another
     one finds it."""
 
     ranges: dict[Direction, Range] = field(default_factory=dict)
     residues: dict[Atom, tuple[int, int]] = field(default_factory=dict)
     past: dict[Direction, Range] = field(default_factory=dict)
     beside_roles: bool = False
+    aligned: dict[Atom, int] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:
         """The same, to be changed on its own."""
-        return Knowledge(dict(self.ranges), dict(self.residues), self.past, self.beside_roles)
+        ranges, residues = dict(self.ranges), dict(self.residues)
+        return Knowledge(ranges, residues, self.past, self.beside_roles, self.aligned)
 
     def key(self) -> Hashable:
         """What is equal for the same knowledge."""

@@ -33,8 +33,10 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import (
     Row,
+    accesses,
     given_count,
     groups_of,
     row_of,
@@ -43,6 +45,7 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_PUT,
     PARTS,
+    THREAD_ALLOCATION_OPS,
     position_of,
 )
 from mlir_async_pipe.vocabulary.products import (
@@ -130,14 +133,14 @@ class Registers:
         alone = [n for n, value in results if is_given_alone(value)]
         if op.name in _NOT_WRITTEN or not (read or members or made or alone):
             return None
-        own = number(run)
+        own, in_place = number(run), _keeps_in_variable(op)
 
         def touch(registers: Registers, mask: int | None) -> None:
             for value in read:
                 registers.check(value, own)
                 registers.touch(value, (), Held(own, None, _those(mask), READ))
             for value in members:
-                registers.read(value, own, mask)
+                registers.read(value, own, mask, certain=not in_place)
             for value in alone:
                 registers.write_alone(value, own, mask)
             for value in made:
@@ -259,7 +262,7 @@ class Registers:
 
     # Threads ------------------------------------------------------------------------------
 
-    def check(self, value: int, op: int, at: Position = ()) -> None:
+    def check(self, value: int, op: int, at: Position = (), *, certain: bool = True) -> None:
         """An op reads a part of a value."""
         if value in self.loading:
             raise PhaseFault(
@@ -278,12 +281,13 @@ class Registers:
                 op,
                 product,
                 f"it adds to these registers until its group is waited for: count {max(age, 0)} would do",
+                certain,
             )
 
-    def read(self, member: int, op: int, mask: int | None) -> None:
+    def read(self, member: int, op: int, mask: int | None, *, certain: bool = True) -> None:
         """Threads read a register of sums, in an op."""
         value, at = self.members[member]
-        self.check(value, op, at)
+        self.check(value, op, at, certain=certain)
         self.touch(value, at, Held(op, None, _those(mask), READ))
 
     def touch(self, value: int, at: Position, held: Held) -> None:
@@ -300,6 +304,13 @@ def _meet(one: Position, other: Position) -> bool:
 def _those(mask: int | None) -> int:
     """Threads; all of them, where it is not known which."""
     return EVERYBODY if mask is None else mask
+
+
+def _keeps_in_variable(op: Operation) -> bool:
+    """Whether an op stores to a variable of its thread, which the compiler may keep in the register that is stored."""
+    roots = [root_of(access.memory).value for access in accesses(op) if access.kind == "write"]
+    made = [defining_op(root) for root in roots]
+    return any(one is not None and one.name in THREAD_ALLOCATION_OPS for one in made)
 
 
 def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:

@@ -11,7 +11,7 @@ alone. Where nobody can go on all that wait hang, in this order of the roles and
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,12 +19,13 @@ from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.partings import join_of
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import EachThread, chosen
-from mlir_async_pipe.checker.phases.byte_places import Value, gathered
+from mlir_async_pipe.checker.phases.byte_places import Asked, Value, gathered
 from mlir_async_pipe.checker.phases.mbarrier_state import lacks
+from mlir_async_pipe.checker.phases.op_effects import AnsweredApartError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
 from mlir_async_pipe.checker.phases.warp_clocks import warps_of
-from mlir_async_pipe.checker.step_graph import ControlEdge, Flow
+from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Goto, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 
 # More roles of one kind than any kernel has.
@@ -217,11 +218,11 @@ def deadlock(state: PathState) -> PhaseFault:
 
 @dataclass
 class PartedSides:
-    """The branches of one kernel; blocks `acting` do something to what is followed, those `beside` more
-    than to arrive and to copy, those that are `waiting` may stop there."""
+    """The branches of one kernel; blocks `acting` do something to what is followed, by these steps, those `beside`
+    more than to arrive and to copy, those that are `waiting` may stop there."""
 
     flow: Flow
-    acting: set[int]
+    acting: dict[int, list[Run]]
     beside: set[int]
     waiting: set[int]
     needed: set[int]
@@ -231,9 +232,9 @@ class PartedSides:
         self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
     ) -> ControlEdge:
         """Threads part at the end of a block; gives the edge to follow first."""
-        if number not in self._joins:
-            self._joins[number] = join_of(self.flow, number)
-        join = self._joins[number]
+        join = self._join_of(number)
+        if isinstance(value, Asked):
+            return self._ask(join, state, value, *(then, otherwise))
         masks: list[int | None] = [None, None]
         if isinstance(value, EachThread) and state.mask is not None:
             masks = [state.mask & value.mask, state.mask & ~value.mask]
@@ -251,6 +252,34 @@ class PartedSides:
         state.sides = (*state.sides, Parted(join, state.mask, rest, (), condition))
         state.mask = mask
         return first
+
+    def _join_of(self, number: int) -> int | None:
+        if number not in self._joins:
+            self._joins[number] = join_of(self.flow, number)
+        return self._joins[number]
+
+    def _ask(
+        self,
+        join: int | None,
+        state: PathState,
+        asked: Asked,
+        then: ControlEdge,
+        otherwise: ControlEdge,
+    ) -> ControlEdge:
+        """Threads go on where a phase is over, and wait for it else: all of them wait, which those that need not
+        do not notice. Gives the edge to the wait. Raises AnsweredApartError where that is not all."""
+        no, yes = (then if answer & 1 else otherwise for answer in asked.values)
+        while yes.target != join and not (yes.assigns or yes.loops):
+            after = self.flow.blocks[yes.target]
+            if after.steps or not isinstance(after.exit, Goto):
+                break
+            yes = after.exit.edge
+        steps = [step for n in self._between(no.target, join) for step in self.acting.get(n, ())]
+        if yes.target != join or yes.loops or [step.row.phase for step in steps] != ["wait"]:
+            raise AnsweredApartError(asked.test)
+        at_join = tuple((t, state.get(s)) for t, s in yes.assigns if t in self.needed)
+        state.sides = (*state.sides, Parted(join, state.mask, None, at_join, asked))
+        return no
 
     def _are_roles(
         self, join: int | None, state: PathState, sides: list[tuple[ControlEdge, int | None]]
@@ -271,11 +300,15 @@ class PartedSides:
 
     def acts(self, first: int, join: int | None) -> bool:
         """Whether anything is done on paths from one block to another."""
-        return self._comes_to(self.acting, first, join)
+        return self._comes_to(self.acting.keys(), first, join)
 
-    def _comes_to(self, blocks: set[int], first: int, join: int | None) -> bool:
+    def _comes_to(self, blocks: Set[int], first: int, join: int | None) -> bool:
+        return not blocks.isdisjoint(self._between(first, join))
+
+    def _between(self, first: int, join: int | None) -> Set[int]:
+        """The blocks on paths from one up to another one."""
         inside = reached([first], lambda n: self.flow.after(n) if n != join else ())
-        return not blocks.isdisjoint(inside - {join})
+        return inside - {join}
 
     def joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
         """Take an edge: where it ends a side, the other side comes next, or all go on. Gives the
@@ -284,6 +317,8 @@ class PartedSides:
             if edge.loops:
                 raise NotFollowedError("specialised")
             parted = state.sides[-1]
+            if isinstance(parted.condition, Asked):
+                raise AnsweredApartError(parted.condition.test)
             at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
             if parted.roles:
                 end_role(state, parted, at_join, edge.target)

@@ -50,6 +50,10 @@ class ClockPair(NamedTuple):
         return all(map(le, other.before, self.before)) and all(map(le, other.seen, self.seen))
 
 
+class AlignedError(Exception):
+    """What is wrong may be right if lanes that come to one op wait for each other."""
+
+
 class SplitError(Exception):
     """Warps that were one class do not act alike: only `warps` of it run an op."""
 
@@ -60,10 +64,12 @@ class SplitError(Exception):
 
 @dataclass(frozen=True)
 class WarpClasses:
-    """The warps of a block by class, as masks; where all threads take one path `together`, its threads."""
+    """The warps of a block by class, as masks; where all threads take one path `together`, its threads, of which the
+    lanes of a warp may be `aligned` where they come to one op."""
 
     groups: tuple[int, ...]
     together: bool = False
+    aligned: bool = False
     _found: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, mask: int) -> tuple[int, ...]:
@@ -80,7 +86,7 @@ class WarpClasses:
     def split(self, warps: int) -> WarpClasses:
         """Classes that some warps are classes of."""
         parts = (part for group in self.groups for part in (group & warps, group & ~warps))
-        return WarpClasses(tuple(part for part in parts if part), self.together)
+        return WarpClasses(tuple(part for part in parts if part), self.together, self.aligned)
 
     @property
     def everybody(self) -> int:
@@ -218,6 +224,24 @@ class WarpClocks:
         released = released.joined(ClockPair(over, over))
         for number in self.classes.of(mask):
             self.known[number] = self.known[number].joined(released)
+
+    def align(self, mask: int) -> None:
+        """The lanes of each warp come to one op: what any of them did happened before, which the others need not
+        have seen. Raises SplitError where lanes of several warps are one class, and others of these another one."""
+        of_warps: dict[int, list[int]] = {}
+        for number in self.classes.of(mask):
+            of_warps.setdefault(warps_of(self.classes.groups[number]), []).append(number)
+        for warps, lanes in of_warps.items():
+            beside = sum(bool(warps & other) for other in of_warps)
+            if warps.bit_count() > 1 and (len(lanes) > 1 or beside > 1):
+                raise SplitError(LANES << WARP * ((warps & -warps).bit_length() - 1))
+            if len(lanes) == 1:
+                continue
+            before = self.did(tuple(lanes))
+            for number in lanes:
+                before = joined(before, self.known[number].before)
+            for number in lanes:
+                self.known[number] = ClockPair(before, self.known[number].seen)
 
     def common(self) -> ClockPair:
         """What all know."""

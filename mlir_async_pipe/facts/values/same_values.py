@@ -6,11 +6,13 @@
     %y = llvm.extractvalue (llvm.insertvalue %x, …[1])[1]        %x
     %t = llvm.insertvalue of each field of %s in turn            %s
     %d = llvm.bitcast of the vector of %low, %high : i32         llvm.or %low, (%high << 32) : i64
+    %v = llvm.bitcast %d : i64 to vector<2xi32>, then %v[1]      llvm.trunc (%d >> 32)
+    llvm.bitcast of %v with %w for %v[0], llvm.or %w, (%d >> 32 << 32)     %d + (%w - lower half of %d)
 
 CuTe hands the base of dynamic shared memory from lane to lane, as a number, so that the compiler below
 keeps it in a register of the warp; then nobody sees which memory it is. Triton takes the sums of a product apart
 and puts them together again before the next one: no thread reads or writes a register for that. Its descriptors
-are vectors of two numbers.
+are vectors of two numbers, and CuTe goes through those that it has by adding to the lower one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
     type_text,
+    users,
     walk_named,
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
@@ -46,6 +49,9 @@ from mlir_async_pipe.vocabulary.memory_names import (
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
+# Puts two halves together.
+_JOINED = "llvm.or"
+
 
 def replace(root: Operation) -> int:
     """Make what is another value below `root` that value; how often."""
@@ -61,7 +67,7 @@ def replace(root: Operation) -> int:
 
 def may_be_another(name: str) -> bool:
     """Whether results of ops called `name` may be values by another name."""
-    return name in SHUFFLES or name in PARTS or name in (POINTER_OF_ADDRESS, BITS_TAKEN)
+    return name in SHUFFLES or name in PARTS or name in (POINTER_OF_ADDRESS, BITS_TAKEN, _JOINED)
 
 
 def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
@@ -72,7 +78,10 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
         if op.name == POINTER_OF_ADDRESS:
             value = _viewed_pointer(op)
         elif op.name == BITS_TAKEN:
+            yield from _parts_of_number(op)
             value = _number_of_parts(op)
+        elif op.name == _JOINED:
+            value = _joined_halves(op)
         elif op.name == MEMBER_TAKEN:
             value = taken_member(op)
         elif op.name == MEMBER_PUT:
@@ -107,6 +116,8 @@ def _number_of_parts(op: Operation) -> Value | None:
     made before the op that gives it."""
     put = defining_op(op.operands[0])
     bits = bits_of_text(type_text(op.results[0].type))
+    if put is not None and put.name == "vector.insert" and bits is not None:
+        return _with_part(op, put)
     halves: dict[int | None, Value] = {}
     while put is not None and put.name == ELEMENT_PUT and len(halves) < 2:
         whole, element, index = put.operands
@@ -115,15 +126,98 @@ def _number_of_parts(op: Operation) -> Value | None:
     each = {2 * (bits_of_text(type_text(half.type)) or 0) for half in halves.values()}
     if set(halves) != {0, 1} or bits is None or each != {bits}:
         return None
-    kind, at = op.results[0].type, {"ip": before(op), "loc": op.location}
+    kind = op.results[0].type
+    low, high = (_made(op, "llvm.zext", kind, halves[n]) for n in (0, 1))
+    return _made(op, "llvm.or", kind, low, _shifted(op, "llvm.shl", high, bits // 2))
 
-    def make(name: str, *operands: Value, **attributes: ir.Attribute) -> Value:
-        return create(name, operands, [kind], attributes, **at).results[0]
 
-    low, high = (make("llvm.zext", halves[n]) for n in (0, 1))
-    shift = make("llvm.mlir.constant", value=ir.IntegerAttr.get(kind, bits // 2))
-    flags = ir.Attribute.parse("#llvm.overflow<none>", op.context)
-    return make("llvm.or", low, make("llvm.shl", high, shift, overflowFlags=flags))
+def _with_part(op: Operation, put: Operation) -> Value | None:
+    """The number that `op` makes of another one of which the lowest element has been put anew."""
+    element, vector = put.operands
+    number = _number_in(vector)
+    if number is None or _place(put) != 0 or number.type != op.results[0].type:
+        return None
+    return _with_lower_part(op, number, element)
+
+
+def _joined_halves(op: Operation) -> Value | None:
+    """The number whose upper half is that of another one, and the lower half a number of its own."""
+    bits, (lower, upper) = bits_of(op.results[0].type), op.operands
+    shift, lower_part = defining_op(upper), _cast_operand(defining_op(lower))
+    if bits is None or shift is None or shift.name != "llvm.shl" or lower_part is None:
+        return None
+    half, down = bits // 2, defining_op(shift.operands[0])
+    while down is not None and is_operator(down.name, "cast"):
+        down = defining_op(down.operands[0])
+    if down is None or down.name != "llvm.lshr" or bits_of(lower_part.type) != half:
+        return None
+    number = down.operands[0]
+    by_half = all(constant_value(one.operands[1]) == half for one in (shift, down))
+    if not by_half or number.type != op.results[0].type:
+        return None
+    return _with_lower_part(op, number, lower_part)
+
+
+def _cast_operand(op: Operation | None) -> Value | None:
+    return op.operands[0] if op is not None and op.name == "llvm.zext" else None
+
+
+def _with_lower_part(op: Operation, number: Value, part: Value) -> Value:
+    """number + (part - its lower bits), before an op: of a descriptor to which something is added that is its address, and that."""
+    kind = number.type
+    before_that = _made(op, "llvm.zext", kind, _part(op, number, 0, part.type))
+    more = _made(op, "llvm.sub", kind, _made(op, "llvm.zext", kind, part), before_that)
+    return _made(op, "llvm.add", kind, number, more)
+
+
+def _parts_of_number(op: Operation) -> Iterator[tuple[Operation, Value]]:
+    """What takes elements of a number whose bits `op` takes for a vector."""
+    number = _number_in(op.results[0])
+    if number is None:
+        return
+    for take in list(users(op.results[0])):
+        place = _place(take) if take.name == "vector.extract" else None
+        if place is not None:
+            yield take, _part(take, number, place, take.results[0].type)
+
+
+def _number_in(vector: Value) -> Value | None:
+    """The number whose bits a vector of numbers is made of."""
+    made = defining_op(vector)
+    if made is None or made.name != BITS_TAKEN or not type_text(vector.type).startswith("vector<"):
+        return None
+    number = made.operands[0]
+    of_numbers = bits_of_text(type_text(ir.VectorType(vector.type).element_type)) is not None
+    return number if of_numbers and bits_of_text(type_text(number.type)) is not None else None
+
+
+def _place(op: Operation) -> int | None:
+    """Which element of a vector an op takes or puts, if it says so by a number."""
+    static = ir.DenseI64ArrayAttr(op.attributes["static_position"])
+    return static[0] if len(static) == 1 and static[0] >= 0 else None
+
+
+def _part(op: Operation, number: Value, place: int, kind: Any) -> Value:
+    """An element of the number, made before an op."""
+    lower = _shifted(op, "llvm.lshr", number, place * (bits_of(kind) or 0))
+    return _made(op, "llvm.trunc", kind, lower)
+
+
+def _shifted(op: Operation, name: str, number: Value, by: int) -> Value:
+    if not by:
+        return number
+    shift = create("llvm.mlir.constant", (), [number.type],
+                   {"value": ir.IntegerAttr.get(number.type, by)},
+                   ip=before(op), loc=op.location).results[0]  # fmt: skip
+    return _made(op, name, number.type, number, shift)
+
+
+def _made(op: Operation, name: str, kind: Any, *operands: Value) -> Value:
+    """An integer op of LLVM's before another one."""
+    attributes = {}
+    if name in ("llvm.add", "llvm.sub", "llvm.shl", "llvm.trunc"):
+        attributes["overflowFlags"] = ir.Attribute.parse("#llvm.overflow<none>", op.context)
+    return create(name, operands, [kind], attributes, ip=before(op), loc=op.location).results[0]
 
 
 def _put_together_again(op: Operation) -> Value | None:

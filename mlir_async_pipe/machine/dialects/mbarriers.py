@@ -22,6 +22,7 @@ from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    PHASE_ROWS,
     fenced_by,
     is_relaxed,
     number_of_mbarriers,
@@ -170,13 +171,14 @@ def wait(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvgpu.mbarrier.test.wait", "nvvm.mbarrier.test.wait", "nvvm.mbarrier.try_wait")
+@semantics(*(row.op for row in PHASE_ROWS if row.phase == "test"))
 def test(site: Site) -> Execute:
     """Whether a phase is over: that of a parity (32 bits), or that of an arrival. Refused where the
     lanes of a unit ask for different mbarriers."""
     operands = MbarrierOperands(site)
     groups = groups_of(site.op)
     of_parity = str(site.operand_type(groups["phase"][0])) == "i32"
+    acquires = not is_relaxed(site.op)
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
@@ -191,11 +193,13 @@ def test(site: Site) -> Execute:
                     return np.asarray(barrier.phase % 2 != phases[chosen] % 2)
                 return np.asarray(barrier.phase > phases[chosen])
 
-            # Who asks in a loop must see it come true some day.
-            if not is_over().all():
+            # Who asks again and again must see it come true some day.
+            asks = site.number, int(unit.threads[chosen[0]]), barrier.phase
+            if not is_over().all() and asks in barrier.asked:
                 launch.mbarriers.force([barrier])
+            barrier.asked.add(asks)
             over[chosen] = is_over()
-            if over[chosen].any() and not is_relaxed(site.op):
+            if over[chosen].any() and acquires:
                 _pass(unit, site, barrier, chosen[over[chosen]])
         return over
 

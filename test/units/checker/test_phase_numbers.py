@@ -279,3 +279,43 @@ def test_an_elected_lane_in_every_warp_is_too_many() -> None:
     )
     (found,) = check_module(parse(text)).report.of("checks")
     assert found.unsafe > 0
+
+
+SWIZZLED = """llvm.func @f(%t: i32, %address: i32) {
+  %c3 = llvm.mlir.constant(3 : i32) : i32
+  %c48 = llvm.mlir.constant(48 : i32) : i32
+  %down = llvm.lshr %address, %c3 : i32
+  %bits = llvm.and %down, %c48 : i32
+  %swizzled = llvm.xor %bits, %address : i32
+  llvm.return
+}"""
+
+
+@pytest.mark.parametrize("alignment", [1024, 512, 256, 1])
+def test_a_swizzled_address_is_known_where_its_buffer_is_aligned_to_the_bits(
+    alignment: int,
+) -> None:
+    """a ^ (a >> 3 & 48): bits 7 and 8 of an address change bits 4 and 5."""
+    module = parse(SWIZZLED)
+    ops = {op.name: op for op in walk(module.operation)}
+    down, bits, swizzled = (typed(ops[f"llvm.{name}"]) for name in ("lshr", "and", "xor"))
+    known, base = Knowledge(), Atom("address", 7)
+    known.aligned[base] = alignment
+    of_threads = 72 * np.arange(32)
+    each = forms.of_atom(Atom("each", of_threads.astype(np.int64).tobytes()))
+    address = forms.add(forms.of_atom(base), each)
+    moved = AMOUNTS.evaluate(down, [address, 3], known)
+    changed = AMOUNTS.evaluate(
+        swizzled, [AMOUNTS.evaluate(bits, [moved, 48], known), address], known
+    )
+    assert isinstance(changed, Form)
+    if alignment < 512:
+        assert (base, 1) not in changed.terms
+        return
+    total = sum(
+        factor * np.frombuffer(atom.key, np.int64)
+        for atom, factor in changed.terms
+        if atom.kind == "each"
+    )
+    assert (base, 1) in changed.terms
+    assert np.array_equal(total + changed.constant, of_threads ^ (of_threads >> 3 & 48))

@@ -6,6 +6,7 @@ checker/phases/loop_iterations.py
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -52,6 +53,23 @@ def found(ptx: str, boxes: str = BOXES) -> tuple[str, set[str]]:
 @pytest.mark.parametrize("roles", ["together", "specialised"])
 def test_the_ptx_of_a_gemm_by_tensor_copies_is_proven(roles: str) -> None:
     assert found(gemm(roles)) == ("proven", set())
+
+
+def asked(roles: str, where: str = "[%r15]", goes_on: str = "@%p98") -> str:
+    """The GEMM whose consumers ask for their phase first, and wait for it if the answer is no, as CUTLASS has it."""
+    head, wait, rest = gemm(roles).rpartition("\t{\n\t.reg .pred       P1; \n\tLAB_WAIT:")
+    block, rest = rest.split("}\n", 1)
+    assert "[%r15], %r16" in block
+    question = f"mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p98, {where}, %r16;\n"
+    made = f"{head}{question}{goes_on} bra $asked;\n{wait}{block}}}\n$asked:\n{rest}"
+    return re.sub(r"\.reg \.pred \t%p<\d+>", ".reg .pred %p<99>", made)
+
+
+@pytest.mark.parametrize("roles", ["together", "specialised"])
+def test_a_gemm_that_asks_before_it_waits_is_proven(roles: str) -> None:
+    assert found(asked(roles)) == ("proven", set())
+    assert found(asked(roles, where="[%r15+8]"))[0] != "proven"
+    assert found(asked(roles, goes_on="@!%p98"))[0] == "unsafe"
 
 
 @pytest.mark.parametrize("boxes", ["", "0=128x64xf16"])

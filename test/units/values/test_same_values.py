@@ -271,3 +271,62 @@ INNER = "!llvm.struct<(ptr<3>, i32)>"
 )
 def test_members_of_structs_in_structs_are_found(lines: tuple[str, ...], made: str) -> None:
     assert stored_to(kernel(f"%none = llvm.mlir.undef : {NESTED}", *lines)) == made
+
+
+DESCRIPTOR = (
+    "%whole = llvm.ptrtoint %base : !llvm.ptr<3> to i64",
+    "%layout = llvm.mlir.constant(4611686293305294848 : i64) : i64",
+    "%all_of_it = llvm.or %whole, %layout : i64",
+    "%half = llvm.mlir.constant(32 : i64) : i64",
+)
+HALVES = (
+    "%low = llvm.trunc %all_of_it : i64 to i32",
+    "%upper = llvm.lshr %all_of_it, %half : i64",
+    "%high = llvm.trunc %upper : i64 to i32",
+    "%more = llvm.add %low, %n : i32",
+    "%low_ = llvm.zext %more : i32 to i64",
+    "%high_ = llvm.zext %high : i32 to i64",
+    "%moved = llvm.shl %high_, %half : i64",
+    "%number = llvm.or %low_, %moved : i64",
+)
+VECTORS = (
+    "%v = llvm.bitcast %all_of_it : i64 to vector<2xi32>",
+    "%low = vector.extract %v[0] : i32 from vector<2xi32>",
+    "%more = llvm.add %low, %n : i32",
+    "%w = vector.insert %more, %v [0] : i32 into vector<2xi32>",
+    "%number = llvm.bitcast %w : vector<2xi32> to i64",
+)
+
+
+def made_of_number(*lines: str) -> str:
+    """The op that makes the number, as it is read."""
+    text = kernel(*DESCRIPTOR, *lines, "%to = llvm.inttoptr %number : i64 to !llvm.ptr<3>")
+    root = parse(text).operation
+    same_values.replace(root)
+    (taken,) = [op for op in walk(root) if op.name == "llvm.inttoptr"]
+    made = defining_op(taken.operands[0])
+    assert made is not None
+    return str(made.name)
+
+
+@pytest.mark.parametrize("lines", [HALVES, VECTORS], ids=["halves", "vectors"])
+def test_a_number_with_more_in_its_lower_half_is_that_number_and_more(
+    lines: tuple[str, ...],
+) -> None:
+    assert made_of_number(*lines) == "llvm.add"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (HALVES, "lshr %all_of_it, %half", "lshr %all_of_it, %layout"),
+        (HALVES, "shl %high_, %half", "shl %high_, %layout"),
+        (VECTORS, "%more, %v [0]", "%more, %v [1]"),
+    ],
+    ids=["other bits", "to elsewhere", "the upper half"],
+)
+def test_another_half_is_not_taken_for_it(change: tuple[tuple[str, ...], str, str]) -> None:
+    lines, before, after = change
+    changed = [line.replace(before, after) for line in lines]
+    assert changed != list(lines)
+    assert made_of_number(*changed) in ("llvm.or", "llvm.bitcast")
