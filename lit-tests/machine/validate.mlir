@@ -3,6 +3,8 @@
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --validate=sum 2>&1 | FileCheck %s
 // RUN: not async-pipe-opt %s --cse --validate=typo 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: async-pipe-opt %s --cse --validate=branch 2>&1 | FileCheck %s --check-prefix=BRANCH
+// RUN: async-pipe-opt %s --cse --validate=sum --validate-reassociate 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: not async-pipe-opt %s --cse --validate-reassociate 2>&1 | FileCheck %s --check-prefix=ALONE
 
 // RUN: async-pipe-opt %s --cse --validate=counted --arg=0..8 --arg=8xf32 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --validate=any_number --arg=0..infxf32 --arg=0..inf 2>&1 | FileCheck %s --check-prefix=ALL
@@ -25,6 +27,9 @@ func.func @sum(%in: memref<8xf32> {llvm.noalias}, %out: memref<8xf32> {llvm.noal
   } {async_pipe.num_stages = 2 : i64}
   return
 }
+
+// ORDER: remark: 'sum' computes what it did: 16 elements are the same terms of its input with sums in any order
+// ALONE: error: '--validate-reassociate' needs '--run' or '--validate'
 
 // NAME: error: no function 'typo'
 

@@ -24,6 +24,7 @@ elements of A a lane and l = lane:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,9 +41,14 @@ class Fragment:
 
     def gather(self, values: Array) -> Array:
         """Matrices from lanes: (warps, lanes, elements) -> (warps, rows, columns)."""
-        matrices = np.zeros_like(values, shape=(len(values), *self.shape))
-        matrices[:, self.rows, self.columns] = values
-        return matrices
+        return values.reshape(len(values), -1)[:, self._source]
+
+    @cached_property
+    def _source(self) -> Array:
+        """Of each element of the matrix its place in the lanes, one after the other; the last one that holds it."""
+        source = np.zeros(self.shape, np.int64)
+        source[self.rows, self.columns] = np.arange(self.rows.size).reshape(self.rows.shape)
+        return source
 
     def spread(self, matrices: Array) -> Array:
         """Lanes from matrices: (warps, rows, columns) -> (warps, lanes, elements)."""

@@ -30,7 +30,6 @@ from mlir_async_pipe.machine.long_arrays import LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
     ANY_BYTE,
-    BITS,
     BYTE,
     CONSTANT,
     COUNT,
@@ -39,7 +38,7 @@ from mlir_async_pipe.machine.term_table import (
     TermTable,
     is_leaf,
 )
-from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift
+from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift, made_again
 from mlir_async_pipe.machine.warp_order import LockStep
 from mlir_async_pipe.session.diagnostics import MachineError
 
@@ -279,22 +278,6 @@ class _State:
 # Terms of states --------------------------------------------------------------------------
 
 
-def _groups(table: TermTable, ids: Array) -> Iterator[tuple[Any, Array]]:
-    """The operators of terms, and where they are."""
-    codes = table.code[ids]
-    for code in np.unique(codes):
-        yield table.operators[code], np.flatnonzero(codes == code)
-
-
-def _apply(table: TermTable, operator: Any, columns: Array) -> Array:
-    """The terms of an operator, a row of operands each, as `terms` makes them."""
-    if operator.name == BITS:
-        return table.bitcast(columns[:, 0], operator.dtype)
-    if operator.name in COMMUTATIVE:
-        columns = np.sort(columns, axis=1)
-    return table.make_rows(operator.name, operator.dtype, columns)
-
-
 def _turned(table: TermTable, operator: Any, ones: Array, others: Array) -> Array:
     """The operands `others`, exchanged where that makes more of them alike, and they may be."""
     if operator.name not in COMMUTATIVE:
@@ -312,7 +295,7 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
     left = first != second
     if (table.item_bytes[table.code[first]] != table.item_bytes[table.code[second]]).any():
         raise _refused("not-periodic", "a loop carries values of two types")
-    for operator, chosen in _groups(table, first):
+    for operator, chosen in table.groups(first):
         chosen = chosen[left[chosen] & (table.code[second[chosen]] == table.code[first[chosen]])]
         size = operator.arity
         ones, others = table.rows(first[chosen], size), table.rows(second[chosen], size)
@@ -338,9 +321,9 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
         else:
             others = _turned(table, operator, ones, others)
             operands = _stated(table, ones.reshape(-1), others.reshape(-1), depth + 1)
-            found[chosen] = _apply(table, operator, operands.reshape(-1, size))
+            found[chosen] = made_again(table, operator, operands.reshape(-1, size))
         left[chosen] = False
-    for operator, chosen in _groups(table, first):
+    for operator, chosen in table.groups(first):
         chosen = chosen[left[chosen]]
         if len(chosen):
             found[chosen] = table.make_rows(ANY, operator.dtype, pairs[chosen])
@@ -369,7 +352,7 @@ def _bind(
 ) -> None:
     """Find values of the variables in `stated` with which it is `found`, if there are any."""
     pairs = np.unique(np.column_stack((stated, found)), axis=0)
-    for operator, chosen in _groups(table, pairs[:, 0]):
+    for operator, chosen in table.groups(pairs[:, 0]):
         mine, theirs = pairs[chosen].T
         if operator.name == ANY_BYTE:
             _note(new, mine, theirs << PLACES)
@@ -410,7 +393,7 @@ def _rebuilt(
         raise _refused("not-periodic", "a term is nested too deep")
     terms, back = np.unique(ids, return_inverse=True)
     found = terms.copy()
-    for operator, chosen in _groups(table, terms):
+    for operator, chosen in table.groups(terms):
         mine, size = terms[chosen], operator.arity
         if operator.name == COUNT:
             found[chosen] = counted(table, operator.dtype, rows(table.rows(mine, 3)))
@@ -428,7 +411,7 @@ def _rebuilt(
             found[chosen] = table.join(cells.reshape(-1, size), operator.dtype)
         else:
             operands = _rebuilt(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
-            found[chosen] = _apply(table, operator, operands.reshape(-1, size))
+            found[chosen] = made_again(table, operator, operands.reshape(-1, size))
     return found[back.reshape(-1)]
 
 

@@ -9,6 +9,7 @@ Operands are never folded here; the same bits read as another type and back are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,8 @@ from mlir_async_pipe.session.diagnostics import MachineError
 Array = np.ndarray
 
 MEMORY_LIMIT_BYTES = 1 << 30
-CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT = (
-    "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count",
+CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT, SUM = (
+    "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count", "sum",
 )  # fmt: skip
 # Variables of an induction, by the terms that they were twice, or by cells; `induction`.
 ANY, ANY_BYTE = "any", "any byte"
@@ -71,7 +72,7 @@ class TermTable:
         self.code = np.zeros(1024, np.int32)
         self.origin = np.zeros(1024, np.int32)
         self.start = np.zeros(1024, np.int64)
-        self._hash = np.zeros(1024, np.uint64)
+        self._hash = np.zeros(1024, np.int64)
         self.operands = np.zeros(4096, np.int64)
         self._used = 0
         self._slots = np.full(4096, -1, np.int32)
@@ -79,7 +80,9 @@ class TermTable:
         self.item_bytes = np.zeros(0, np.int64)
         self.constant = np.zeros(0, np.bool_)
         self.dtypes = np.zeros(0, np.int64)
+        self.names = np.zeros(0, np.int64)
         self._dtype_numbers: dict[np.dtype, int] = {}
+        self._name_numbers: dict[str, int] = {}
 
     def operator_code(self, name: str, dtype: np.dtype, arity: int) -> int:
         """The number of an operator."""
@@ -92,11 +95,13 @@ class TermTable:
             self.constant = np.append(self.constant, name == CONSTANT)
             number = self._dtype_numbers.setdefault(dtype, len(self._dtype_numbers))
             self.dtypes = np.append(self.dtypes, number)
+            number = self._name_numbers.setdefault(name, len(self._name_numbers))
+            self.names = np.append(self.names, number)
         return found
 
     def named(self, name: str) -> Array:
         """For each code whether its operator has this name."""
-        return np.array([operator.name == name for operator in self.operators], np.bool_)
+        return self.names == self._name_numbers.get(name, -1)
 
     def is_constant(self, ids: Array) -> Array:
         return self.constant[self.code[ids]]
@@ -113,6 +118,12 @@ class TermTable:
         """The first operands of each of these terms, in a last axis."""
         return self.operands[self.start[ids][:, None] + np.arange(arity)]
 
+    def groups(self, ids: Array) -> Iterator[tuple[Operator, Array]]:
+        """The operators of terms, and where they are."""
+        codes = self.code[ids]
+        for code in np.unique(codes):
+            yield self.operators[code], np.flatnonzero(codes == code)
+
     def of(self, term: int) -> tuple[Operator, tuple[int, ...]]:
         """The operator of one term, and its operands."""
         operator, first = self.operators[self.code[term]], int(self.start[term])
@@ -120,46 +131,59 @@ class TermTable:
 
     def make(self, name: str, dtype: Any, *operands: Array) -> Array:
         """The terms of an operator on operands of one shape, which broadcast."""
-        columns = np.broadcast_arrays(*operands)
-        shape = columns[0].shape
-        rows = np.empty((columns[0].size, len(columns)), np.int64)
-        for number, column in enumerate(columns):
-            rows[:, number] = column.reshape(-1)
-        return self.make_rows(name, np.dtype(dtype), rows).reshape(shape)
+        shape = np.broadcast(*operands).shape
+        rows = np.empty((*shape, len(operands)), np.int64)
+        for number, column in enumerate(operands):
+            rows[..., number] = column
+        flat = rows.reshape(-1, len(operands))
+        return self.make_rows(name, np.dtype(dtype), flat).reshape(shape)
 
-    def make_rows(self, name: str, dtype: np.dtype, rows: Array) -> Array:
-        """The same of rows of operands."""
+    def make_rows(self, name: str, dtype: np.dtype, rows: Array, salt: int = 0) -> Array:
+        """The same of rows of operands, which are known by a hash of 64 bits; of rows that have one hash, the later by
+        one with another `salt`."""
         count, arity = rows.shape
         code = self.operator_code(name, dtype, arity)
         self._reserve(count, count * arity)
-        hashed = _hash(code, rows)
-        found = np.empty(count, np.int64)
-        left = np.arange(count)
-        mask = len(self._slots) - 1
-        place = (hashed & np.uint64(mask)).astype(np.int64)
-        while len(left):
-            at = place[left]
-            held = self._slots[at].astype(np.int64)
-            empty = held < 0
-            if empty.any():
-                # Of equal rows, and of rows that fall on one place, one wins: the others look again.
-                mine, spots = left[empty], at[empty]
-                self._slots[spots] = -2 - np.arange(len(mine), dtype=np.int32)
-                won = self._slots[spots] == -2 - np.arange(len(mine))
-                mine, spots = mine[won], spots[won]
-                made = self._append(code, rows[mine], hashed[mine])
-                self._slots[spots] = made
-                found[mine] = made
-                held = self._slots[at].astype(np.int64)
-            same = (self._hash[held] == hashed[left]) & (self.code[held] == code)
-            if same.any():
-                chosen = np.flatnonzero(same)
-                there = self.rows(held[chosen], arity)
-                same[chosen] = (there == rows[left[chosen]]).all(axis=1)
-            found[left[same]] = held[same]
-            left = left[~same]
-            place[left] = (place[left] + 1) & mask
+        hashed = _hash(code, rows, salt)
+        found = self._known(hashed)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            _, first, back = np.unique(hashed[missing], return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            new = missing[first[order]]
+            made = np.empty(len(new), np.int64)
+            made[order] = self._append(code, rows[new], hashed[new])
+            found[missing] = made[back]
+        same = self.code[found] == code
+        same[same] = (self.rows(found[same], arity) == rows[same]).all(axis=1)
+        if not same.all():
+            found[~same] = self.make_rows(name, dtype, rows[~same], salt + 1)
         return found
+
+    def _known(self, hashed: Array) -> Array:
+        """The terms that have these hashes, -1 for none."""
+        mask = len(self._slots) - 1
+        place = hashed & mask
+        found = self._slots[place].astype(np.int64)
+        left = np.flatnonzero((found >= 0) & (self._hash[found] != hashed))
+        while len(left):
+            wanted = hashed[left]
+            at = place[left] = (place[left] + _stride(wanted)) & mask
+            held = found[left] = self._slots[at]
+            left = left[(held >= 0) & (self._hash[held] != wanted)]
+        return found
+
+    def _put(self, terms: Array) -> None:
+        """Enter terms, no two of which have one hash."""
+        mask = len(self._slots) - 1
+        place = self._hash[terms] & mask
+        while len(terms):
+            free = self._slots[place] < 0
+            # Of several on one place the last wins, and the others go on.
+            self._slots[place[free]] = terms[free]
+            left = self._slots[place] != terms
+            terms, place = terms[left], place[left]
+            place = (place + _stride(self._hash[terms])) & mask
 
     def _append(self, code: int, rows: Array, hashed: Array) -> Array:
         count, arity = rows.shape
@@ -171,7 +195,9 @@ class TermTable:
         self._hash[first:end] = hashed
         self.operands[used : used + rows.size] = rows.reshape(-1)
         self.count, self._used = end, used + rows.size
-        return np.arange(first, end)
+        made = np.arange(first, end)
+        self._put(made)
+        return made
 
     @property
     def bytes(self) -> int:
@@ -180,22 +206,18 @@ class TermTable:
         return sum(array.nbytes for array in arrays)
 
     def _reserve(self, terms: int, operands: int) -> None:
-        for name in ("code", "origin", "start", "_hash"):
-            setattr(self, name, self._grown(getattr(self, name), self.count + terms))
+        if self.count + terms > len(self.code):
+            for name in ("code", "origin", "start", "_hash"):
+                setattr(self, name, self._grown(getattr(self, name), self.count + terms))
         self.operands = self._grown(self.operands, self._used + operands)
         wanted = len(self._slots)
-        while wanted < 2 * (self.count + terms):
+        # A quarter is used at most: of a thousand terms all but one are found in five looks.
+        while wanted < 4 * (self.count + terms):
             wanted *= 2
         if wanted > len(self._slots):
             self._check(4 * wanted)
             self._slots = np.full(wanted, -1, np.int32)
-            left = np.arange(self.count)
-            place = (self._hash[: self.count] & np.uint64(wanted - 1)).astype(np.int64)
-            while len(left):
-                free = self._slots[place[left]] < 0
-                self._slots[place[left[free]]] = left[free]
-                left = left[self._slots[place[left]] != left]
-                place[left] = (place[left] + 1) & (wanted - 1)
+            self._put(np.arange(self.count))
 
     def _grown(self, array: Array, needed: int) -> Array:
         if needed <= len(array):
@@ -288,17 +310,27 @@ class TermTable:
         return ids.reshape(cells.shape[:-1])
 
 
-def _hash(code: int, rows: Array) -> Array:
-    """64 bits a row: a multiply and a shift an operand (the constants are those of splitmix64)."""
+def _hash(code: int, rows: Array, salt: int) -> Array:
+    """63 bits a row: the sum of its operands, each mixed with its position (the mixing is that of splitmix64)."""
     with np.errstate(over="ignore"):
-        mixed = np.full(len(rows), np.uint64(code + 1) * np.uint64(0x9E3779B97F4A7C15), np.uint64)
-        for number in range(rows.shape[1]):
-            mixed ^= rows[:, number].view(np.uint64)
-            mixed *= np.uint64(0xBF58476D1CE4E5B9)
-            mixed ^= mixed >> np.uint64(31)
-            mixed *= np.uint64(0x94D049BB133111EB)
-            mixed ^= mixed >> np.uint64(29)
-    return mixed
+        places = np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = _mixed(rows.view(np.uint64) + places).sum(axis=1, dtype=np.uint64)
+        mixed = _mixed(mixed + np.uint64(code + (salt << 32)) * np.uint64(0xD1342543DE82EF95))
+    return (mixed >> np.uint64(1)).view(np.int64)
+
+
+def _mixed(values: Array) -> Array:
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values
+
+
+def _stride(hashed: Array) -> Array:
+    """How far apart the places are on which a hash is looked for; odd, so that it comes to all."""
+    return (hashed >> 32) | 1
 
 
 def _carrier(dtype: np.dtype) -> np.dtype:

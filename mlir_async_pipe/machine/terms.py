@@ -30,6 +30,7 @@ from mlir_async_pipe.machine.term_table import (
     DOT,
     ROW,
     SELECT,
+    Operator,
     TermTable,
     bits_of,
     needs_numbers,
@@ -471,11 +472,22 @@ def _folded(
     return Terms(table, made.reshape(columns[0].shape), dtype)
 
 
+def made_again(table: TermTable, operator: Operator, columns: Array) -> Array:
+    """The terms of an operator, a row of other operands each."""
+    if operator.name == BITS:
+        return table.bitcast(columns[:, 0], operator.dtype)
+    if operator.name in COMMUTATIVE:
+        columns = np.sort(columns, axis=1)
+    return table.make_rows(operator.name, operator.dtype, columns)
+
+
 def _counted(
     table: TermTable, name: str, dtype: np.dtype, types: Sequence[np.dtype], values: Sequence[Any]
 ) -> Any:
     """An operator on integers that depend on how many iterations there are; None where that gives no such integer."""
     if table.long_arrays is None or name not in FOLDED or any(isinstance(v, Cells) for v in values):
+        return None
+    if any(kind.kind not in "iub" for kind in (dtype, *types)):
         return None
     rows = []
     for value, kind in zip(values, types, strict=True):
@@ -583,10 +595,10 @@ def _filled_like(number: int) -> Any:
     ) -> Any:
         kind = prototype.dtype if dtype is None else np.dtype(dtype)
         extent = prototype.shape if shape is None else shape
-        value = np.full(extent, given[0] if given else number).astype(kind)
+        value = np.array(given[0] if given else number).astype(kind)
         if kind in _BYTES:
-            return Cells(table, _cells(table, value.view(np.uint8)), kind)
-        return Terms(table, table.constants(value), kind)
+            return Cells(table, np.full(extent, _cells(table, value.view(np.uint8))), kind)
+        return Terms(table, np.full(extent, table.constants(value)), kind)
 
     return filled
 

@@ -27,7 +27,8 @@ from mlir_async_pipe.machine.induction import Induction, TooFewIterations
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
 from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
-from mlir_async_pipe.machine.printed_terms import divergence, printed
+from mlir_async_pipe.machine.printed_terms import Divergence, divergence, printed
+from mlir_async_pipe.machine.reassociated import reassociated
 from mlir_async_pipe.machine.registry import Execute
 from mlir_async_pipe.machine.run_kernel import (
     RunOptions,
@@ -160,6 +161,7 @@ def validate(
     arguments: Sequence[Any] = (),
     *,
     memory_limit: int = MEMORY_LIMIT_BYTES,
+    reassociate: bool = False,
     **options: Any,
 ) -> Validation:
     """Whether `function` of the module `after` computes, for all data, what it does in `before`.
@@ -170,7 +172,8 @@ def validate(
     numbers, by induction, or the first ones, if that fails.
     `memory_limit`: bytes that terms may take. `options`: the fields of `machine.RunOptions`; `completion` is "late".
 
-    Floating-point numbers are computed in the order that the program has; `math.exp` and such are not looked into.
+    Floating-point numbers are computed in the order that the program has, but for sums where `reassociate` says that any order
+    will do, also of the products of matrices; `math.exp` and such are not looked into.
     What is proven, and under which assumptions: docs/validation.md. Raises UsageError for wrong arguments (bad-argument,
     no-function) and for functions with other results (bad-signature); what the machine cannot run is the verdict "unknown", with the code of its error.
     """
@@ -179,7 +182,7 @@ def validate(
     launch = RunOptions(**{"completion": "late", **options})
 
     def question() -> _Question:
-        return _Question(name, before, after, launch, TermTable(memory_limit))
+        return _Question(name, before, after, launch, TermTable(memory_limit), reassociate)
 
     proof = _by_induction(question, arguments) if _told(arguments, From) else None
     asked = arguments if proof is None else _each(arguments, From, proof.first_numbers)
@@ -367,6 +370,7 @@ class _Question:
     after: Any
     launch: RunOptions
     table: TermTable
+    reassociate: bool = False
 
     def answer(self, arguments: Sequence[Any]) -> Validation:
         """Run both, and compare what is visible outside."""
@@ -392,9 +396,14 @@ class _Question:
             return Validation("unknown", found.code, message, found.place)
         compared = self._compared(*runs)
         elements = sum(one.size for _, one, _ in compared)
-        apart = _first_difference(self.table, compared)
+        try:
+            apart = _first_difference(self.table, compared, self.reassociate)
+        except MachineError as error:
+            found = error.diagnostic
+            return Validation("unknown", found.code, found.message, found.place)
         if apart is None:
             message = f"'{self.name}' computes what it did: {elements} elements are the same terms of its input"
+            message += " with sums in any order" if self.reassociate else ""
             if runs[0].races:
                 message += f", if copies before were complete when they were issued [{runs[0].races[0].code}]"
             return Validation("equal", code="equal", message=message, elements=elements)
@@ -458,7 +467,10 @@ class _Question:
     ) -> Validation:
         """What is told of an element whose terms are not the same."""
         table = self.table
-        inner = divergence(table, *pair, events.of_second)
+        # Sums in another order part where nothing is wrong.
+        inner = (
+            Divergence(*pair) if self.reassociate else divergence(table, *pair, events.of_second)
+        )
         one, other = (printed(table, term, given.shapes) for term in (inner.before, inner.after))
         place = f"{where}[{', '.join(map(str, index))}]" if index else where
         was, now = (events.where(int(table.origin[term])) for term in (inner.before, inner.after))
@@ -486,7 +498,7 @@ class _Question:
         for seed in range(_DRAWS):
             random = np.random.default_rng(seed)
             data = tuple(
-                value if kind is None else _drawn(random, kind, value.shape)
+                value if kind is None else _drawn(random, kind, value.shape, self.reassociate)
                 for value, kind in zip(given.values, given.kinds, strict=True)
             )
             before = replace(self.launch, completion="eager")
@@ -494,7 +506,8 @@ class _Question:
             runs = (run_in(Memory(), module, self.name, data, how) for module, how in pairs)
             _, *both = next(pair for pair in _compared(*runs) if pair[0] == where)
             was, now = (one[index] for one in both)
-            if as_array(was).tobytes() != as_array(now).tobytes():
+            apart = as_array(was).tobytes() != as_array(now).tobytes()
+            if apart and not (self.reassociate and _rounded_alike(was, now)):
                 return (was, now), data
         return None
 
@@ -670,12 +683,15 @@ def _compared(before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]
 
 
 def _first_difference(
-    table: TermTable, compared: list[tuple[str, Any, Any]]
+    table: TermTable, compared: list[tuple[str, Any, Any]], reassociate: bool = False
 ) -> tuple[str, tuple[int, ...], tuple[int, int]] | None:
     """The first element that is not the same term, and both terms."""
     for name, *both in compared:
         first, second = (lift(table, value, value.dtype).reshape(-1) for value in both)
         differ = np.flatnonzero(first != second)
+        if reassociate and len(differ):
+            one, other = (reassociated(table, side[differ]) for side in (first, second))
+            differ = differ[one != other]
         if len(differ):
             index = np.unravel_index(differ[0], both[0].shape)
             pair = int(first[differ[0]]), int(second[differ[0]])
@@ -683,10 +699,19 @@ def _first_difference(
     return None
 
 
-def _drawn(random: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
-    """Numbers of a kind in their memory form."""
+def _rounded_alike(was: Any, now: Any) -> bool:
+    """Whether two numbers may be sums of the same in another order: what is no farther apart than 64 roundings shows nothing."""
+    one, other = as_array(was), as_array(now)
+    if one.dtype.kind != "f":
+        return False
+    return bool(np.isclose(other, one, rtol=64 * np.finfo(one.dtype).eps, equal_nan=True))
+
+
+def _drawn(random: Any, kind: Kind, shape: tuple[int, ...], are_whole: bool) -> Any:
+    """Numbers of a kind in their memory form; small whole ones, whose sums are exact in any order, if asked for."""
     if kind.is_float:
-        return kind.encode(kind.settle(random.standard_normal(shape))).reshape(shape)
+        numbers = random.integers(-4, 5, shape) if are_whole else random.standard_normal(shape)
+        return kind.encode(kind.settle(numbers.astype(np.float64))).reshape(shape)
     if kind.name == "i1":
         return random.integers(0, 2, shape).astype(kind.stored)
     ends = np.iinfo(kind.stored)

@@ -95,6 +95,7 @@ def validated(before: bytes, root: Any, options: Options, session: Session) -> N
         completion=options.completion,
         schedule=options.schedule,
         target=session.target,
+        reassociate=options.validate_reassociate,
     )
     session.diagnostics.items.append(found.diagnostic())
     session.record("validations", found)

@@ -155,6 +155,7 @@ FLAGS: tuple[Flag, ...] = (
         "FUNC",
         group=MACHINE,
     ),
+    _switch("validate-reassociate", "sums of floats may be in any order (default false)", MACHINE),
     Flag(
         "arg",
         "an argument: FILE.npy, a number, 128x64xf16[:SEED] (random), zeros:128x64xf16",
@@ -267,6 +268,7 @@ class Options:
     # the machine
     run: str | None = None
     validate: str | None = None
+    validate_reassociate: bool = False
     arg: tuple[str, ...] = ()
     threads: str = ""
     grid: str = "1"

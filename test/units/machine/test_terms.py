@@ -9,6 +9,7 @@ import pytest
 from helpers.machine_programs import context, parse
 from helpers.term_values import value_of
 from mlir_async_pipe import machine
+from mlir_async_pipe.machine import term_table
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory
 from mlir_async_pipe.machine.run_kernel import RunOptions, run_in
 from mlir_async_pipe.machine.term_table import TermTable
@@ -245,3 +246,20 @@ def test_data_is_never_taken_for_a_number(what):
     with pytest.raises(MachineError) as error:
         eval(REFUSED[what], {"np": np, "x": x})
     assert error.value.code == "data-dependent"
+
+
+def test_terms_that_share_a_hash_stay_apart(monkeypatch):
+    """Seven hashes for 300 terms of each salt: equal rows are one term, others are not."""
+
+    def few(code, rows, salt):
+        return (rows.sum(axis=1) + code) % 7 + 7 * salt
+
+    monkeypatch.setattr(term_table, "_hash", few)
+    table, floats = TermTable(), np.dtype(np.float32)
+    rows = np.random.default_rng(0).integers(0, 20, (300, 2))
+    for name in ("add", "multiply"):
+        made = table.make_rows(name, floats, rows)
+        assert (made == table.make_rows(name, floats, rows)).all()
+        assert (table.rows(made, 2) == rows).all()
+        assert len(np.unique(made)) == len(np.unique(rows, axis=0))
+        assert {table.of(term)[0].name for term in made.tolist()} == {name}

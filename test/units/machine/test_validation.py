@@ -1,6 +1,6 @@
 """`validate`: what is equal, what differs and how it is told, what is refused.
 
-Covers: machine/validation.py, machine/printed_terms.py
+Covers: machine/validation.py, machine/printed_terms.py, machine/reassociated.py
 """
 
 import re
@@ -184,6 +184,64 @@ def test_different_terms_that_no_run_tells_apart_are_unknown():
     found = mlir_async_pipe.validate(*functions(same, one))
     assert (found.verdict, found.code) == ("unknown", "terms-differ")
     assert "((arg0[0] + arg0[1]) * 1.0)" in found.message
+
+
+TWO_ROWS = "%c4 = arith.constant 4 : index\n%p = vector.load %a[%c0] : memref<8xf32>, vector<4xf32>\n%q = vector.load %a[%c4] : memref<8xf32>, vector<4xf32>\n"
+CONTRACT = (
+    "%zero = arith.constant 0.0 : f32\n%z = vector.contract {indexing_maps = [affine_map<(k) -> (k)>, "
+    'affine_map<(k) -> (k)>, affine_map<(k) -> ()>], iterator_types = ["reduction"], '
+    "kind = #vector.kind<add>} %p, %q, %zero : vector<4xf32>, vector<4xf32> into f32"
+)
+BY_HAND = "%r = arith.mulf %q, %p : vector<4xf32>\n" + "\n".join(
+    [f"%r{n} = vector.extract %r[{n}] : f32 from vector<4xf32>" for n in range(4)]
+    + ["%s = arith.addf %r3, %r1 : f32\n%t = arith.addf %r0, %r2 : f32"]
+    + ["%z = arith.addf %s, %t : f32"]
+)
+LEFT = "%s = arith.addf %x, %y : f32\n%z = arith.addf %s, %x : f32"
+RIGHT = "%s = arith.addf %x, %x : f32\n%z = arith.addf %y, %s : f32"
+ROUNDED = "%h = arith.truncf %s : f32 to f16\n%e = arith.extf %h : f16 to f32\n"
+REASSOCIATED = {
+    "two sums": (LEFT, RIGHT, "equal"),
+    "a zero": (
+        LEFT,
+        RIGHT.replace("%z", "%t") + "\n%n = arith.constant -0.0 : f32\n%z = arith.addf %n, %t : f32",
+        "equal",
+    ),
+    "in a function": (
+        LEFT.replace("%z", "%t") + "\n%z = math.exp %t : f32",
+        RIGHT.replace("%z", "%t") + "\n%z = math.exp %t : f32",
+        "equal",
+    ),
+    "a matrix product": (TWO_ROWS + CONTRACT, TWO_ROWS + BY_HAND, "equal"),
+    "another addend": (LEFT, RIGHT.replace("%y", "%x"), "different"),
+    "an addend less": (LEFT, RIGHT.replace("addf %x, %x", "addf %x, %y"), "different"),
+    "a factor": (LEFT, RIGHT.replace("addf %x, %x", "mulf %x, %x"), "different"),
+    "a product of other rows": (TWO_ROWS + CONTRACT, TWO_ROWS + BY_HAND.replace("addf %r3", "addf %r2"), "different"),
+    # Whole numbers show no rounding: no proof, and nothing to be seen.
+    "rounded in between": (
+        LEFT.replace("%z = arith.addf %s", f"{ROUNDED}%z = arith.addf %e"), RIGHT, "unknown",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REASSOCIATED)
+def test_sums_in_any_order_are_the_same_where_that_is_allowed(name):
+    before, after, verdict = REASSOCIATED[name]
+    modules = functions(before, after)
+    found = mlir_async_pipe.validate(*modules, reassociate=True)
+    assert found.verdict == verdict, found.diagnostic()
+    assert not mlir_async_pipe.validate(*modules).is_equal
+    assert not found.is_equal or "with sums in any order" in found.message
+
+
+def test_too_many_addends_are_unknown():
+    twice = "\n".join(f"%d{n + 1} = arith.addf %d{n}, %d{n} : f32" for n in range(20))
+    start = f"%d0 = arith.addf %x, %x : f32\n{twice}\n"
+    sums = (LEFT.replace("addf %s, %x", "addf %s, %d20"), RIGHT.replace("%s : f32", "%d20 : f32"))
+    found = mlir_async_pipe.validate(
+        *functions(*(start + body for body in sums)), reassociate=True, memory_limit=1 << 22
+    )
+    assert (found.verdict, found.code) == ("unknown", "too-many-terms")
 
 
 def test_numbers_decide_branches_where_they_are_given():
