@@ -61,6 +61,8 @@ class Site:
     order: MemoryOrder = UNORDERED
     has_users: bool = False
     is_shuffled: bool = False
+    # Whether the op only computes, loads or stores, and no other thread's values are in its.
+    is_alone: bool = False
 
     @property
     def is_strong(self) -> bool:
@@ -223,6 +225,8 @@ class DecodedRegion:
     blocks: list[DecodedBlock]
     # Whether a strong access stands in it: its loops let other threads run after each iteration.
     polls: bool = False
+    # Whether all of its ops are: what one thread does in it depends on no other, and waits for nothing.
+    is_alone: bool = False
 
 
 @dataclass(eq=False)
@@ -358,6 +362,7 @@ class Decoder:
             order_of(op),
             any(len(list(result.uses)) for result in op.results),
             not is_async and row is not None and _stores_shuffled(op, row),
+            not is_async and _is_alone(op, found),
         )
         self.sites.append(made)
         return made
@@ -368,7 +373,12 @@ class Decoder:
             self._blocks[block] = number
         first = len(self.sites)
         decoded = [self._block(block) for block in blocks]
-        return DecodedRegion(decoded, any(site.is_strong for site in self.sites[first:]))
+        inside = self.sites[first:]
+        return DecodedRegion(
+            decoded,
+            any(site.is_strong for site in inside),
+            all(site.is_alone for site in inside),
+        )
 
     def block_number(self, block: Any) -> int:
         """The position of a block in its region."""
@@ -530,6 +540,20 @@ def bytes_by_value(function: Any) -> tuple[int, ...]:
 
 # A reduction ends in a sum, its operand that came from another lane, and casts between registers.
 NEAREST = 8
+
+
+# Whose ops are of one thread.
+_DIALECTS = frozenset("affine arith index math memref scf vector".split())
+
+
+def _is_alone(op: Any, row: Row) -> bool:
+    """See `Site.is_alone`."""
+    if op.name.split(".")[0] not in _DIALECTS or row.harmless:
+        return False
+    if not row.accesses:
+        return row.does in ("value", "nothing")
+    waits = row.synchronises or row.queue is not None or bool(row.effects)
+    return not waits and not order_of(op).strong
 
 
 def _stores_shuffled(op: Any, row: Row) -> bool:

@@ -69,6 +69,8 @@ class TermTable:
         # Arrays that have no end, in a run for all trip counts; how many periods of a loop have no wrap.
         self.long_arrays: Any = None
         self.horizon = 1 << 62
+        # Whether both sides of a branch on data were run: a race may be of sides that are never run both.
+        self.has_branches = False
         self.code = np.zeros(1024, np.int32)
         self.origin = np.zeros(1024, np.int32)
         self.start = np.zeros(1024, np.int64)

@@ -387,6 +387,9 @@ class _Question:
                 around = events.around(self.table)
                 run = run_in(memory, module, self.name, given.values, launch, around)
                 for race in run.races:
+                    if number and self.table.has_branches:
+                        message = f"both sides of a branch on data were run, and with them there is a race: {race}"
+                        return Validation("unknown", "data-dependent", message, race.place)
                     if number or race.code not in IN_FLIGHT:
                         return _racy(race, is_after=number == 1)
                 runs.append(run)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
+from mlir_async_pipe.machine.both_sides import both_sides
 from mlir_async_pipe.machine.decode import DecodedRegion, Site
 from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
@@ -165,7 +166,10 @@ def if_else(site: Site) -> Execute:
     holds = _condition_of(site)
 
     def execute(unit: Unit, *operands: Any) -> Any:
-        yes, no = split(unit.mask, holds(operands))
+        condition = holds(operands)
+        if is_symbolic(condition) and is_symbolic(condition.terms().settled()):
+            return pack(both_sides(unit, condition, then, otherwise))
+        yes, no = split(unit.mask, condition)
         return pack(choose(unit, [(yes, then), (no, otherwise)]))
 
     return execute

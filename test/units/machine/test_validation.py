@@ -1,6 +1,6 @@
 """`validate`: what is equal, what differs and how it is told, what is refused.
 
-Covers: machine/validation.py, machine/printed_terms.py, machine/reassociated.py
+Covers: machine/validation.py, machine/printed_terms.py, machine/reassociated.py, machine/both_sides.py
 """
 
 import re
@@ -159,6 +159,7 @@ UNKNOWN = {
 %k = arith.cmpf olt, %x, %y : f32
 scf.if %k {
   memref.store %x, %b[%c1] : memref<8xf32>
+  gpu.barrier
 }""",
     "step-limit": """%z = arith.addf %x, %y : f32
 %large = arith.constant 100000 : index
@@ -175,6 +176,90 @@ def test_what_cannot_be_followed_is_unknown_at_its_op(code):
     assert "cannot be followed" in found.message
     if code == "data-dependent":
         assert "'scf.if': a branch depends on data" in found.message and found.place.line == 8
+
+
+LESS = "%k = arith.cmpf olt, %x, %y : f32\n%u = arith.addf %x, %y : f32\n"
+BRANCH = (
+    f"{LESS}%z = scf.if %k -> f32 {{\nscf.yield %u : f32\n}} else {{\n"
+    "memref.store %x, %b[%c1] : memref<8xf32>\nscf.yield %x : f32\n}"
+)
+SELECTS = (
+    f"{LESS}%z = arith.select %k, %u, %x : f32\n%o = memref.load %b[%c1] : memref<8xf32>\n"
+    "%n = arith.select %k, %o, %x : f32\nmemref.store %n, %b[%c1] : memref<8xf32>"
+)
+INNER = BRANCH.replace(
+    "memref.store", "%l = arith.cmpf oeq, %x, %y : f32\nscf.if %l {\nmemref.store"
+)
+INNER = INNER.replace("memref<8xf32>\nscf.yield", "memref<8xf32>\n}\nscf.yield")
+BRANCHES = {
+    "as selects": (BRANCH, SELECTS, "equal"),
+    "the same": (BRANCH, BRANCH, "equal"),
+    "the other condition": (BRANCH, BRANCH.replace("olt", "ogt"), "different"),
+    "what the other side stores": (BRANCH, SELECTS.replace("%k, %o, %x", "%k, %x, %o"), "different"),
+    "a branch in a branch": (INNER, INNER, "equal"),
+    "a branch that is not in the other": (BRANCH, INNER, "different"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_both_sides_of_a_branch_on_data_are_followed(name):
+    before, after, verdict = BRANCHES[name]
+    found = mlir_async_pipe.validate(*functions(before, after))
+    assert found.verdict == verdict, found.diagnostic()
+
+
+OF_THREADS = """gpu.module @k {{
+  gpu.func @f(%a: memref<8xf32>, %b: memref<8xf32>) kernel attributes {{known_block_size = array<i32: 8, 1, 1>}} {{
+    %tid = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %x = memref.load %a[%tid] : memref<8xf32>
+    %y = memref.load %a[%c0] : memref<8xf32>
+    %k = arith.cmpf olt, %y, %x : f32
+    {body}
+    gpu.return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("place", "code"), [("%tid", "equal"), ("%c0", "data-dependent")], ids=["own", "one for all"]
+)
+def test_each_thread_branches_on_its_own_data(place, code):
+    """Of threads that store to one element on some data there may be a race, or none."""
+    store = f"memref.store %x, %b[{place}] : memref<8xf32>"
+    branch = f"scf.if %k {{\n{store}\n}}"
+    select = (
+        f"%o = memref.load %b[{place}] : memref<8xf32>\n%n = arith.select %k, %x, %o : f32\n"
+        + store.replace("%x", "%n")
+    )
+    bodies = (select, branch) if code == "equal" else ("", branch)
+    modules = (parse(OF_THREADS.format(body=body)) for body in bodies)
+    found = mlir_async_pipe.validate(*modules)
+    assert found.code == code, found.diagnostic()
+
+
+REFUSED_BRANCHES = {
+    "a barrier": "gpu.barrier",
+    "memory": "%m = memref.alloc() : memref<8xf32>",
+    "another thread's value": (
+        "%c1 = arith.constant 1 : i32\n%c8 = arith.constant 8 : i32\n"
+        "%s, %v = gpu.shuffle xor %x, %c1, %c8 : f32\nmemref.store %s, %b[%tid] : memref<8xf32>"
+    ),
+    "an atomic addition": "%s = memref.atomic_rmw addf %x, %b[%tid] : (f32, memref<8xf32>) -> f32",
+    "a copy": (
+        "%g = nvgpu.device_async_copy %a[%tid], %tile[%tid], 1 : memref<8xf32> to "
+        "memref<8xf32, #gpu.address_space<workgroup>>"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BRANCHES)
+def test_sides_that_do_more_than_to_compute_are_refused(name):
+    tile = "%tile = memref.alloc() : memref<8xf32, #gpu.address_space<workgroup>>\n"
+    text = OF_THREADS.format(body=f"{tile}scf.if %k {{\n{REFUSED_BRANCHES[name]}\n}}")
+    found = mlir_async_pipe.validate(parse(text), parse(text))
+    assert (found.verdict, found.code) == ("unknown", "data-dependent"), found.diagnostic()
+    assert "'scf.if': a branch depends on data" in found.message
 
 
 def test_different_terms_that_no_run_tells_apart_are_unknown():
