@@ -165,7 +165,11 @@ class FunctionWriter:
 
     def function(self, name: str, result: str, properties: str, attributes: str) -> str:
         """The text of the whole function, of what was written as its body."""
-        given = ", ".join(f"{one.name}: {one.type}" for one in self.arguments.values())
+        place = self.location().removeprefix("loc")
+        given = ", ".join(
+            f"{one.name}: {one.type} loc({quoted(name)}{place})"
+            for name, one in self.arguments.items()
+        )
         kinds = ", ".join(one.type for one in self.arguments.values())
         inner = f"{result} ({kinds})".replace("!llvm.", "")
         lines = (

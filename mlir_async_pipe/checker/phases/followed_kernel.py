@@ -21,7 +21,7 @@ from math import lcm, prod
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import is_block_argument
+from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import (
@@ -273,7 +273,7 @@ def _followed(
 
 # With which numbers of a kernel a fault is met, as a note tells it.
 #
-# note: for example with %arg2 = 5, in iteration 3 of this loop
+# note: for example with %arg2 = 5, in iteration 3 of this loop       or n = 5, where the front end left the name
 
 # Numbers that a note names; others are as they were chosen, small.
 NAMED_NUMBERS = 4
@@ -303,7 +303,7 @@ def example_of(
 
 
 def _name(atom: Atom, flow: Flow) -> str:
-    """An argument of the kernel as MLIR prints it, or a size of one; "" for other unknowns."""
+    """An argument of the kernel as its location or else MLIR names it, or a size of one; "" for other unknowns."""
     key: Any = atom.key
     if isinstance(key, int):
         return _argument(flow.values[key][1])
@@ -316,9 +316,14 @@ def _name(atom: Atom, flow: Flow) -> str:
 
 
 def _argument(value: Any) -> str:
+    """Of an argument of another block nobody would know which block's it is."""
     if not hasattr(value, "type") or not is_block_argument(value):
         return ""
-    return f"%arg{ir.BlockArgument(value).arg_number}"
+    argument = ir.BlockArgument(value)
+    if not is_function(argument.owner.owner) or argument.owner != argument.owner.region.blocks[0]:
+        return ""
+    given = getattr(getattr(value, "location", None), "name_str", None)
+    return given or f"%arg{argument.arg_number}"
 
 
 # Numbers of a kernel with which a path is taken, if there are such numbers.

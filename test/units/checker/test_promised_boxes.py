@@ -99,6 +99,12 @@ def test_what_is_broken_in_it_is_named(old: str, new: str, code: str) -> None:
     assert code in codes
 
 
+def test_an_example_names_the_parameter_of_the_file() -> None:
+    broken = gemm().replace(*("wgmma.wait_group.sync.aligned \t" + n for n in "12"))
+    notes = [note.message for d in report(broken).diagnostics for note in d.notes]
+    assert any(re.search(r"for example with gemm_param_\d+ = \d+", note) for note in notes), notes
+
+
 @pytest.mark.parametrize(
     "old, new, code",
     [
