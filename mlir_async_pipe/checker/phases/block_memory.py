@@ -396,22 +396,14 @@ class BlockMemory:
 
     def commit(self, queue: str, mask: int) -> None:
         """What threads issued becomes their youngest group."""
-        if (queue, mask) not in self.queues:
-            self.queues[queue, mask] = Issued()
-        for (name, by), issued in self.queues.items():
-            if name != queue or not by & mask:
-                continue
-            if by & ~mask:
-                raise NotFollowedError("divergent-group")
-            self.queues[queue, by] = issued.committed()
+        self.queues.setdefault((queue, mask), Issued())
+        for name, by in self._issued_by(queue, mask):
+            self.queues[name, by] = self.queues[name, by].committed()
 
     def wait_group(self, queue: str, mask: int, left: int) -> None:
         """Threads wait until their `left` youngest groups are in flight at most."""
-        for (name, by), issued in self.queues.items():
-            if name != queue or not by & mask:
-                continue
-            if by & ~mask:
-                raise NotFollowedError("divergent-group")
+        for name, by in self._issued_by(queue, mask):
+            issued = self.queues[name, by]
             done = [touch for group in issued.groups[left:] for touch in group]
             if queue == GLOBAL_STORES:
                 self.put.update((store, self.clocks.event(by)) for store in done)
@@ -421,6 +413,18 @@ class BlockMemory:
             elif done:
                 self._note_reads(tuple(dict.fromkeys(done)), True, self.clocks.event(by))
             self.queues[name, by] = issued._replace(groups=issued.groups[:left])
+
+    def _issued_by(self, queue: str, mask: int) -> list[tuple[str, int]]:
+        """The entries of what threads issued. What others of them issued in the same op stays in an entry of its own:
+        from now on they may be in another place."""
+        found = [one for one in self.queues if one[0] == queue and one[1] & mask]
+        for name, by in found:
+            if by & ~mask:
+                issued = self.queues.pop((name, by))
+                for part in (by & mask, by & ~mask):
+                    own = self.queues.get((name, part), Issued())
+                    self.queues[name, part] = own.with_others(issued.of(part))
+        return list(dict.fromkeys((name, by & mask) for name, by in found))
 
     def _note_reads(self, reads: tuple[Touch, ...], proxy: bool, event: Event) -> None:
         """Reads are over; of each the last one counts."""

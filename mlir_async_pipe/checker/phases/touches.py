@@ -7,6 +7,7 @@ the same in global memory that tensor maps describe    root below 0, see `find_g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, PhaseFault
@@ -44,6 +45,21 @@ class Issued(NamedTuple):
         while groups and not groups[-1]:
             groups = groups[:-1]
         return Issued((), groups)
+
+    def of(self, threads: int) -> Issued:
+        """The same, issued by these threads alone."""
+        groups = tuple(_by(group, threads) for group in self.groups)
+        return Issued(_by(self.open, threads), groups)
+
+    def with_others(self, other: Issued) -> Issued:
+        """What the same threads issued besides, group by group."""
+        groups = zip_longest(self.groups, other.groups, fillvalue=())
+        merged = tuple(each_once((*ours, *theirs)) for ours, theirs in groups)
+        return Issued(each_once((*self.open, *other.open)), merged)
+
+
+def _by(touches: tuple[Touch, ...], threads: int) -> tuple[Touch, ...]:
+    return tuple(touch._replace(by=threads) for touch in touches)
 
 
 def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
