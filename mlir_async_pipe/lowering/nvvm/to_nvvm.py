@@ -5,6 +5,7 @@
     vector accesses   -->  with their proven alignment            (vector_alignment)
     block sizes       -->  stated once, then exact                (block_sizes)
     thread 0's copies -->  those of an elected thread             (elected_copies)
+    special functions -->  beside the products, not after them    (beside_products)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
     addresses         -->  what varies apart from what does not   (split_addresses)
@@ -36,6 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.lowering.nvvm.beside_products import keep_beside_products
 from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
     DynamicShared,
     ask_at_launch,
@@ -448,11 +450,17 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         ("abstract", "caches", "elect"),
         "analyses have used the counters",
     ),
+    Step(
+        "beside",
+        in_each(keep_beside_products),
+        ("clamp",),
+        "waits have their counts, and blocks are those of scf",
+    ),
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
     Step(
         "convert",
         _convert,
-        ("caches", "clamp", "sizes", "loops", "noalias"),
+        ("caches", "clamp", "sizes", "loops", "beside", "noalias"),
         "all is known",
     ),
     Step("extern", _join_dynamic, ("convert",), "MLIR has declared the dynamic memory"),
