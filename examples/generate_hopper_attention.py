@@ -9,13 +9,17 @@ memory. Each iteration copies the next tile of K and this one's V, on one mbarri
 
     scores of the next tile = Q K^T     in flight together; a wait that leaves one
     O += P V of this tile               in flight beside the softmax of the next tile's scores
-    P = the next tile's weights         into the other one of two slots; then the wait that leaves none
+    P = the next tile's weights         in other registers; then the wait that leaves none
 
 The first scores stand before the loop, with a tile of K of their own, the last product after it, with a
-tile of V. O, scores, m and l are registers; P goes through workgroup memory, since the op takes both
-operands from descriptors (docs/hopper.md). With two slots for it one barrier an iteration is enough, and the
-stores of P, which the wait for O follows, keep the softmax before that wait. Nothing is copied ahead yet:
-`async_pipe.num_stages` asks for it.
+tile of V. O, scores, m, l and P are registers: a lane's scores of 16 keys are just what it has of A (docs/hopper.md).
+Nothing is copied ahead yet: `async_pipe.num_stages` asks for it.
+
+With `--causal` a position sees no later one. The tile on the diagonal comes first, before the loop, and is the only one with
+a mask; the loop goes down from there.
+
+With `--weights=memory` P goes through workgroup memory instead, for products with two descriptors. With two slots for it one
+barrier an iteration is enough, and the stores of P, which the wait for O follows, keep the softmax before that wait.
 
 With 128 features the tensor maps of Q, K and V have three dimensions, halves of 64 features, rows, and a
 half: of an array A[R, 128] it is A.reshape(R, 2, 64).transpose(1, 0, 2). That of V always has three.
@@ -51,13 +55,15 @@ SOFTMAX = ["%m0", "%m1", "%l0", "%l1"]
 
 @dataclass(frozen=True)
 class HopperAttention:
-    """One kernel: `features` D, `keys` of a tile, 64 rows for each warpgroup."""
+    """One kernel: `features` D, `keys` of a tile, 64 rows for each warpgroup; P is multiplied from `weights`."""
 
     name: str = "attention"
     features: int = 64
     keys: int = 64
     warpgroups: int = 1
     stages: int = 3
+    weights: str = "registers"
+    causal: bool = False
 
     @property
     def threads(self) -> int:
@@ -78,14 +84,23 @@ class HopperAttention:
     @property
     def tiles(self) -> dict[str, Tile]:
         """All buffers of workgroup memory, by name."""
-        return {
-            "Q": Tile("Q", "f16", self.rows, self.features),
-            "K": self._tile("K"),
-            "V": self._tile("V"),
-            "P": Tile("P", "f16", self.rows, self.keys, slots=2),
-            "K_first": self._tile("K_first", "K"),
-            "V_last": self._tile("V_last", "V"),
-        }
+        tiles = [
+            Tile("Q", "f16", self.rows, self.features),
+            self._tile("K"),
+            self._tile("V"),
+            self._tile("K_first", "K"),
+            self._tile("V_last", "V"),
+        ]
+        return {tile.name: tile for tile in tiles + [self._p] * self.in_memory}
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether P goes through workgroup memory."""
+        return self.weights == "memory"
+
+    @property
+    def _p(self) -> Tile:
+        return Tile("P", "f16", self.rows, self.keys, slots=2)
 
     @property
     def scores(self) -> Product:
@@ -95,7 +110,7 @@ class HopperAttention:
     @property
     def output(self) -> Product:
         """64 rows of P V."""
-        return Product(self.tiles["P"], self.tiles["V"])
+        return Product(self._p, self.tiles["V"])
 
     def problems(self) -> list[str]:
         """Why this kernel cannot be made, [] if it can."""
@@ -103,6 +118,10 @@ class HopperAttention:
             return ["there are 64 or 128 features, and as many keys in a tile"]
         if self.stages < 1 or self.warpgroups < 1:
             return ["there is one stage and one warpgroup at least"]
+        if self.causal and self.keys != self.rows:
+            return [
+                "a causal block has as many rows as a tile has keys, so that one tile is on the diagonal"
+            ]
         return []
 
     def module(self) -> str:
@@ -146,59 +165,73 @@ class HopperAttention:
         w.value("head_row", f"arith.muli {w.value('head', 'gpu.block_id y')}, %positions : index")
         w.mul("block_row", w.value("block", "gpu.block_id x"), self.rows)
         w.add("q_row", "%head_row", "%block_row")
-        last = w.value("last_key", f"arith.subi %positions, {w.constant(self.keys)} : index")
-        self._copy(w, LAST, "V_last", w.add("v_row", "%head_row", last))
+        w.value("keys_after", f"arith.subi %positions, {w.constant(self.keys)} : index")
+        w.add("last_tile", "%head_row", "%keys_after")
+        first_row, last_row = (
+            ("%q_row", "%head_row") if self.causal else ("%head_row", "%last_tile")
+        )
+        self._copy(w, LAST, "V_last", last_row)
         READY.announce(w, self.tiles["Q"], self.tiles["K_first"])
         self.tiles["Q"].copy(w, self._at(w, "Q", "%q_row"), READY)
-        self.tiles["K_first"].copy(w, self._at(w, "K", "%head_row"), READY)
+        self.tiles["K_first"].copy(w, self._at(w, "K", first_row), READY)
         READY.wait(w, "%false")
         w.line("nvvm.wgmma.fence.aligned")
         scores = self._scores(w, "K_first")
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
-        state, weights, _ = online_softmax(
-            w, self._elements(w, scores), ["%low"] * 2 + ["%none"] * 2
-        )
-        self._hand_over(w, weights, w.constant(0))
-        w.line("gpu.barrier")
-        self._loop(w, state)
+        elements = self._elements(w, scores)
+        if self.causal:
+            elements = self._masked(w, elements)
+        state, weights, _ = online_softmax(w, elements, ["%low"] * 2 + ["%none"] * 2)
+        first = self._hand_over(w, weights)
+        if self.in_memory:
+            w.line("gpu.barrier")
+        self._loop(w, state, first)
         LAST.wait(w, "%false")
         w.line("nvvm.wgmma.fence.aligned")
-        output = self._output(w, "V_last", "%done#4", "%done#5")
+        last_p = [f"%done#{6 + number}" for number in range(len(first))]
+        output = self._output(w, "V_last", "%done#4", last_p)
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
         self._store(w, output)
         w.line("gpu.return")
 
-    def _loop(self, w: Writer, state: list[str]) -> None:
-        names = [*SOFTMAX, "%o", "%p_slot", "%phase"]
-        start = [*state, "%no_output", w.constant(0), "%false"]
+    def _loop(self, w: Writer, state: list[str], first: list[str]) -> None:
+        p = [f"%p{number}" for number in range(len(first))]
+        names = [*SOFTMAX, "%o", "%phase", *p]
+        start = [*state, "%no_output", "%false", *first]
         carried = ", ".join(f"{n} = {given}" for n, given in zip(names, start, strict=True))
-        types = ", ".join(["f32"] * 4 + [self.output.struct, "index", "i1"])
+        of_p = ["index" if self.in_memory else "i32"] * len(p)
+        types = ", ".join(["f32"] * 4 + [self.output.struct, "i1", *of_p])
         keys = i32(w, self.keys)
-        end = w.value("end", f"arith.subi %N, {keys} : i32")
+        after_first = "%block_row" if self.causal else "%keys_after"
+        end = w.value("end", f"arith.index_cast {after_first} : index to i32")
         header = (
-            f"%done:7 = scf.for %j32 = {i32(w, 0)} to {end} step {keys}\n"
+            f"%done:{len(names)} = scf.for %j32 = {i32(w, 0)} to {end} step {keys}\n"
             f"        iter_args({carried}) -> ({types}) : i32"
         )
         with w.block(header, f"}} {{async_pipe.num_stages = {self.stages} : i64}}"):
             w.value("j", "arith.index_cast %j32 : i32 to index")
-            row = w.add("row", "%head_row", "%j")
+            step = w.constant(self.keys)
+            if self.causal:
+                row = w.value("row", "arith.subi %q_row, %j : index")
+                next_row = w.value("next_row", f"arith.subi {row}, {step} : index")
+            else:
+                row = w.add("row", "%head_row", "%j")
+                next_row = w.add("next_row", row, step)
             FULL.announce(w, self.tiles["K"], self.tiles["V"])
-            next_row = w.add("next_row", row, w.constant(self.keys))
             self.tiles["K"].copy(w, self._at(w, "K", next_row))
             self.tiles["V"].copy(w, self._at(w, "V", row))
             FULL.wait(w, "%phase")
             w.line("nvvm.wgmma.fence.aligned")
             scores = self._scores(w, "K")
-            output = self._output(w, "V", "%o", "%p_slot")
+            output = self._output(w, "V", "%o", p)
             w.line("nvvm.wgmma.wait.group.sync.aligned 1")
             state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
-            other = w.value("other_slot", f"arith.xori %p_slot, {w.constant(1)} : index")
-            self._hand_over(w, weights, other)
+            other = self._hand_over(w, weights, *p[: self.in_memory])
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
             scaled = self._scaled(w, output, factors)
             w.line("gpu.barrier")
             flip = w.value("flip", "arith.xori %phase, %true : i1")
-            w.line(f"scf.yield {', '.join([*state, scaled, other, flip])} : {types}")
+            w.line(f"scf.yield {', '.join([*state, scaled, flip, *other])} : {types}")
 
     def _copy(self, w: Writer, full: Mbarrier, name: str, row: str) -> None:
         tile = self.tiles[name]
@@ -215,9 +248,17 @@ class HopperAttention:
     def _scores(self, w: Writer, keys: str) -> str:
         return self._group(w, self.scores, "", keys, "%no_scores", adds=False)
 
-    def _output(self, w: Writer, values: str, sums: str, slot: str) -> str:
-        at = w.mul("slot_at", slot, self.tiles["P"].bytes)
-        return self._group(w, self.output, at, values, sums, adds=True)
+    def _output(self, w: Writer, values: str, sums: str, p: list[str]) -> str:
+        if self.in_memory:
+            at = w.mul("slot_at", p[0], self._p.bytes)
+            return self._group(w, self.output, at, values, sums, adds=True)
+        product = self.output
+        right = self.tiles[values].descriptor(w)
+        for step in range(product.a.steps):
+            factors = p[4 * step : 4 * step + 4]
+            sums = product.issue_from_registers(w, factors, product.b.moved(w, right, step), sums)
+        w.line("nvvm.wgmma.commit.group.sync.aligned")
+        return sums
 
     def _group(
         self, w: Writer, product: Product, at: str, right: str, sums: str, adds: bool
@@ -259,28 +300,57 @@ class HopperAttention:
             for half, element in PAIRS
         }
 
-    def _hand_over(self, w: Writer, weights: dict[Place, str], slot: str) -> None:
+    def _masked(self, w: Writer, elements: dict[Place, str]) -> dict[Place, str]:
+        """The scores of the tile on the diagonal: none for keys after the row's own position."""
+        masked = {}
+        for (number, half, element), score in elements.items():
+            key = w.add("key", "%pair", w.constant(8 * number + element))
+            row = w.add("own_row", "%thread_row", w.constant(8 * half))
+            seen = w.value("seen", f"arith.cmpi ule, {key}, {row} : index")
+            kept = w.value("kept", f"arith.select {seen}, {score}, %low : f32")
+            masked[number, half, element] = kept
+        return masked
+
+    def _hand_over(self, w: Writer, weights: dict[Place, str], slot: str = "") -> list[str]:
+        """P as the next product takes it: the registers of A, or the slot of workgroup memory after `slot`."""
+        pairs = {
+            (number, half): self._halves(w, weights, number, half)
+            for number in range(self.keys // 8)
+            for half in (0, 1)
+        }
+        if self.in_memory:
+            return [self._store_weights(w, pairs, slot)]
+        # Of 16 keys a lane has in four registers: 8 keys of both rows, then the other 8 (PTX ISA, wgmma: matrix A).
+        return [
+            w.value("p", f"llvm.bitcast {pair} : vector<2xf16> to i32") for pair in pairs.values()
+        ]
+
+    def _halves(self, w: Writer, weights: dict[Place, str], number: int, half: int) -> str:
+        pair = ", ".join(weights[number, half, element] for element in (0, 1))
+        both = w.value("both", f"vector.from_elements {pair} : vector<2xf32>")
+        return w.value("halves", f"arith.truncf {both} : vector<2xf32> to vector<2xf16>")
+
+    def _store_weights(self, w: Writer, pairs: dict[tuple[int, int], str], slot: str) -> str:
         """P to workgroup memory, as descriptors of 128-byte lines read it: chunk j of 8 keys of a row
         lies where j xor row % 8 says, in the panel of its 64 keys. wgmma sees it after this fence and
         a barrier."""
-        tile = self.tiles["P"]
+        if slot:
+            slot = w.value("other_slot", f"arith.xori {slot}, {w.constant(1)} : index")
+        else:
+            slot = w.constant(0)
+        tile = self._p
         chunk = w.rem("swizzle", "%lane_row", LINES)
-        for number in range(self.keys // 8):
+        for (number, half), p in pairs.items():
             panel, chunk_number = divmod(number, LINES)
             place = chunk
             if chunk_number:
                 place = w.value("chunk", f"arith.xori {chunk}, {w.constant(chunk_number)} : index")
             column = w.add("column", w.mul("chunk_at", place, 8), "%pair")
-            for half in (0, 1):
-                row = w.add("p_row", "%thread_row", w.constant(8 * half))
-                pair = ", ".join(weights[number, half, element] for element in (0, 1))
-                both = w.value("both", f"vector.from_elements {pair} : vector<2xf32>")
-                p = w.value("p", f"arith.truncf {both} : vector<2xf32> to vector<2xf16>")
-                at = [slot, *([w.constant(panel)] if tile.has_panels else []), row, column]
-                w.line(
-                    f"vector.store {p}, %P_shared[{', '.join(at)}] : {tile.buffer}, vector<2xf16>"
-                )
+            row = w.add("p_row", "%thread_row", w.constant(8 * half))
+            at = [slot, *([w.constant(panel)] if tile.has_panels else []), row, column]
+            w.line(f"vector.store {p}, %P_shared[{', '.join(at)}] : {tile.buffer}, vector<2xf16>")
         w.line(PROXY_FENCE)
+        return slot
 
     def _scaled(self, w: Writer, sums: str, factors: list[str]) -> str:
         """All sums by the factors of their rows."""
@@ -322,6 +392,8 @@ def main() -> None:
     parser.add_argument("--keys", type=int, choices=(64, 128), default=64)
     parser.add_argument("--warpgroups", type=int, default=1)
     parser.add_argument("--stages", type=int, default=3)
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--weights", choices=("registers", "memory"), default="registers")
     arguments = parser.parse_args()
     made = HopperAttention(**vars(arguments))
     if made.problems():

@@ -254,6 +254,28 @@ class Product:
             f"{self.struct} -> {self.struct}",
         )
 
+    def issue_from_registers(self, w: Writer, factors: list[str], right: str, sums: str) -> str:
+        """The product of 16 bits whose A stands in four registers, added to the sums. No op says so: it is the instruction itself,
+        whose registers of sums are both results and operands (PTX ISA, wgmma.mma_async)."""
+        count, letter = self.registers, "f" if self.sums == "f32" else "r"
+        results, a, b = range(count), range(2 * count, 2 * count + 4), 2 * count + 4
+        lists = ", ".join(f"{{{','.join(f'${n}' for n in part)}}}" for part in (results, a))
+        text = (
+            "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned."
+            f"m{MMA_M}n{self.b.rows}k16.{self.sums}.{self.a.types}.{self.b.types} "
+            f"{lists}, ${b}, p, 1, 1, {int(not self.b.by_k)}; }}"
+        )
+        ties = [f"={letter}"] * count + [str(n) for n in results] + ["r"] * 4 + ["l"]
+        before = [
+            w.value("before", f"llvm.extractvalue {sums}[{n}] : {self.struct}") for n in results
+        ]
+        types = ", ".join([SUMS[self.sums][0]] * count + ["i32"] * 4 + ["i64"])
+        return w.value(
+            "product",
+            f'llvm.inline_asm has_side_effects "{text}", "{",".join(ties)}" '
+            f"{', '.join([*before, *factors, right])} : ({types}) -> {self.struct}",
+        )
+
 
 def warpgroup_number(w: Writer) -> str:
     """Which warpgroup a thread is in, handed around in its warp: so ptxas knows that all lanes have
