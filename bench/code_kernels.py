@@ -62,14 +62,15 @@ def in_place(kernel: Kernel) -> Kernel:
     return replace(kernel, name=f"{kernel.name} in place", text=text)
 
 
-def by_roles(kernel: Kernel) -> Kernel:
-    """The GEMM with its copies issued by warps of their own; the loop is the consumers'."""
+def by_roles(kernel: Kernel, roles: str = "specialised") -> Kernel:
+    """The kernel with its copies issued by warps of their own; the loop is the consumers'."""
 
     def text() -> str:
         stages = "async_pipe.num_stages"
-        return kernel.text().replace(stages, f'async_pipe.roles = "specialised", {stages}')
+        return kernel.text().replace(stages, f'async_pipe.roles = "{roles}", {stages}')
 
-    return replace(kernel, name=f"{kernel.name}, roles", text=text)
+    name = f"{kernel.name}, {'roles' if roles == 'specialised' else roles}"
+    return replace(kernel, name=name, text=text)
 
 
 def in_turn(tile: tuple[int, int, int], b: str, **more: Any) -> Kernel:
@@ -125,16 +126,18 @@ def attention(features: int, label: str, **more: Any) -> Kernel:
     return Kernel(f"attention 64x64 D={features} {label}", SM_80, made.module, each, peer)
 
 
-def tensor_attention(features: int, keys: int, groups: int = 1) -> Kernel:
+def tensor_attention(features: int, keys: int, groups: int = 1, **more: Any) -> Kernel:
     """Attention of `examples/generate_hopper_attention.py`, and Triton's by tensor descriptors."""
-    made = HopperAttention(features=features, keys=keys, warpgroups=groups)
+    made = HopperAttention(features=features, keys=keys, warpgroups=groups, **more)
     assert not made.problems(), made.problems()
     peer = {
         "kernel": "attention by tensor copies", "target": SM_90, "features": features,
-        "keys": keys, "stages": made.stages, "warps": 4 * groups,
+        "keys": keys, "causal": made.causal, "stages": made.stages, "warps": 4 * groups,
     }  # fmt: skip
     each = 2 * made.rows * keys * features // groups
-    return Kernel(f"attention {made.rows}x{keys} D={features} TMA", SM_90, made.module, each, peer)
+    name = f"attention {made.rows}x{keys} D={features} TMA"
+    name += " causal" if made.causal else ""
+    return Kernel(name, SM_90, made.module, each, peer)
 
 
 def file(name: str, path: str) -> Kernel:
@@ -177,6 +180,14 @@ KERNELS: tuple[Kernel, ...] = (
     *(tensor_attention(features, 64) for features in (64, 128)),
     tensor_attention(64, 128, groups=2),
     tensor_attention(128, 64, groups=2),
+    tensor_attention(128, 128, groups=2, stages=2),
+    *(by_roles(tensor_attention(features, 64)) for features in (64, 128)),
+    *(
+        by_roles(tensor_attention(128, 128, groups=2, stages=2), roles)
+        for roles in ("specialised", "alternating")
+    ),
+    *(tensor_attention(features, 64, causal=True) for features in (64, 128)),
+    tensor_attention(128, 128, groups=2, stages=2, causal=True),
     attention(64, "S=2", stages=2),
     *(attention(features, "S=3") for features in (64, 128)),
     *(attention(features, "K and V apart", schedule="apart") for features in (64, 128)),

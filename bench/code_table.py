@@ -75,8 +75,8 @@ iteration.""",
     "nvvm:sm_90a": """\
 Attention's runs are its softmax again. Ours issues the scores of the next tile and the product of this
 one together, which makes one long run, and waits for the scores only (1) before the softmax: a product is
-in flight beside it. Triton issues them apart, and its one wait, before the softmax, leaves none. Ours
-writes P to workgroup memory, Triton's keeps it in registers ([hopper.md](hopper.md#attention)).""",
+in flight beside it. Triton issues them apart, and its one wait, before the softmax, leaves none. Both keep P in
+registers ([hopper.md](hopper.md#attention)).""",
 }
 
 

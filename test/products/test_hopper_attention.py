@@ -1,7 +1,7 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
 Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py,
-pipeliner/plan/ring_memory.py, pipeliner/expand/write/role_threads.py
+pipeliner/plan/ring_memory.py, pipeliner/expand/write/role_threads.py, lowering/nvvm/beside_products.py
 """
 
 from __future__ import annotations
@@ -37,7 +37,18 @@ SHAPES = {
     "64x64, 128 features": replace(SMALL, features=128),
     "128x128, 64 features": replace(SMALL, keys=128, warpgroups=2),
     "128x64, 128 features": replace(SMALL, features=128, warpgroups=2, stages=2),
+    "128x128, 128 features": replace(SMALL, features=128, keys=128, warpgroups=2, stages=2),
+    "64x64, 64 features, causal": replace(SMALL, causal=True),
+    "128x128, 128 features, causal": replace(
+        SMALL, features=128, keys=128, warpgroups=2, stages=2, causal=True
+    ),
+    "64x64, 64 features, P in memory": replace(SMALL, weights="memory"),
+    "128x64, 128 features, P in memory": replace(
+        SMALL, features=128, warpgroups=2, stages=2, weights="memory"
+    ),
 }
+SMALL_ONES = [name for name, made in SHAPES.items() if (made.keys, made.features) == (64, 64)]
+IN_MEMORY = "64x64, 64 features, P in memory"
 HEADS = 2
 
 
@@ -68,20 +79,23 @@ def wrong_by(
     q, k, v = (numbers.normal(size=shape).astype(np.float16) for _ in range(3))
     arguments = [as_tensor(made, each, made.features > 64) for each in (q, k)]
     arguments += [as_tensor(made, v, True), np.full(shape, np.nan, np.float32)]
-    # Blocks run one after the other: one of them reads all keys.
+    # Blocks run one after the other: the first reads all keys, and of causal ones as many as it is itself.
+    blocks = positions // made.rows if made.causal else 1
     result = machine.run(
         module,
         None,
         [*arguments, positions],
         threads=made.threads + added,
-        grid=(1, HEADS),
+        grid=(blocks, HEADS),
         completion=completion,
     )
-    q = q[:, : made.rows]
+    q = q[:, : made.rows * blocks]
     scores = q.astype(float) @ k.astype(float).swapaxes(1, 2) / np.sqrt(made.features)
+    if made.causal:
+        scores[:, *np.triu_indices(positions, 1)] = -np.inf
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     wanted = weights / weights.sum(axis=2, keepdims=True) @ v.astype(float)
-    found = result.arrays[3][:, : made.rows]
+    found = result.arrays[3][:, : made.rows * blocks]
     return float(np.abs(found - wanted).max()), set(result.race_codes)
 
 
@@ -96,22 +110,25 @@ def loop_ops(module: Any, name: str) -> list[Any]:
 
 @pytest.mark.parametrize("completion", machine.COMPLETIONS)
 @pytest.mark.parametrize("tiles", [1, 2, 5])
-def test_attention_is_numpy_s(tiles: int, completion: str) -> None:
+@pytest.mark.parametrize("shape", SMALL_ONES)
+def test_attention_is_numpy_s(shape: str, tiles: int, completion: str) -> None:
     with new_context():
-        module = ir.Module.parse(pipelined("64x64, 64 features"))
-        error, races = wrong_by(SMALL, module, 64 * tiles, completion)
+        module = ir.Module.parse(pipelined(shape))
+        error, races = wrong_by(SHAPES[shape], module, 64 * tiles, completion)
     assert error < 1e-3 and races == set()
 
 
 @pytest.mark.parametrize("completion", machine.COMPLETIONS)
 @pytest.mark.parametrize("tiles", [1, 4])
-def test_attention_by_roles_is_numpy_s(tiles: int, completion: str) -> None:
-    """What the warps that compute say to each other are barriers of theirs."""
-    text = pipelined("64x64, 64 features", "specialised")
+@pytest.mark.parametrize("shape", SMALL_ONES)
+def test_attention_by_roles_is_numpy_s(shape: str, tiles: int, completion: str) -> None:
+    """What the warps that compute say to each other are barriers of theirs; by registers they say nothing."""
+    text = pipelined(shape, "specialised")
     with new_context():
-        error, races = wrong_by(SMALL, ir.Module.parse(text), 64 * tiles, completion, 128)
+        error, races = wrong_by(SHAPES[shape], ir.Module.parse(text), 64 * tiles, completion, 128)
     assert error < 1e-3 and races == set()
-    assert text.count("gpu.barrier") == 1 and text.count("nvvm.barrier ") > 1
+    assert text.count("gpu.barrier") == 1
+    assert (text.count("nvvm.barrier ") > 1) == SHAPES[shape].in_memory
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
@@ -135,11 +152,11 @@ def test_attention_of_a_large_tile_is_numpy_s(shape: str) -> None:
 
 
 def test_no_barrier_is_added_where_one_ends_the_iteration() -> None:
-    """The barrier after P is written also says that the tiles may be."""
+    """It says that the tiles may be overwritten, and where P goes through memory that P is written."""
     with new_context():
-        module = ir.Module.parse(pipelined("64x64, 64 features"))
-        assert len(loop_ops(module, BARRIER)) == 1
-        assert len(loop_ops(ir.Module.parse(SMALL.module()), BARRIER)) == 1
+        for shape in (IN_MEMORY, "64x64, 64 features"):
+            for text in (SHAPES[shape].module(), pipelined(shape)):
+                assert len(loop_ops(ir.Module.parse(text), BARRIER)) == 1
 
 
 @pytest.mark.parametrize(("number", "count"), [(0, 1), (1, 2), (2, 1), (3, 1)])
@@ -152,6 +169,19 @@ def test_a_wait_that_leaves_one_more_is_called_unsafe(number: int, count: int) -
         set_integer(wait, "group", count, 64)
         report = check(module, target=TARGET)
     assert "read-in-flight" in [entry.code for entry in report.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("gone", "code"),
+    [("nvvm.wgmma.fence.aligned", "unknown-hazard"), (WAIT, "source-overwritten")],
+)
+def test_registers_of_p_need_a_fence_and_a_wait(gone: str, code: str) -> None:
+    """A wait before they are written again; which registers the scores get, and who read these before, nobody knows."""
+    with new_context():
+        module = ir.Module.parse(pipelined("64x64, 64 features"))
+        loop_ops(module, gone)[-1].operation.erase()
+        report = check(module, target=TARGET)
+    assert code in [entry.code for entry in report.diagnostics]
 
 
 def test_waits_for_everything_are_relaxed_to_these_counts() -> None:
@@ -167,9 +197,8 @@ def test_waits_for_everything_are_relaxed_to_these_counts() -> None:
 @pytest.mark.slow
 def test_without_the_barrier_that_ends_the_iteration_one_is_added() -> None:
     """A barrier before the last wait: tiles are still read after it."""
-    text = SMALL.module()
     with new_context():
-        module = ir.Module.parse(text)
+        module = ir.Module.parse(SHAPES[IN_MEMORY].module())
         (wait,) = loop_ops(module, WAIT)[1:]
         last = loop_ops(module, BARRIER)[-1]
         wait.operation.move_after(last)
@@ -199,18 +228,25 @@ def test_the_machine_code_has_these_waits_and_no_spills(shape: str, tmp_path: Pa
 @pytest.mark.skipif(find_tool("nvdisasm") is None, reason="nvdisasm is not installed")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_product_is_in_flight_beside_the_whole_softmax(shape: str) -> None:
-    """In machine code too: ptxas moves arithmetic over waits, but not the stores of its results."""
+    """In machine code too: ptxas moves arithmetic over waits, but neither stores of its results nor what is held there."""
     with new_context():
         found = lower(ir.Module.parse(pipelined(shape)), target=TARGET, emit="cubin")
     after_one = disassemble(found.binary).split("DEPBAR.LE gsb0, 0x1")[1]
     beside = after_one.split("DEPBAR.LE gsb0, 0x0")[0]
     # A weight for each of a thread's scores, and a factor for each of its two rows.
     assert beside.count("MUFU.EX2") == SHAPES[shape].keys // 2 + 2
-    assert beside.count("STS") == SHAPES[shape].keys // 4
+    assert beside.count("STS") == SHAPES[shape].in_memory * SHAPES[shape].keys // 4
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"features": 96}, {"keys": 32}, {"stages": 0}, {"warpgroups": 0}]
+    "wrong",
+    [
+        {"features": 96},
+        {"keys": 32},
+        {"stages": 0},
+        {"warpgroups": 0},
+        {"causal": True, "keys": 128},
+    ],
 )
 def test_what_cannot_be_made_is_said(wrong: dict[str, int]) -> None:
     assert replace(SMALL, **wrong).problems()

@@ -35,6 +35,7 @@ from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
+from mlir_async_pipe.pipeliner.plan.product_turn import ProductTurn
 from mlir_async_pipe.pipeliner.plan.ring_memory import (
     barriers_to_drop,
     ends_after_barrier,
@@ -51,7 +52,8 @@ class RolePlan:
     threads of the input run alone, in textual order.
     `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
     `cluster`: which blocks copy into which, if they do; `ping_pong`: two groups take the tiles of the
-    loop around alternately; `products`: what a warp of its own runs that issues products of tensor memory.
+    loop around alternately; `products`: what a warp of its own runs that issues products of tensor memory;
+    `turn`: where two warpgroups issue their products in turn.
     """
 
     loops: tuple[Operation, ...]
@@ -61,6 +63,7 @@ class RolePlan:
     cluster: ClusterPlan | None = None
     ping_pong: PingPong | None = None
     products: ProductRole | None = None
+    turn: ProductTurn | None = None
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class RoleBlock:
 
     @property
     def order(self) -> int:
-        """The number of the barrier at which the first of two groups waits for the second."""
+        """The number of the barrier at which the first of two groups waits for the second; the next one is the other's."""
         return self.barrier + self.groups
 
     @property
@@ -137,8 +137,10 @@ def role_block(
     size: tuple[int, int, int] | None,
     groups: int,
     loop: Operation,
+    *,
+    ordered: bool,
 ) -> RoleBlock:
-    """Raises PipelineError (roles-block)."""
+    """`ordered`: there are two barriers more, by which groups take turns. Raises PipelineError (roles-block)."""
     unit = WARPGROUP if products.groups else WARP
     # One warp copies; of products in tensor memory another one issues them.
     copying = 2 * WARP if products.completions else unit
@@ -166,7 +168,8 @@ def role_block(
             )
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
-    number = _free_number(inside, barriers, groups, loop)
+    needed = groups * bool(barriers or ordered) + 2 * ordered
+    number = _free_number(inside, barriers, groups, needed, loop)
     # A gpu.launch hands no attributes on to the kernel that it becomes.
     said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
     registers = registers_of_roles(threads * groups, unit) if products.groups and not said else None
@@ -184,9 +187,13 @@ def role_block(
 
 
 def _free_number(
-    inside: list[Operation], barriers: tuple[Operation, ...], groups: int, loop: Operation
+    inside: list[Operation],
+    barriers: tuple[Operation, ...],
+    groups: int,
+    needed: int,
+    loop: Operation,
 ) -> int:
-    """That of a named barrier which nobody uses."""
+    """The first of so many named barriers that nobody uses."""
     taken = set[int]()
     for op in inside:
         if op in barriers and len(op.results):
@@ -206,9 +213,10 @@ def _free_number(
             if None in numbers and op not in barriers:
                 refuse("which barrier this is is not known", op, loop, code="roles-block")
             taken |= {number for number in numbers if number is not None}
-    free = set(range(1, NAMED_BARRIERS)) - taken
-    if barriers and not free:
-        refuse("no named barrier is left", barriers[0], loop, code="roles-block")
+    last = NAMED_BARRIERS - max(1, needed)
+    free = [n for n in range(1, last + 1) if taken.isdisjoint(range(n, n + max(1, needed)))]
+    if needed and not free:
+        refuse(f"no {needed} named barriers in a row are left", loop, loop, code="roles-block")
     return min(free, default=1)
 
 

@@ -43,6 +43,7 @@ from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, is_free, plan_ping_pong
 from mlir_async_pipe.pipeliner.plan.product_role import plan_products
+from mlir_async_pipe.pipeliner.plan.product_turn import product_turn
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import (
@@ -141,7 +142,11 @@ def _parted(
         size,
         GROUPS if is_ping_pong else 1,
         first.loop,
+        ordered=is_ping_pong or first.asked == "alternating",
     )
+    turn = None
+    if first.asked == "alternating":
+        turn = product_turn(first.loop, block.threads)
     _check_needed(plans, [plan.issue for plan in plans], moved)
     return [
         replace(
@@ -154,6 +159,7 @@ def _parted(
                 cluster,
                 ping_pong,
                 issuer,
+                turn,
             ),
         )
         for plan in plans
@@ -168,6 +174,8 @@ def _check_together(plans: list[RingPlan]) -> None:
             if plan.cluster is not None
             else "two groups take the tiles of this one in turn"
             if plan.asked == "ping-pong"
+            else "two warpgroups issue the products of this one in turn"
+            if plan.asked == "alternating"
             else "commits give the slots of this one back"
             if plan.products.completions
             else ""

@@ -9,17 +9,14 @@
                                      }
                                      if %mine: order[group]
 
-`order[g]` is a named barrier at which group g waits and the other one arrives, so a loop begins
-when the one before has waited for all of its tiles (docs/phases.md). The second group arrives once
-before all tiles; who would be next after all tiles takes the last arrival. The number of a tile is written
-as 2 x + group: from that everybody can see that the groups have tiles of their own.
+By `order` (`group_order`) a loop begins when the one before has waited for all of its tiles (docs/phases.md). The number
+of a tile is written as 2 x + group: from that everybody can see that the groups have tiles of their own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -27,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     captured,
     clone,
-    create,
     is_used,
     operations,
     parent,
@@ -37,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.pipeliner.expand.write.group_order import GroupOrder
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
@@ -44,7 +41,6 @@ from mlir_async_pipe.pipeliner.expand.write.role_threads import name_barriers
 from mlir_async_pipe.pipeliner.expand.write.write_ring import RingLoop, drop_unused
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS
 from mlir_async_pipe.pipeliner.plan.ring_plan import RolePlan
-from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 
 
 class PingPongWriter:
@@ -57,16 +53,9 @@ class PingPongWriter:
         assert roles.ping_pong is not None
         self.loop, self.ping_pong, self.block = loop, roles.ping_pong, roles.block
         self.loc, block = loop.plan.loop.location, roles.block
-        i32 = ir.IntegerType.get_signless(32, self.loc.context)
         own_number = build.remainder(thread, block.threads)
         self.own_group = build.divide(thread, block.threads)
-        # Handed around in the warp: so ptxas knows that all lanes have the same.
-        narrow = build.cast("arith.index_cast", self.own_group, i32)
-        self.group = _of_first_lane(narrow, build.ip, self.loc)
-        self.first, second = (build.compare("eq", self.group, number) for number in range(GROUPS))
-        self.order = build.add(self.group, block.order)
-        self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
-        self.meeting = build.constant(block.computing, i32)
+        self.order = GroupOrder(self.own_group, block, build, self.loc)
         # Threads of the second group get the numbers that the input's threads have.
         numbers = {i: _as_type(own_number, i.type, build) for i in self.ping_pong.ids}
         again = [clone(op, numbers, build.ip) for op in self.ping_pong.of_ids]
@@ -76,19 +65,16 @@ class PingPongWriter:
             # Who copies is another one by now.
             if not any(map(is_used, op.results)):
                 op.erase()
-        begins = write_if(second, (), None, build.ip, self.loc)
-        self._arrive(build.constant(block.order, i32), before(end_of(begins.regions[0])))
 
     def start(self, build: IntegerWriter) -> list[Value]:
         """Whether the first tile is the group's own, and how many were before it."""
         kind = self.ping_pong.around.regions[0].blocks[0].arguments[0].type
-        return [self.first, build.constant(0, kind)]
+        return [self.order.is_first, build.constant(0, kind)]
 
     def end(self, mine: Value) -> None:
         """The group that would be next takes the last arrival."""
         around = source_op(mine)
-        ends = write_if(mine, (), None, after(around), self.loc)
-        self._meet(before(end_of(ends.regions[0])))
+        self.order.end(mine, around)
         drop_idle_values(around)
 
     # -- one tile ------------------------------------------------------------------------------
@@ -108,7 +94,7 @@ class PingPongWriter:
         ours, theirs = (end_of(region) for region in branch.regions)
         for op in ops:
             op.move_before(ours)
-        name_barriers(self.block, self.group)
+        name_barriers(self.block, self.order.group)
         own = operations(branch.regions[0].blocks[0])
         self._number_tile(around, count, own)
         beside = {buffer.root.identity for buffer in ping_pong.tiles}
@@ -116,8 +102,8 @@ class PingPongWriter:
         show_slot(tiles, self.own_group, own)
         yield_values(theirs, self._after_others(slot, phase, before(theirs)))
         yield_values(ours, self.loop.write_uses(slot, phase))
-        self._meet(before(self.loop.loop))
-        self._arrive(self.other, after(self.loop.loop))
+        self.order.begin_turn(before(self.loop.loop))
+        self.order.end_turn(after(self.loop.loop))
         build = IntegerWriter(before(end), loc)
         i1 = mine.type
         flipped = build.binary("arith.xori", mine, build.constant(1, i1))
@@ -143,27 +129,8 @@ class PingPongWriter:
         trips = integers.as_index(integers.trips()) if count is None else integers.constant(count)
         return self.loop.ring.after(slot, phase, trips, integers)
 
-    # -- order ---------------------------------------------------------------------------------
-
-    def _meet(self, ip: Any) -> None:
-        """Wait until the other group has issued its products."""
-        write_named_barrier(self.order, self.meeting, ip, self.loc)
-
-    def _arrive(self, number: Value, ip: Any) -> None:
-        loc = self.loc
-        create("nvvm.barrier.arrive", [number, self.meeting], ip=ip, loc=loc)
-
 
 def _as_type(number: Value, kind: Any, build: IntegerWriter) -> Value:
     if number.type == kind:
         return number
     return build.cast("arith.index_cast", number, kind)
-
-
-def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
-    context = number.type.context
-    i32, i1 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 1))
-    build = IntegerWriter(ip, loc)
-    operands = [number, build.constant(0, i32), build.constant(32, i32)]
-    mode = {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>", context)}
-    return create("gpu.shuffle", operands, [i32, i1], mode, ip=ip, loc=loc).results[0]

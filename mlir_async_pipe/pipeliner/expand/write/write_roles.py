@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, before, terminator
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
+from mlir_async_pipe.pipeliner.expand.write.group_order import GroupOrder
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import write_empty, write_mbarriers
 from mlir_async_pipe.pipeliner.expand.write.role_threads import (
@@ -45,9 +46,10 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     drop_unused,
     write_partition,
 )
+from mlir_async_pipe.pipeliner.plan.product_turn import ProductTurn
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
-from mlir_async_pipe.pipeliner.plan.role_block import WARP
+from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP
 
 
 class _Loop(NamedTuple):
@@ -117,6 +119,8 @@ def _write_uses(
         RingPath((*one.loop.plan.outer, one.loop.loop), one.loop.write_uses, one.values)
         for one in loops
     ]
+    if roles.turn is not None:
+        _write_turns(loops[0].loop.plan, roles, roles.turn, thread, build)
     if groups is not None:
         paths = [paths[0]._replace(write=groups.write_tile, values=(0, 1, 2, 3))]
         state += groups.start(build)
@@ -131,6 +135,17 @@ def _write_uses(
         drop_idle_values(one.loop.loop)
     if groups is not None:
         groups.end(ends[2])
+
+
+def _write_turns(
+    plan: RingPlan, roles: RolePlan, turn: ProductTurn, thread: Value, build: IntegerWriter
+) -> None:
+    """Let two warpgroups issue their products in turn: the body still is that of the input."""
+    order = GroupOrder(build.divide(thread, WARPGROUP), roles.block, build, plan.loop.location)
+    order.begin_turn(before(turn.first))
+    order.end_turn(after(turn.last))
+    # Both have as many turns, and the first group had the first one.
+    order.end(order.is_first, (*plan.outer, plan.loop)[0])
 
 
 def _loops(
