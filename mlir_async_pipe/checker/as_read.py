@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker import promised_boxes
-from mlir_async_pipe.checker.sites import SCOPE
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
@@ -32,6 +31,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of
 from mlir_async_pipe.ptx import raise_assembly
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_TAKEN,
     POINTER_STEPS,

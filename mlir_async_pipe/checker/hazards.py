@@ -20,10 +20,11 @@ from mlir_async_pipe.checker.conflicts import VALUE_ORDER, Finding
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER
 from mlir_async_pipe.checker.owners import OTHER_BLOCKS
 from mlir_async_pipe.checker.phase_faults import PHASE_SENTENCES
-from mlir_async_pipe.checker.sites import SCOPE, Site
+from mlir_async_pipe.checker.sites import Site
 from mlir_async_pipe.checker.unfollowed import COPY_REASON
 from mlir_async_pipe.session.diagnostics import HazardError, Place
 from mlir_async_pipe.vocabulary import given_count, opaque_of
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 IN_SCOPE = "synchronisation-in-scope"
 

@@ -49,13 +49,11 @@ from mlir_async_pipe.vocabulary import (
     row_of,
 )
 from mlir_async_pipe.vocabulary.async_ops import count_operand
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, SCOPE
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy
 from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, MemoryOrder, Scope, covers, least
-
-SCOPE = "async_pipe.scope"
 
 # How far back token waits without a count are followed, in groups.
 TOKEN_AGES = 16

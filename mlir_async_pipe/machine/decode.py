@@ -34,6 +34,7 @@ from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
@@ -348,7 +349,7 @@ class Decoder:
         found = row_of(op)
         row = found if found.described else None
         is_async = bool(found.accesses) and found.asynchronous(op)
-        is_async = is_async or op.name == "async_pipe.scope"
+        is_async = is_async or op.name == SCOPE
         made = Site(
             len(self.sites),
             op.name,

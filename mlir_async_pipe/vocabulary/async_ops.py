@@ -38,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
 )
 from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS, BARRIER_ROWS, FENCE_ROWS
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.memory_ops import (
     VENDOR_ROWS,
     bytes_at,
@@ -299,7 +300,7 @@ AMD_ROWS = (
 )
 
 ABSTRACT_ROWS = (
-    Row("async_pipe.scope", queue="attribute", asynchronous=always),
+    Row(SCOPE, queue="attribute", asynchronous=always),
     Row("async_pipe.commit_queue", queue="attribute", commits="group", token=True),
     Row(
         "async_pipe.wait_queue",

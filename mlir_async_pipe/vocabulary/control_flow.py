@@ -37,6 +37,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+# The ops inside are one asynchronous copy together.
+SCOPE = "async_pipe.scope"
+
 
 def trip_count(lower: int, upper: int, step: int) -> int | None:
     """How often `for (i = lower; i < upper; i += step)` iterates; None for a step below 1."""
@@ -190,7 +193,7 @@ REGION_ROWS = {
         RegionRow("scf.while", "while", _from(0), carries=True),
         RegionRow("scf.execute_region", "once", carries=True, in_scope=True),
         RegionRow("memref.alloca_scope", "once", carries=True),
-        RegionRow("async_pipe.scope", "once"),
+        RegionRow(SCOPE, "once"),
         RegionRow("vector.mask", "once", masked=True),
         RegionRow("scf.forall", "parallel"),
         RegionRow("scf.parallel", "parallel"),

@@ -25,6 +25,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     DEAD_ENDS,
     EXIT_OPS,
     REGION_ROWS,
+    SCOPE,
     calls_mathematics,
 )
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
@@ -228,7 +229,7 @@ PURE_ROWS = (
     *map(
         _nothing,
         {*_HARMLESS, *REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
-        - {"async_pipe.scope", "affine.yield", "ub.unreachable", *_AS_OPERANDS},
+        - {SCOPE, "affine.yield", "ub.unreachable", *_AS_OPERANDS},
     ),
     # Those that are known to compute nothing but a value are found by the op.
     *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, INLINE_ASSEMBLY)),

@@ -30,7 +30,6 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import create_copies, create_group, create_wait
 from mlir_async_pipe.lowering.scopes.masked_loads import NONZERO_FILL
 from mlir_async_pipe.lowering.scopes.scope_copies import (
-    SCOPE,
     CopyPair,
     NotCopies,
     Refuse,
@@ -42,6 +41,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.async_ops import count_operand, no_group, tokens_of
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.dynamic import possible_counts, wait_for_one_of
 

@@ -60,7 +60,6 @@ from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, is_packed, layout_of
 from mlir_async_pipe.vocabulary.memory_ops import shape_of
 
-SCOPE = "async_pipe.scope"
 OVERLAP = "copies of one group may write the same element"
 
 

@@ -21,6 +21,7 @@ from mlir_async_pipe.machine.lane_values import Token, lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.async_ops import count_operand
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 Array = np.ndarray
 
@@ -46,7 +47,7 @@ class Deferred:
         return how != "read"
 
 
-@semantics("async_pipe.scope")
+@semantics(SCOPE)
 def scope(site: Site) -> Execute:
     """Run the region asynchronously on a queue."""
     queue = site.queue()

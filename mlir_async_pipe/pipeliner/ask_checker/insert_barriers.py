@@ -35,9 +35,8 @@ from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
-from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
+from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, SCOPE
 
-SCOPES = ("async_pipe.scope",)
 BARRIER_CAUSES = ("not-visible", "missing-barrier")
 
 
@@ -133,7 +132,7 @@ def _uniform_place(op: Operation) -> Operation | None:
     uniformity = Uniformity()
     place = op
     while True:
-        around = enclosing(place, SCOPES) or uniformity.divergent_control(place)
+        around = enclosing(place, (SCOPE,)) or uniformity.divergent_control(place)
         if around is None:
             return place
         if len(list(around.successors)):

@@ -33,7 +33,7 @@ from mlir_async_pipe.facts.flow.region_flow import OUT, successors, targets
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.vocabulary import accesses, row_of
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, UNKNOWN
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, SCOPE, UNKNOWN
 from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _regions_after(holder: Operation) -> Callable[[int], list[int]]:
 
 def _in_flight(op: Operation, asynchronous: bool) -> bool:
     """Whether an access is part of an async copy: by itself, or inside a scope."""
-    return asynchronous or any(above.name == "async_pipe.scope" for above in ancestors(op))
+    return asynchronous or any(above.name == SCOPE for above in ancestors(op))
 
 
 def _waits(op: Operation) -> bool:

@@ -12,8 +12,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.vocabulary import row_of
-
-SCOPE = "async_pipe.scope"
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 
 class SchedulePlace(NamedTuple):

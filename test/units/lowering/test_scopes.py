@@ -11,11 +11,11 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.scopes.scope_copies import (
-    SCOPE,
     NotCopies,
     ScopeCopies,
     classify,
 )
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 WG = "#gpu.address_space<workgroup>"
 TILE = f"memref<64x64xf32, {WG}>"

@@ -35,10 +35,11 @@ from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.statement_places import SCOPE, physical_copy
+from mlir_async_pipe.pipeliner.plan.statement_places import physical_copy
 from mlir_async_pipe.pipeliner.plan.units import Unit
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
@@ -202,7 +203,7 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
         last.attributes["queue"] = _queue_attribute(unit.stage, context)
         return last
     scope = create(
-        "async_pipe.scope",
+        SCOPE,
         (),
         (),
         {"queue": _queue_attribute(unit.stage, context)},

@@ -43,7 +43,6 @@ from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
 from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
 from mlir_async_pipe.pipeliner.plan.statement_places import (
-    SCOPE,
     SchedulePlace,
     StatementPlaces,
     is_async,
@@ -51,7 +50,7 @@ from mlir_async_pipe.pipeliner.plan.statement_places import (
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
 from mlir_async_pipe.vocabulary import accesses, row_of
-from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, SCOPE
 
 
 @dataclass(frozen=True)
