@@ -214,10 +214,7 @@ def _shifted(op: Operation, name: str, number: Value, by: int) -> Value:
 
 def _made(op: Operation, name: str, kind: Any, *operands: Value) -> Value:
     """An integer op of LLVM's before another one."""
-    attributes = {}
-    if name in ("llvm.add", "llvm.sub", "llvm.shl", "llvm.trunc"):
-        attributes["overflowFlags"] = ir.Attribute.parse("#llvm.overflow<none>", op.context)
-    return create(name, operands, [kind], attributes, ip=before(op), loc=op.location).results[0]
+    return create(name, operands, [kind], ip=before(op), loc=op.location).results[0]
 
 
 def _put_together_again(op: Operation) -> Value | None:
