@@ -452,7 +452,9 @@ def _wait(queue: str, left: int, spot: Spot) -> None:
 
 
 def _align(spot: Spot) -> None:
-    """Lanes wait for each other (PTX ISA, wgmma: .sync)."""
+    """All lanes of a warp run the op (PTX ISA, wgmma: .aligned), and wait for each other (.sync)."""
+    if not _are_whole_warps(spot.threads()):
+        raise NotFollowedError("lanes-apart")
     if spot.memory.clocks.classes.aligned:
         spot.memory.clocks.align(spot.threads())
 

@@ -22,11 +22,14 @@ from mlir_async_pipe import check, lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import (
     before,
+    clone,
     create,
     integer_attribute,
     operations,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if
+from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import PipelineError
 
@@ -161,6 +164,27 @@ def test_a_wait_of_one_group_alone_leaves_the_other_s_products_in_flight() -> No
     with new_context():
         report = check(ir.Module.parse(text), target=TARGET)
     assert {"read-in-flight", "source-overwritten"} & {entry.code for entry in report.diagnostics}
+
+
+@pytest.mark.parametrize(("threads", "verdict"), [(1, "lanes-apart"), (32, ""), (128, "")])
+def test_all_lanes_of_a_warp_wait_for_its_products(threads: int, verdict: str) -> None:
+    """One more wait, by some of the threads: the op is `.aligned`."""
+
+    def wait_once_more(module: Any) -> None:
+        body = operations(loop_of_products(module).regions[0].blocks[0])
+        wait = [op for op in body if op.name == WAIT][-1]
+        thread = next(op for op in walk(module.operation) if op.name == "gpu.thread_id")
+        build = IntegerWriter(before(wait), wait.location)
+        some = build.compare("ult", thread.results[0], threads)
+        branch = write_if(some, (), None, build.ip, wait.location)
+        clone(wait, {}, before(end_of(branch.regions[0])))
+
+    text = broken(wait_once_more)
+    with new_context():
+        report = check(ir.Module.parse(text), target=TARGET)
+    messages = [entry.message for entry in report.diagnostics]
+    assert all(f"({verdict})" in message for message in messages)
+    assert bool(messages) == bool(verdict)
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
