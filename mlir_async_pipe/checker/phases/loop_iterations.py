@@ -9,9 +9,10 @@ a constant number of very many iterations what is left is the unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from itertools import product as product_of
 from math import gcd
 
 from mlir_async_pipe.bindings.raw_ops import constant_value, type_text
@@ -70,6 +71,7 @@ class LoopIterations:
     witness: bool = False
     some_long: bool = False
     _steps: dict[int, dict[int, int | None]] = field(default_factory=dict)
+    _ends: dict[int, set[int]] = field(default_factory=dict)
 
     def check_modulus(self, by: int) -> None:
         """Numbers are known modulo a multiple of `by`. Raises ModulusError."""
@@ -220,8 +222,8 @@ class LoopIterations:
         residue = state.known.residue(rest, self.modulus)
         return residue is None or residue == low % self.modulus
 
-    def repeat(self, state: PathState, number: int, carried: Iterable[int]) -> None:
-        """The next iteration begins; the values `carried` are assigned."""
+    def repeat(self, state: PathState, number: int, carried: Mapping[int, Value]) -> None:
+        """The next iteration begins; values are assigned that were others before, as `carried` says."""
         iteration = state.iterations.get(number, Iteration(None))
         if iteration.unknown is not None:
             by = -iteration.step if iteration.unknown.kind == "rest" else 1
@@ -234,9 +236,9 @@ class LoopIterations:
             if iteration.over >= 0:
                 self._count(state, number)
         if any(isinstance(iteration.value, Form | None) for iteration in state.iterations.values()):
-            for target in carried:
+            for target, before in carried.items():
                 if not self._counts(state, number, target):
-                    self._bound_carried(state, target)
+                    self._bound_carried(state, target, before)
 
     def leave(self, state: PathState, number: int) -> None:
         """The loop is over; nothing is known any more of an unknown that nobody counts by."""
@@ -276,7 +278,7 @@ class LoopIterations:
         state.known.residues[atom] = over % self.modulus, self.modulus
         done = forms.scale(forms.of_atom(atom), step)
         if total is None:
-            _learn_later(state, forms.of_atom(atom), {step}, over)
+            learn_later(state, forms.of_atom(atom), {step}, over, self._compared(state, number))
             _learn(state, forms.of_atom(atom), over, None)
         elif total.terms:
             rest = forms.subtract(total, Form(step * over))
@@ -321,7 +323,8 @@ class LoopIterations:
             now = state.env.get(counter)
             if isinstance(now, int | Form):
                 state.env[counter] = forms.add(form_of(now), forms.scale(count, step))
-        _learn_later(state, count, {step for step in loop.inductions.values() if step}, 0)
+        steps = {step for step in loop.inductions.values() if step}
+        learn_later(state, count, steps, 0, self._compared(state, number))
         state.iterations[number] = Iteration(count, 1, atom)
         return True
 
@@ -366,14 +369,31 @@ class LoopIterations:
             self._steps[number] = steps_of(self.flow, number)
         return self._steps[number]
 
-    def _bound_carried(self, state: PathState, target: int) -> None:
-        """A number that grows with each iteration of a loop of unknown length is kept as its
-        residue."""
+    def _compared(self, state: PathState, number: int) -> set[Atom]:
+        """The unknowns of which numbers are made that a loop counts, or compares with these."""
+        if number not in self._ends:
+            steps = self._steps_of(number)
+            bodies = [body for loop, body in loop_bodies(self.flow).values() if loop == number]
+            runs = (s for body in bodies for n in body for s in self.flow.blocks[n].steps)
+            ends = {
+                operand
+                for run in runs
+                if isinstance(run, Run) and is_operator(run.name, "cmp")
+                if not steps.keys().isdisjoint(run.operands)
+                for operand in run.operands
+            }
+            self._ends[number] = ends | self.flow.loops[number].inductions.keys()
+        values = [state.get_here(number) for number in self._ends[number]]
+        return {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
+
+    def _bound_carried(self, state: PathState, target: int, before: Value) -> None:
+        """A number that grows with each iteration of a loop of unknown length is kept as its residue, if it has one
+        that is known: that of a tile in steps of the grid is not."""
         value, atom = state.env.get(target), Atom("carried", target)
         residue: int | None
         if isinstance(value, int) and value >= LARGEST_CARRIED:
             residue = value % self.modulus
-        elif isinstance(value, Form) and mentions(value, atom):
+        elif isinstance(value, Form) and (mentions(value, atom) or _strides(value, before)):
             low, _ = state.known.bounds(value)
             if low is None or low < 0:
                 state.env[target] = None
@@ -385,6 +405,14 @@ class LoopIterations:
         if residue is not None:
             state.known.residues[atom] = residue, self.modulus
         state.env[target] = forms.of_atom(atom)
+
+
+def _strides(value: Form, before: Value) -> bool:
+    """Whether a number has grown by one that is not known, as the size of the grid is."""
+    if not isinstance(before, int | Form):
+        return False
+    more = forms.subtract(value, form_of(before))
+    return bool(more.terms) and all(atom.kind == "size" for atom, _ in more.terms)
 
 
 def steps_of(flow: Flow, number: int) -> dict[int, int | None]:
@@ -466,13 +494,22 @@ def _learn(state: PathState, form: Form, low: int | None, high: int | None) -> N
         state.known.learn(form, low, high)
 
 
-def _learn_later(state: PathState, count: Form, steps: set[int], now: int) -> None:
-    """What is known of sums is known of them less what the iterations, which are `now` so many, add."""
+def learn_later(
+    state: PathState, count: Form, steps: set[int], now: int, compared: set[Atom]
+) -> None:
+    """What is known of sums of what a loop compares is known of them less what the iterations, which are `now` so many,
+    add. Of others no condition says that it still holds: their ends would be new ones in each iteration."""
     for direction, ends in list(state.known.ranges.items()):
-        for step in steps:
-            low, high = (None if end is None else end - step * now for end in ends)
-            later = forms.subtract(Form(0, direction), forms.scale(count, step))
-            state.known.learn(later, low, high)
+        if not all(atom in compared for atom, _ in direction):
+            continue
+        # The end that iterations come nearer to: n is 129 or more, so n - 64 k is 129 - 64 k or more.
+        for step, (sign, end) in product_of(
+            {abs(step) for step in steps}, zip((1, -1), ends, strict=True)
+        ):
+            if end is not None:
+                later = forms.subtract(Form(0, direction), forms.scale(count, sign * step))
+                at_now = end - sign * step * now
+                state.known.learn(later, *((at_now, None) if sign == 1 else (None, at_now)))
 
 
 def _advance(state: PathState, atom: Atom, step: int) -> None:

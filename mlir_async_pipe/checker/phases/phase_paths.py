@@ -436,6 +436,7 @@ class PhasePaths:
             if kind == "enter":
                 self.loops.check_bounds(state, number)
         joined = self.sides.joined(edge, state)
+        before = {target: state.env.get(target) for target, _ in joined.assigns if joined.loops}
         self._assign(state, joined.assigns)
         if self.rings is not None:
             self.rings.begin(state, joined)
@@ -444,7 +445,7 @@ class PhasePaths:
             if kind == "enter":
                 self.loops.enter(state, number)
             elif kind == "back":
-                self.loops.repeat(state, number, [target for target, _ in joined.assigns])
+                self.loops.repeat(state, number, before)
                 again = True
                 self.seen.heads.add(joined.target)
             else:
