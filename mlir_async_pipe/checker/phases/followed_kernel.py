@@ -21,7 +21,7 @@ from math import lcm, prod
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function
+from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function, raw
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import (
@@ -320,7 +320,8 @@ def _argument(value: Any) -> str:
     if not hasattr(value, "type") or not is_block_argument(value):
         return ""
     argument = ir.BlockArgument(value)
-    if not is_function(argument.owner.owner) or argument.owner != argument.owner.region.blocks[0]:
+    block = argument.owner
+    if not is_function(raw(block.owner)) or block != block.region.blocks[0]:
         return ""
     given = getattr(getattr(value, "location", None), "name_str", None)
     return given or f"%arg{argument.arg_number}"
