@@ -19,12 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    create,
     defining_op,
     operations,
     type_text,
@@ -32,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.costs.cost_model import SPECIAL, costs_of
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary import accesses, given_count, named_row, row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
@@ -119,19 +118,12 @@ def _has_register(op: Operation) -> bool:
 
 
 def _hold(held: Held) -> None:
-    where, loc = before(held.wait), held.wait.location
-    i32 = ir.IntegerType.get_signless(32, held.wait.context)
+    build = LlvmBuilder(before(held.wait), held.wait.location)
+    i32 = build.integer(32)
     bits = [
-        value
-        if type_text(value.type) == "i32"
-        else create("arith.bitcast", [value], [i32], ip=where, loc=loc).results[0]
+        value if value.type == i32 else build.cast("arith.bitcast", value, i32)
         for value in held.values
     ]
     more = "".join(f"setp.eq.or.b32 p, ${n}, -1, p; " for n in range(1, len(bits)))
     text = f"{{ .reg .pred p; setp.eq.b32 p, $0, -1; {more}@p pmevent 0; }}"
-    attributes = {
-        "asm_string": ir.StringAttr.get(text, held.wait.context),
-        "constraints": ir.StringAttr.get(",".join("r" * len(bits)), held.wait.context),
-        "has_side_effects": ir.UnitAttr.get(held.wait.context),
-    }
-    create("llvm.inline_asm", bits, [], attributes, ip=where, loc=loc)
+    build.assembly(text, ",".join("r" * len(bits)), bits, [], has_effects=True)

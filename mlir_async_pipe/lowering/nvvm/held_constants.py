@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
@@ -104,8 +103,4 @@ def _constant_of(op: Operation) -> tuple[int, int] | None:
 
 def _held(constant: int, build: LlvmBuilder) -> Any:
     text = f"{{ .reg .b32 %lane; mov.u32 %lane, %laneid; max.u32 $0, %lane, {constant}; }}"
-    attributes = {
-        "asm_string": ir.StringAttr.get(text, build.loc.context),
-        "constraints": ir.StringAttr.get("=r", build.loc.context),
-    }
-    return build.make("llvm.inline_asm", [], build.integer(32), attributes)
+    return build.assembly(text, "=r", [], [build.integer(32)]).results[0]

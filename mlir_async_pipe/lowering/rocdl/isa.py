@@ -23,17 +23,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     before,
-    create,
     functions,
     operations,
     symbol_name,
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
+from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, TENSORCNT
@@ -378,17 +377,8 @@ def _is_mark(op: Operation) -> bool:
 
 
 def _insert_marker(wait: Operation, number: int) -> None:
-    context = wait.context
-    create(
-        "llvm.inline_asm",
-        attributes={
-            "asm_string": ir.StringAttr.get(f"; {MARKER} {number}", context),
-            "constraints": ir.StringAttr.get("", context),
-            "has_side_effects": ir.UnitAttr.get(context),
-        },
-        ip=before(wait),
-        loc=wait.location,
-    )
+    build = LlvmBuilder(before(wait), wait.location)
+    build.assembly(f"; {MARKER} {number}", "", [], [], has_effects=True)
 
 
 def explain(

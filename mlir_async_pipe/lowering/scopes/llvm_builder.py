@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
+from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 
 # Register classes of inline PTX, by their bits.
 REGISTERS = {16: "h", 32: "r", 64: "l"}
@@ -47,11 +48,26 @@ class LlvmBuilder:
         """The same integer, of which LLVM knows nothing: an inline asm without instructions.
         `register` is its class, by default that of NVIDIA's registers of its width."""
         register = register or REGISTERS[ir.IntegerType(value.type).width]
-        attributes = {
-            "asm_string": ir.StringAttr.get("", self.loc.context),
-            "constraints": ir.StringAttr.get(f"={register},0", self.loc.context),
+        return self.assembly("", f"={register},0", [value], [value.type]).results[0]
+
+    def assembly(
+        self,
+        text: str,
+        constraints: str,
+        operands: list[Value],
+        results: list[Any],
+        *,
+        has_effects: bool = False,
+    ) -> Operation:
+        """Inline assembly; without effects it may be moved, or removed where nobody needs its result."""
+        context = self.loc.context
+        attributes: dict[str, Any] = {
+            "asm_string": ir.StringAttr.get(text, context),
+            "constraints": ir.StringAttr.get(constraints, context),
         }
-        return self.make("llvm.inline_asm", [value], value.type, attributes)
+        if has_effects:
+            attributes["has_side_effects"] = ir.UnitAttr.get(context)
+        return create(INLINE_ASSEMBLY, operands, results, attributes, ip=self.ip, loc=self.loc)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
         """The pointer, `offset` bytes further on."""

@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS
 from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
-
-GROUPS = 2
 
 
 class ProductTurn(NamedTuple):
@@ -32,9 +31,9 @@ def product_turn(loop: Operation, threads: int) -> ProductTurn:
     if threads != GROUPS * WARPGROUP:
         _refuse(f"{threads} threads are not two warpgroups that could take turns", loop, loop)
     found = [op for op in walk(loop) if row_of(op).queue == WGMMA]
-    body = operations(loop.regions[0].blocks[0])
+    place = {op: number for number, op in enumerate(operations(loop.regions[0].blocks[0]))}
     for op in found:
-        if op not in body:
+        if op not in place:
             _refuse("some products do not stand in the loop itself", op, loop)
         if row_of(op).commits == "self":
             _refuse(f"'{op.name}' waits for products in the turn that it would end", op, loop)
@@ -42,9 +41,8 @@ def product_turn(loop: Operation, threads: int) -> ProductTurn:
     if not issued:
         _refuse("no products of a warpgroup could be issued in turn", loop, loop)
     turn = ProductTurn(issued[0], issued[-1])
-    between = body[body.index(turn.first) : body.index(turn.last)]
     for op in found:
-        if op in between and row_of(op).wait is not None:
+        if row_of(op).wait and place[turn.first] < place[op] < place[turn.last]:
             _refuse("products stand before and after this wait: they would be two turns", op, loop)
     return turn
 

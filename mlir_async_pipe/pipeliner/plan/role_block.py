@@ -213,8 +213,8 @@ def _free_number(
             if None in numbers and op not in barriers:
                 refuse("which barrier this is is not known", op, loop, code="roles-block")
             taken |= {number for number in numbers if number is not None}
-    last = NAMED_BARRIERS - max(1, needed)
-    free = [n for n in range(1, last + 1) if taken.isdisjoint(range(n, n + max(1, needed)))]
+    rows = (range(first, first + needed) for first in range(1, NAMED_BARRIERS - needed + 1))
+    free = [row.start for row in rows if taken.isdisjoint(row)]
     if needed and not free:
         refuse(f"no {needed} named barriers in a row are left", loop, loop, code="roles-block")
     return min(free, default=1)
