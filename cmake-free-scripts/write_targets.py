@@ -99,15 +99,23 @@ def _nvidia(kernel: dict[str, Any]) -> tuple[str, int]:
 
 
 def _amd(kernel: dict[str, Any]) -> tuple[str, int]:
-    """Of the pipelined loop, which is the last one: what stands before it ends the loop for few iterations."""
+    """Of the pipelined loop, which leaves the most in flight: what stands before it ends the loop for few iterations, and
+    after it may come a loop for those that are left over of an unrolled one."""
     waits = [wait for wait in kernel["waits"] if wait["counter"] != "loadcnt"]
-    last = max(wait["loop"] for wait in waits)
-    at = [k for k, wait in enumerate(waits) if wait["loop"] == last]
-    earlier = [k for k, wait in enumerate(waits) if wait["loop"] not in (0, last)]
-    first = earlier[-1] + 1 if earlier and earlier[-1] < at[0] else 0
-    before, inside, after = waits[first : at[0]], waits[at[0] : at[-1] + 1], waits[at[-1] + 1 :]
-    left = [[wait["left"] for wait in part] for part in (before, inside, after)]
-    return _waits(waits[at[0]]["counter"], *left), kernel["vector_registers"]
+    piped = max((wait for wait in waits if wait["loop"]), key=lambda w: (w["left"], w["loop"]))
+    at = [k for k, wait in enumerate(waits) if wait["loop"] == piped["loop"]]
+    earlier = [k for k, wait in enumerate(waits[: at[0]]) if wait["loop"]]
+    before, inside, after = (
+        waits[max(earlier, default=-1) + 1 : at[0]],
+        waits[at[0] : at[-1] + 1],
+        waits[at[-1] + 1 :],
+    )
+    left = [
+        [wait["left"] for wait in before],
+        list(dict.fromkeys(wait["left"] for wait in inside)),
+        [wait["left"] for wait in after if not wait["loop"]],
+    ]  # fmt: skip
+    return _waits(piped["counter"], *left), kernel["vector_registers"]
 
 
 def _waits(counter: str, *parts: list[int]) -> str:

@@ -25,8 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     functions,
     plain_values,
     symbol_name,
-    terminator,
-    walk,
 )
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import annotate
@@ -36,6 +34,7 @@ from mlir_async_pipe.hooks.overlap_versions import (
     add_plain_versions,
     pairs_to_compare,
 )
+from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note
 from mlir_async_pipe.session.report import Report, Session
@@ -165,7 +164,7 @@ def pipelined(
                 return KernelReport(name, 0, session.report().diagnostics, before=before)
             report = api.pipeline(module, wish.target, smem_limit=wish.smem_limit)
             if wish.keep_registers:
-                unroll_shifts(module)
+                unroll_shifts(module.operation)
         except AsyncPipeError as error:
             said = (*session.report().diagnostics, error.diagnostic)
             return KernelReport(name, 0, said, before=before)
@@ -242,88 +241,6 @@ def _helped(module: Any, stages: int, wish: Wish, session: Session) -> list[str]
     report = trial.report()
     session.diagnostics.items += [d for d in report.diagnostics if d.code == "no-suggestion"]
     return [entry.form for entry in report.of("suggestions")]
-
-
-# Shifts of an unrolled loop ------------------------------------------------------------------
-#
-# Unrolls loops that hand a value from one register to the next in every iteration.
-#
-#     iter_args(%newer = %b, %older = %a)            two iterations in one:
-#       store %older                                   store %older
-#       %c = load                              -->     %c = load        in the register of %older
-#       yield %c, %newer                               store %newer
-#                                                      %d = load        in that of %newer
-#                                                      yield %d, %c
-#
-# A move waits for the load that it moves: AMD's back end puts `s_waitcnt vmcnt(0)` at the top of such a
-# loop, where after n + 1 iterations (n values behind each other) everything is back in its place. What
-# is left over runs in a loop of its own, which MLIR's unrolling writes.
-
-_MARK = "async_pipe.unroll_by_"
-_SEQUENCES = "transform.with_named_sequence"
-_TEXT = """
-module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%module: !transform.any_op) {{
-    {steps}
-    transform.yield
-  }}
-}}
-"""
-_STEP = """
-    %l{n} = transform.structured.match ops{{["scf.for"]}} attributes {{{mark}{n}}} in %module
-      : (!transform.any_op) -> !transform.any_op
-    transform.loop.unroll %l{n} {{factor = {n} : i64}} : !transform.any_op
-"""
-
-
-def unroll_shifts(module: Any) -> int:
-    """Unroll the loops of a module that shift values; how many there were."""
-    factors = []
-    for loop in [op for op in walk(module) if op.name == "scf.for"]:
-        length = _longest_shift(loop)
-        if length:
-            loop.attributes[f"{_MARK}{length + 1}"] = ir.UnitAttr.get(loop.context)
-            factors.append(length + 1)
-    if factors:
-        steps = "".join(_STEP.format(n=n, mark=_MARK) for n in sorted(set(factors)))
-        _transform(module.operation, _TEXT.format(steps=steps))
-    return len(factors)
-
-
-def _longest_shift(loop: Operation) -> int:
-    """How many values that are carried stand behind each other: each is the next one's successor."""
-    body = loop.regions[0].blocks[0]
-    carried = list(body.arguments)[1:]
-    yielded = list(terminator(body).operands)
-    source = {
-        number: carried.index(value) for number, value in enumerate(yielded) if value in carried
-    }
-    return max((_length(number, source) for number in source), default=0)
-
-
-def _length(number: int, source: dict[int, int]) -> int:
-    """Steps until a value that an iteration makes; 0 where a value stays, or goes round."""
-    seen = [number]
-    while number in source:
-        number = source[number]
-        if number in seen:
-            return 0
-        seen.append(number)
-    return len(seen) - 1
-
-
-def _transform(op: Operation, text: str) -> None:
-    """Run a transform sequence on a module, which has it only for that long."""
-    block = op.regions[0].blocks[0]
-    script = ir.Module.parse(text, op.context)
-    script.body.operations[0].operation.clone(ip=ir.InsertionPoint.at_block_begin(block))
-    op.attributes[_SEQUENCES] = ir.UnitAttr.get(op.context)
-    passmanager.PassManager.parse(
-        "builtin.module(transform-interpreter,canonicalize,cse)", op.context
-    ).run(op)
-    found = next(inner for inner in walk(op) if inner.name == "transform.named_sequence")
-    found.erase()
-    del op.attributes[_SEQUENCES]
 
 
 class Hook(ABC):

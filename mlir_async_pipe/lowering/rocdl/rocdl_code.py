@@ -38,6 +38,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, WaitReadback, explain, mark, read
+from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 
 # Vector ops of several dimensions become vector.load, vector.fma and so on. MLIR has no pass
@@ -110,11 +111,13 @@ def generate(
     _check_intrinsics(root)
     slices_to_shuffles(root)
     masks_to_constants(root)
+    waits = () if emit == "llvm" else mark(root)
+    # The copies of a loop have the marks of its waits.
+    unroll_shifts(root)
     end_by_equality(root)
     if emit == "llvm":
         text = (yield from back_end_process.run(_request(root, chip, "", bare_pointers))).decode()
         return RocdlCode(text, b"")
-    waits = mark(root)
     linking = emit == "hsaco"
     with toolkit(linking=linking) as folder:
         asked = _request(root, chip, f"format=isa toolkit={folder}", bare_pointers)
