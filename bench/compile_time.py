@@ -5,7 +5,8 @@
 Times are milliseconds, the smallest and the median of N runs: wall-clock time, and for whole
 processes also processor time, with that of the processes they start (back end, ptxas), which says
 more where the machine is shared. The commands take turns, so that all see the same load. Growth is measured on modules with 1, 2, 4, … copies of the GEMM, inside one
-process: a pass that is linear keeps its milliseconds a GEMM.
+process: a pass that is linear keeps its milliseconds a GEMM. The lowering is measured on one loop of 64 to
+1024 products, by processor time: of this process, MLIR's conversions among it, and of the back end's.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 GEMM = ROOT / "examples" / "gemm.mlir"
 TARGET = "--target=nvvm:sm_80"
 COPIES = (1, 2, 4, 8)
+# Tiles of one warp, by the products of 16x8x16 in an iteration.
+PRODUCTS = {
+    64: (64, 64, 32), 128: (64, 64, 64), 256: (64, 64, 128), 512: (64, 64, 256), 1024: (128, 128, 128),
+}  # fmt: skip
 
 
 def main() -> int:
@@ -44,6 +49,7 @@ def main() -> int:
         "processes": processes(arguments.runs),
         "parts": parts(arguments.runs),
         "growth": growth(arguments.runs),
+        "products": by_products(arguments.runs),
     }
     show(results)
     if arguments.json:
@@ -118,6 +124,49 @@ def growth(runs: int) -> dict[str, dict[str, float]]:
     return found
 
 
+def by_products(runs: int) -> dict[str, dict[str, float]]:
+    """Microseconds a product of lowering one loop to PTX, by the number of its products."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    from generate_gemm import Gemm
+
+    import mlir_async_pipe
+    from mlir_async_pipe.bindings import ir, new_context
+    from mlir_async_pipe.chips.target import Target
+    from mlir_async_pipe.lowering.lower import CodeOptions, lower
+
+    target, options = Target.parse("nvvm:sm_80"), CodeOptions(resources=False)
+    # The session's clock too: MLIR's conversions are a step of this process.
+    time.perf_counter = time.process_time
+    found = {}
+    for products, (m, n, k) in PRODUCTS.items():
+        with new_context():
+            made = Gemm(tile_m=m, tile_n=n, tile_k=k, warps=(1, 1), stages=2)
+            module = ir.Module.parse(made.module())
+            mlir_async_pipe.pipeline(module, target=target)
+            lower(module, target=target, options=options)
+            each: list[dict[str, float]] = []
+            for _ in range(runs):
+                ours, child = time.process_time(), back_end_seconds()
+                lowered = lower(module, target=target, options=options)
+                own, convert = time.process_time() - ours, lowered.seconds["convert"]
+                each.append({
+                    "ours": own - convert, "MLIR's conversions": convert, "LLVM": back_end_seconds() - child,
+                })  # fmt: skip
+        found[str(products)] = {
+            name: 1e6 * min(one[name] for one in each) / products for name in each[0]
+        }
+    return found
+
+
+def back_end_seconds() -> float:
+    """Processor seconds of the back ends' processes that wait (proc(5): utime and stime, in ticks)."""
+    from mlir_async_pipe.bindings.back_end_process import _waiting
+
+    files = (Path(f"/proc/{child.process.pid}/stat") for child in _waiting.values())
+    fields = [file.read_text().rpartition(")")[2].split() for file in files]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
 def tool(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the tool as a process; its output goes nowhere."""
     with tempfile.TemporaryDirectory() as folder:
@@ -145,6 +194,12 @@ def show(results: dict[str, Any]) -> None:
         print(f"\n{name}, milliseconds a GEMM")
         for copies, value in values.items():
             print(f"  {value:8.1f}  with {copies} in the module")
+    print("\nlowering one loop to PTX, processor microseconds a product")
+    for products, values in results["products"].items():
+        print(
+            "  " + "".join(f"{value:8.0f}" for value in values.values()) + f"  {products} products"
+        )
+    print("  " + ", then ".join(values))
 
 
 if __name__ == "__main__":

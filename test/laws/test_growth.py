@@ -10,7 +10,7 @@ pipeliner/dependence/outside_reads.py, checker/sites.py, checker/footprints.py, 
 waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
 pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py,
 pipeliner/expand/write/write_ping_pong.py, checker/phases/global_memory.py,
-pipeliner/schedule/schedule_pass.py
+pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,18 +27,24 @@ import pytest
 from helpers.machine_programs import parse
 from helpers.many_stores import stored_loop, stores_kernel
 from helpers.map_kernels import given_text
+from helpers.paths import ROOT
 from helpers.tensor_loops import Box, TensorLoop
+from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.pipeliner.expand.write import carried_ring
 from mlir_async_pipe.reports.outline import record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 
+sys.path.insert(0, str(ROOT / "examples"))
+from generate_gemm import Gemm
+
 pytestmark = pytest.mark.slow
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 PASSES = (
     "async-pipe-normalise",
     "async-pipe-schedule",
@@ -433,6 +438,22 @@ def test_twice_the_functions_take_twice_the_calls(shape: str) -> None:
     one, two, four = (calls_of(size * times) for times in (1, 2, 4))
     allowed = FUNCTION_GROWTH.get(shape, 2.3)
     assert (four - two) / (two - one) <= allowed, (one, two, four)
+
+
+def test_twice_the_products_take_twice_the_calls_of_the_lowering() -> None:
+    """In a loop of 64, 128 and 256 products with their fragments and copies, down to LLVM."""
+    target = Target.parse("nvvm:sm_80")
+
+    def calls_of(depth: int) -> int:
+        with new_context():
+            made = Gemm(tile_m=64, tile_n=64, tile_k=depth, warps=(1, 1), stages=2)
+            module = ir.Module.parse(made.module())
+            pipeline(module, target=target)
+            return calls_in(partial(lower, module, target=target, emit="llvm"))
+
+    calls_of(32)
+    one, two, four = map(calls_of, (32, 64, 128))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
 
 
 @pytest.mark.parametrize("name", STEPS)
