@@ -16,7 +16,6 @@ from typing import Any
 
 from mlir_async_pipe.checker import choices, forms, operators
 from mlir_async_pipe.checker.choices import (
-    OpenConditionError,
     in_64_bits,
     result,
     settle,
@@ -25,6 +24,7 @@ from mlir_async_pipe.checker.choices import (
     unsigned,
 )
 from mlir_async_pipe.checker.forms import Facts, Form
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
@@ -43,13 +43,13 @@ from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator
 
 def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
-    0 (which is undefined). Raises UndecidedError where only what one symbol is says whether a
+    0 (which is undefined). Raises OpenError where only what one symbol is says whether a
     dividend of 64 bits is negative: large as an unsigned number."""
     if op.row.sign == "u":
         if op.bits == INDEX_BITS and _is_symbol(v[0]):
             negative = is_negative(v[0], facts)
             if not settle(negative, facts).is_constant:
-                raise OpenConditionError(negative)
+                raise OpenError(negative)
         a, b = (unsigned(x, op.bits, facts) for x in v)
     else:
         a, b = (signed(x, op.bits) for x in v)
@@ -210,7 +210,7 @@ def has_rule(name: str) -> bool:
 
 def rule_of(op: Any) -> Bound | None:
     """The rule for an op, its types and attributes read once: (forms of its operands, facts) to
-    the form of its result, None if that is opaque. Raises `choices.UndecidedError` where a
+    the form of its result, None if that is opaque. Raises `OpenError` where a
     select is open.
     """
     return meaning_of(op)[1] if has_rule(op.name) else None

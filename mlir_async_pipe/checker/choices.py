@@ -14,21 +14,15 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.step_graph import is_integer
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 
 
-class OpenConditionError(Exception):
-    """The path splits here: `condition` may be 0 or 1."""
-
-    def __init__(self, condition: Form) -> None:
-        self.condition = condition
-
-
 def select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """The value that the condition chooses; UndecidedError where a path must split."""
+    """The value that the condition chooses; OpenError where a path must split."""
     condition = exact(settle(v[0], facts), facts)
     if condition is None:
         if v[1] == v[2]:
@@ -48,7 +42,7 @@ def select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
             )
             following = forms.add(v[2], chosen)
         if following is None:
-            raise OpenConditionError(v[0])
+            raise OpenError(v[0])
         return following
     return v[1] if condition else v[2]
 

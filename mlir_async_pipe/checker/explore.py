@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.choices import OpenConditionError, exact, settle
+from mlir_async_pipe.checker.choices import exact, settle
 from mlir_async_pipe.checker.effects import (
     Effects,
     NearAccesses,
@@ -44,6 +44,7 @@ from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, without_ends
+from mlir_async_pipe.checker.precision import OpenError, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import (
@@ -72,6 +73,9 @@ from mlir_async_pipe.facts.values.views import View
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6
+# Iterations that are each followed by themselves where those of widened states need not exist: more than
+# rings have slots and groups in flight.
+PATIENCE = 24
 
 
 class GuardedCopies(NamedTuple):
@@ -86,25 +90,23 @@ class GuardedCopies(NamedTuple):
 class Explorer:
     """One run over one kernel. `budget` bounds the work.
 
-    With `symbolic`, slots are remainders of iteration numbers: a ring's states repeat after
+    On the rung of symbols slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
     must be looked at again with iteration numbers modulo `periods`, slot by slot. `until_found`:
     stop as soon as anything is found. `lost` are the ops on the paths that move control in a way
-    that nobody knows. So many states of a loop as `patience` says are followed before what differs in
-    numbers is widened; `decided` are the iteration numbers by which paths part in a loop.
+    that nobody knows; `decided` are the iteration numbers by which paths part in a loop.
     """
 
     flow: Flow
     values: PathValues
     effects: Effects
     budget: Budget
-    periods: dict[int, int] = field(default_factory=dict)
-    symbolic: bool = False
+    periods: Mapping[int, int]
+    rung: Rung
     until_found: bool = False
     states: int = 0
     tainted: str = ""
     lost: dict[Lost, None] = field(default_factory=dict)
-    patience: int = 1
     decided: set[Atom] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -112,7 +114,7 @@ class Explorer:
         self.counted = sites.copies_counted
         self.needed = needed_values(self.flow, sites.values_read)
         self.live = live_values(self.flow, self.needed)
-        slots = CarriedSlots(self.flow) if self.symbolic else None
+        slots = CarriedSlots(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
         self.planner = Planner(
@@ -120,7 +122,7 @@ class Explorer:
             self.effects,
             self.iterations,
             self.needed,
-            None if self.symbolic else self.periods,
+            None if self.rung is Rung.SYMBOLS else self.periods,
             self.lost,
         )
         self.plans: list[list[Plan]] = []
@@ -147,7 +149,7 @@ class Explorer:
             for block in self.flow.blocks
             if (found := self._guarded_copies(block)) is not None
         }
-        self.short = frozenset() if self.symbolic else _short_loops(self.flow)
+        self.short = frozenset() if self.rung is Rung.SYMBOLS else _short_loops(self.flow)
         self.tested = _tests(self.flow)
         # Loops around others, that carry nothing that a path looks at.
         self.around = {
@@ -155,7 +157,7 @@ class Explorer:
             for header, (loop, body) in bodies.items()
             if any(other in body for other in bodies if other != header) and not self._carries(loop)
         }
-        alike = sites.alike if self.symbolic else []
+        alike = sites.alike if self.rung is Rung.SYMBOLS else []
         self.twins = {
             loop: {alike[site]: site for site in inside}
             for loop, inside in (self.headers.values() if alike else ())
@@ -188,7 +190,7 @@ class Explorer:
     # Paths --------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Follow all paths. Raises BudgetError, PeriodError."""
+        """Follow all paths. Raises BudgetError, RefineError."""
         self.seen: dict[int, dict[Hashable, Seen]] = {}
         self.counters = Counters(self.values)
         # The body of a loop comes before its exit: post-order follows that one first.
@@ -225,8 +227,8 @@ class Explorer:
                 return
             try:
                 plan[position](state)
-            except OpenConditionError as open_condition:
-                sides = self._sides(open_condition.condition, state, block)
+            except OpenError as found:
+                sides = self._sides(found.args[0], state, block)
                 parting = self.partings.at_choice([side.facts for side in sides], state)
                 for side in sides:
                     half = state.under(side.facts, side.exact)
@@ -250,13 +252,14 @@ class Explorer:
             self.values.forget_chosen(state, block.number)
         if is_header:
             self.counters.forget_endless(block.number, state)
-            if self.symbolic:
+            if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
         forget_facts(state, live, self.values.base_facts)
         key = key_of(state, self.periods, self.counted, self.short)
         seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
         before = state.facts
-        if not seen.adds(state, self.patience if is_header else SEPARATE_STATES):
+        patience = PATIENCE if self.rung is Rung.FIRST else 1
+        if not seen.adds(state, patience if is_header else SEPARATE_STATES):
             return None
         if state.facts is not before:
             state.loose |= {
@@ -365,7 +368,7 @@ class Explorer:
         try:
             for plan in self.plans[guarded.block]:
                 plan(issued)
-        except OpenConditionError:
+        except OpenError:
             return False
         issued.facts = dict(state.facts)
         self._follow(guarded.onwards, issued)
@@ -515,7 +518,7 @@ class Planner:
     effects: Effects
     iterations: Iterations
     needed: set[int]
-    periods: dict[int, int] | None
+    periods: Mapping[int, int] | None
     lost: dict[Lost, None]
 
     def plan(self, step: Step) -> Plan | None:
@@ -635,16 +638,8 @@ class Counters:
 # The moduli are found while running, and the run starts again with them.
 
 
-class PeriodError(Exception):
-    """A remainder needs iteration numbers of a loop modulo more than is tracked."""
-
-    def __init__(self, loop: int, period: int) -> None:
-        self.loop = loop
-        self.period = period
-
-
 def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None:
-    """Raise PeriodError where `value` needs an iteration number modulo more than is `tracked`."""
+    """Raise RefineError where `value` needs an iteration number modulo more than is `tracked`."""
     for atom, period in needed_periods(value):
         if atom.kind != "iteration" or period <= 1:
             continue
@@ -652,4 +647,4 @@ def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None
         known = facts.get(atom, ANYTHING)
         wanted = lcm(tracked.get(loop, 1), period)
         if known.modulus % period and known.exact is None and wanted <= LARGEST_PERIOD:
-            raise PeriodError(loop, wanted)
+            raise RefineError(periods={loop: wanted})

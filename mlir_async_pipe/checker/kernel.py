@@ -21,7 +21,7 @@ from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, Budg
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
-from mlir_async_pipe.checker.explore import Explorer, PeriodError
+from mlir_async_pipe.checker.explore import Explorer
 from mlir_async_pipe.checker.flag_orders import FlagOrders, Points
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.phases.followed_kernel import Followed
 from mlir_async_pipe.checker.phases.mbarrier_state import Does
+from mlir_async_pipe.checker.precision import Precision, RefineError, Rung, refined
 from mlir_async_pipe.checker.selection import (
     Callees,
     callable_functions,
@@ -177,11 +178,6 @@ def check_kernel(
         return run.slot_by_slot() if outcome is None else outcome
 
 
-# Iterations that are each followed by themselves where those of widened states need not exist: more than
-# rings have slots and groups in flight.
-PATIENCE = 24
-
-
 @dataclass(frozen=True)
 class _KernelRun:
     """Following all paths of one kernel: with slots as symbols first, which proves most
@@ -200,10 +196,10 @@ class _KernelRun:
 
     def symbolic(self, each_unfinished: bool) -> KernelVerdict | None:
         """The outcome of a kernel that is safe; None if it must be looked at more closely."""
-        tracked: frozenset[int] = frozenset()
         budget = self._budget(SYMBOLIC_POINTS)
-        while True:
-            explorer = self._explorer(tracked, budget, symbolic=True, until_found=True)
+
+        def run(precision: Precision) -> KernelVerdict | None:
+            explorer = self._explorer(precision, budget, Rung.SYMBOLS, until_found=True)
             try:
                 explorer.run()
             except BudgetError:
@@ -213,37 +209,37 @@ class _KernelRun:
                 return None
             if each_unfinished and judge.unfinished and explorer.effects.sites.some_alike:
                 return None
-            shared = explorer.effects.owners.shared_roots()
-            if shared <= tracked:
-                return self._outcome(explorer, exhausted=False)
-            tracked |= shared
+            return self._tracked(explorer, precision)
+
+        return refined(run)
 
     def slot_by_slot(self) -> KernelVerdict:
         """The outcome with iteration numbers modulo what slots need."""
-        periods: dict[int, int] = {}
-        tracked: frozenset[int] = frozenset()
-        budget = self._budget(POINTS)
-        clean = False
-        while True:
-            explorer = self._explorer(tracked, budget, periods=periods)
+        budget, clean = self._budget(POINTS), False
+
+        def run(precision: Precision) -> KernelVerdict:
+            nonlocal clean
+            explorer = self._explorer(precision, budget, Rung.SLOTS)
             try:
                 explorer.run()
-            except PeriodError as needed:
-                periods = {**periods, needed.loop: needed.period}
-                continue
             except BudgetError:
-                met = tracked | explorer.effects.owners.shared_roots()
+                met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
-            self._confirm(explorer, tracked)
-            shared = explorer.effects.owners.shared_roots()
-            if shared <= tracked:
-                return self._outcome(explorer, exhausted=False)
+            self._confirm(explorer, precision)
             judge = explorer.effects.judge
-            clean = not (judge.findings or judge.left or judge.in_scope)
-            clean = clean and not tracked
-            tracked |= shared
+            clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
+            return self._tracked(explorer, precision)
 
-    def _confirm(self, explorer: Explorer, tracked: frozenset[int]) -> None:
+        return refined(run)
+
+    def _tracked(self, explorer: Explorer, precision: Precision) -> KernelVerdict:
+        """The outcome where all memory that other threads touch is tracked. Raises RefineError."""
+        shared = explorer.effects.owners.shared_roots()
+        if not shared <= precision.tracked:
+            raise RefineError(tracked=shared)
+        return self._outcome(explorer, exhausted=False)
+
+    def _confirm(self, explorer: Explorer, precision: Precision) -> None:
         """What was found of widened states on paths that iteration numbers choose is an error only if it
         is found of the first iterations too, each followed by itself."""
 
@@ -253,10 +249,8 @@ class _KernelRun:
         decided, judge = explorer.decided, explorer.effects.judge
         if self.until_found or not any(map(doubtful, judge.findings.values())):
             return
-        patient = self._explorer(
-            tracked, self._budget(POINTS), periods=explorer.periods, patience=PATIENCE
-        )
-        with suppress(BudgetError, PeriodError):
+        patient = self._explorer(precision, self._budget(POINTS), Rung.FIRST)
+        with suppress(BudgetError, RefineError):
             patient.run()
         decided |= patient.decided
         found = patient.effects.judge.findings
@@ -268,9 +262,10 @@ class _KernelRun:
     def _budget(self, points: int) -> Budget:
         return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))
 
-    def _explorer(self, tracked: frozenset[int], budget: Budget, **options: Any) -> Explorer:
-        roots = self.roots
-        fold = not options.get("symbolic")
+    def _explorer(
+        self, precision: Precision, budget: Budget, rung: Rung, until_found: bool = False
+    ) -> Explorer:
+        roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
         values = PathValues(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
@@ -284,8 +279,8 @@ class _KernelRun:
         comparer = Comparer(self.threads, self._budget(0), self.met_across_barriers)
         apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
-        options.setdefault("until_found", self.until_found)
-        return Explorer(self.flow, values, effects, budget, **options)
+        until_found |= self.until_found
+        return Explorer(self.flow, values, effects, budget, precision.periods, rung, until_found)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""

@@ -24,10 +24,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
 from mlir_async_pipe.checker.believed_ranges import SIZE, believed
-from mlir_async_pipe.checker.choices import OpenConditionError, exact, fitting, settle, wrapped
+from mlir_async_pipe.checker.choices import exact, fitting, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import SplitSide, split
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.sites import Roots
 from mlir_async_pipe.checker.state import State, Value
@@ -178,7 +179,7 @@ class PathValues:
     def prepare(self, run: Run) -> Evaluation:
         """Read a value op once; what it gives binds its results in a state.
 
-        The answer is the value of result 0. Raises UndecidedError where a path splits.
+        The answer is the value of result 0. Raises OpenError where a path splits.
         """
         op = run.op
         results = list(zip(run.results, (r.type for r in op.results), strict=True))
@@ -261,7 +262,7 @@ class PathValues:
         condition = self.form(state, operands[0])
         value = exact(settle(condition, state.facts), state.facts)
         if value is None:
-            raise OpenConditionError(condition)
+            raise OpenError(condition)
         return self.get(state, operands[1 if value else 2])
 
     def split(self, condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
@@ -308,7 +309,7 @@ class PathValues:
             meaning, rule = arithmetic.meaning_of(op)
             key = (meaning, *operands)
             if key not in self._folded:
-                with suppress(OpenConditionError):
+                with suppress(OpenError):
                     self._folded[key] = rule(operands, self.base_facts)
             value = self._folded.get(key)
         if not isinstance(value, Form) or not _is_timeless(value):

@@ -28,8 +28,9 @@ from helpers.integer_programs import Writer
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic, forms
-from mlir_async_pipe.checker.choices import OpenConditionError, of_constant, values_of
+from mlir_async_pipe.checker.choices import of_constant, values_of
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.facts.values.alignment import divisor
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -167,7 +168,7 @@ class _Checker:
             return None
         try:
             return rule([self.known[operand] for operand in op.operands], self.facts)
-        except OpenConditionError:
+        except OpenError:
             return None
 
 

@@ -27,8 +27,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import FORMS
-from mlir_async_pipe.checker.choices import OpenConditionError
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.thread_grid import number_of
 from mlir_async_pipe.facts.values.divisors import DIVISORS, Multiple
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
@@ -421,7 +421,7 @@ def _forms_are_exact(t: Tried, rng: random.Random) -> bool:
     facts = {atom: AtomRange(s.low, s.high) for atom, s in zip(atoms, found, strict=True)}
     try:
         form = FORMS.result(t.value, t.op, operands, facts)
-    except OpenConditionError:
+    except OpenError:
         return True
     if form is None:
         return False

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import pytest
 import mlir_async_pipe
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.checker.precision import Precision, Rung
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
@@ -63,6 +65,14 @@ def test_reason_codes_are_listed_exactly() -> None:
     assert set(listed) - source_codes() == set()
     assert source_codes() - set(listed) == set()
     assert len(listed) == len(set(listed))
+
+
+def test_the_ladder_of_precisions_is_listed_exactly() -> None:
+    page = (DOCS / "checker.md").read_text().split("## How it works")[1]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    rungs = [(rung.name.lower(), rung.value) for rung in Rung]
+    assert rows[: len(rungs)] == rungs
+    assert [name for name, _ in rows[len(rungs) :]] == [f.name for f in fields(Precision)]
 
 
 def test_a_code_is_found_in_each_form_in_which_the_sources_have_it() -> None:

@@ -23,10 +23,10 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     RATIO,
     Knowledge,
-    OpenFormError,
     exact_quotient,
     product,
 )
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS
 
@@ -140,7 +140,7 @@ def quotient(a: Form, b: Form, known: Knowledge) -> Form | None:
 
 def trip_count(lower: Form, upper: Form, step: Form, known: Knowledge) -> Form:
     """The iterations of a loop whose step is not known, as pipelines count them:
-    lb < ub ? (ub - lb - 1) div step + 1 : 0. Raises UndecidedError."""
+    lb < ub ? (ub - lb - 1) div step + 1 : 0. Raises OpenError."""
     known.suppose(step)
     left = forms.subtract(upper, lower)
     if not known.at_least_one(left):
@@ -148,14 +148,6 @@ def trip_count(lower: Form, upper: Form, step: Form, known: Knowledge) -> Form:
     found = quotient(forms.add(left, Form(-1)), step, known)
     assert found is not None
     return forms.add(found, Form(1))
-
-
-class TakeApartError(Exception):
-    """An unknown is better followed as another form, made of a quotient and a remainder."""
-
-    def __init__(self, atom: Atom, form: Form, quotient: Atom) -> None:
-        super().__init__(str(atom))
-        self.atom, self.form, self.quotient = atom, form, quotient
 
 
 def _take_apart(form: Form, by: int) -> None:
@@ -166,7 +158,7 @@ def _take_apart(form: Form, by: int) -> None:
     if coefficient == 1 and atom.kind in ("size", "unknown") and isinstance(atom.key, int):
         quotient, rest = (Atom(kind, (atom, by)) for kind in ("quotient", "remainder"))
         terms = frozenset({(quotient, by), (rest, 1)})
-        raise TakeApartError(atom, Form(-form.constant, terms), quotient)
+        raise OpenError(atom, Form(-form.constant, terms), quotient)
 
 
 Operator = Callable[["Amounts", Typed, list[Amount], Knowledge], Amount]
@@ -366,12 +358,12 @@ def _may_be_negative(form: Form, known: Knowledge) -> bool:
 
 
 def _bit(value: Amount, known: Knowledge) -> int:
-    """The truth of a bit. Raises UndecidedError."""
+    """The truth of a bit. Raises OpenError."""
     return value & 1 if isinstance(value, int) else int(known.at_least_one(value))  # type: ignore[arg-type]
 
 
 def _equal(difference: Form, known: Knowledge) -> bool:
-    """Whether a form is 0. Raises UndecidedError."""
+    """Whether a form is 0. Raises OpenError."""
     if not difference.terms:
         return difference.constant == 0
     if not difference.constant:
@@ -385,8 +377,8 @@ def _equal(difference: Form, known: Knowledge) -> bool:
         if known.residue(difference, modulus):
             return False
     if high is None or high > 0:
-        raise OpenFormError(difference)
-    raise OpenFormError(forms.scale(difference, -1))
+        raise OpenError(difference)
+    raise OpenError(forms.scale(difference, -1))
 
 
 # Low bits of addresses, where buffers are aligned to as many, as swizzles change them.

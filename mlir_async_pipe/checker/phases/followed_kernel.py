@@ -1,11 +1,10 @@
-"""Decides a kernel by the phases of its mbarriers: all of its paths, with as few distinctions as suffice.
+"""Decides a kernel by the phases of its mbarriers: all of its paths, with as few distinctions as suffice (`precision`).
 
     all threads take one path together   clocks of threads, a barrier of the block shows all to everybody
     roles                                the same paths with clocks of warps
     blocks of a cluster                  roles, each with memory of its own (`cluster_memory`)
 
-What iteration numbers are known modulo, and which threads or warps act alike, is found while paths are
-followed: they begin anew where more of it is needed. What is wrong on a path is certain
+What is wrong on a path is certain
 if numbers of the kernel are found (`witness_numbers`) with which it is met.
 """
 
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice, zip_longest
 from itertools import product as pairs
-from math import lcm, prod
+from math import prod
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -35,21 +34,16 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
-from mlir_async_pipe.checker.phases.loop_iterations import (
-    CountedError,
-    LoopIterations,
-    iteration_of,
-)
+from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations, iteration_of
 from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
-from mlir_async_pipe.checker.phases.op_effects import AnsweredApartError, OpEffects
+from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, Strand
-from mlir_async_pipe.checker.phases.phase_paths import Merging, PhasePaths
+from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     LARGEST_MODULUS,
     RATIO,
     Direction,
-    ModulusError,
     Range,
     factors,
     first_range,
@@ -57,14 +51,9 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     parts_of,
     product,
 )
-from mlir_async_pipe.checker.phases.ring_moves import RingFoundError
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.warp_clocks import (
-    AlignedError,
-    SplitError,
-    WarpClasses,
-    warps_of,
-)
+from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, warps_of
+from mlir_async_pipe.checker.precision import MERGED, Precision, Rung, refined
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.vocabulary.launch_ids import Size
@@ -154,52 +143,48 @@ def _follow(
 ) -> Followed:
     """Follow it once, past the faults that are forgiven."""
     numbers = PathNumbers(flow, effects, size)
-    everybody = (1 << numbers.threads) - 1
-    classes = WarpClasses((everybody,), together=True)
     try:
         numbers.blocks = blocks_of(flow, size, cluster)
     except NotFollowedError as unknown:
         return Followed((), unknown.reason, ())
-    if blocks := numbers.blocks.members_of_all():
-        classes = WarpClasses(tuple(warps_of(mask) for mask in blocks))
-    paths, short = _any_number(flow, effects, numbers, classes)
+    everybody, blocks = (1 << numbers.threads) - 1, numbers.blocks.members_of_all()
+    lost = "specialised"
+    if not blocks:
+        classes = WarpClasses((everybody,), together=True)
+        paths, short = _followed(flow, effects, numbers, classes, Rung.TOGETHER)
+        lost = short.reason
     # What one side forwards may be no number of all threads, but one of each role.
-    if short.reason in ("specialised", "unknown-number"):
-        classes = WarpClasses((warps_of(everybody),))
-        paths, short = _any_number(flow, effects, numbers, classes)
+    if lost in ("specialised", "unknown-number"):
+        classes = WarpClasses(tuple(map(warps_of, blocks or (everybody,))))
+        paths, short = _roles(flow, effects, numbers, classes)
     proven = not short.reason and not short.faults
     if proven or not paths.loops.some_long:
         return _confirmed(short, paths)
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    followed, exact = _followed(flow, effects, numbers, paths.classes, exact=True)
+    followed, exact = _followed(flow, effects, numbers, paths.classes, Rung.EXACT)
     if not exact.reason or any(fault.certain for fault in exact.faults):
         return _confirmed(exact, followed)
     return _confirmed(short, paths)
 
 
-def _any_number(
+def _roles(
     flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses
 ) -> tuple[PhasePaths, Followed]:
-    """Follow loops of any number of iterations; states of roles merged, if nothing is wrong even so: as
+    """Follow roles in loops of any number of iterations; states merged, if nothing is wrong even so: as
     many as can be, then fewer."""
-    steps: list[tuple[Merging, Rotations | None]] = []
-    if not classes.together:
+    rings = None if numbers.blocks.threads or effects.forgiven else Rotations.of(flow, numbers)
+    for rung in MERGED:
         # A wait whose parity is forgiven depends on who waited before.
-        steps = [(Merging.KNOWLEDGE, None)]
-        if not effects.forgiven:
-            steps.insert(0, (Merging.ALL, None))
-            rings = None if numbers.blocks.threads else Rotations.of(flow, numbers)
-            steps[:0] = [(Merging.ALL, rings)] if rings else []
-    for merging, rotations in steps:
-        paths, merged = _followed(
-            flow, effects, numbers, classes, exact=False, merged=merging, rings=rotations
-        )
+        if (rung is not Rung.DONE and effects.forgiven) or (rung is Rung.ROTATED and not rings):
+            continue
+        turning = rings if rung is Rung.ROTATED else None
+        paths, merged = _followed(flow, effects, numbers, classes, rung, turning)
         unordered = (others for step, others in merged.roles.items() if step.does == "touches")
-        if not merged.reason and not (merging is Merging.ALL and any(unordered)):
+        if not merged.reason and (rung is Rung.DONE or not any(unordered)):
             return paths, merged
-        if rotations is None and merged.reason not in ("", "merged"):
+        if rung is not Rung.ROTATED and merged.reason not in ("", "merged"):
             break
-    return _followed(flow, effects, numbers, classes, exact=False)
+    return _followed(flow, effects, numbers, classes, Rung.ROLES)
 
 
 def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
@@ -216,7 +201,7 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
                 continue
             tried.add(frozenset(chosen.items()))
             one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
-            there, _ = _followed(flow, effects, one, paths.classes, exact=True, witness=True)
+            there, _ = _followed(flow, effects, one, paths.classes, Rung.NUMBERS)
             for other, (first, *_) in there.taken.items():
                 if other.ends not in met:
                     example = example_of(other, first, flow, chosen)
@@ -235,39 +220,26 @@ def _followed(
     effects: OpEffects,
     numbers: PathNumbers,
     classes: WarpClasses,
-    *,
-    exact: bool,
-    witness: bool = False,
-    merged: Merging = Merging.NOTHING,
+    rung: Rung,
     rings: Rotations | None = None,
 ) -> tuple[PhasePaths, Followed]:
-    """Follow all paths, with what iteration numbers are known modulo as small as it may be, and of the
-    `classes` as few as act alike."""
-    modulus, reason = 1, "budget"
-    counted: dict[int, int] = {}
-    paths = PhasePaths(flow, effects, numbers, witness, merged, rings)
-    while modulus <= LARGEST_MODULUS**2:
-        loops = LoopIterations(flow, modulus, exact, not classes.together, counted, witness)
+    """Follow all paths on a rung; of the `classes` of warps as few are distinguished as act alike."""
+    paths = PhasePaths(flow, effects, numbers, rung, rings)
+
+    def run(precision: Precision) -> str:
+        if precision.modulus > LARGEST_MODULUS**2:
+            return "budget"
+        effects.apart = precision.apart
+        if rings is not None:
+            rings.know(precision.rings)
+        loops = LoopIterations(flow, precision, rung, not classes.together)
         try:
-            paths.run(loops, classes)
-            reason = ""
-            break
-        except ModulusError as needed:
-            modulus = lcm(modulus, needed.modulus)
-        except RingFoundError:
-            assert rings is not None
-            rings.alike.clear()
-        except CountedError as needed:
-            counted |= dict.fromkeys(needed.loops, needed.counted)
-        except AnsweredApartError as needed:
-            effects.apart.add(needed.test)
-        except AlignedError:
-            classes = replace(classes, aligned=True)
-        except SplitError as apart:
-            classes = classes.split(apart.warps)
+            paths.run(loops, classes.refined(precision))
         except NotFollowedError as stopped:
-            reason = stopped.reason
-            break
+            return stopped.reason
+        return ""
+
+    reason = refined(run, Precision(apart=effects.apart))
     return paths, Followed(tuple(paths.faults), reason, tuple(effects.ops), paths.log)
 
 

@@ -26,17 +26,15 @@ from mlir_async_pipe.checker.phases.path_state import (
     Iteration,
     PathState,
     Strand,
-    ThreadsDifferError,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
-    ModulusError,
-    OpenFormError,
     atoms_within,
     mentions,
     moved,
     product,
 )
+from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.step_graph import Assign, Flow, Loop, Run
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -49,34 +47,23 @@ LARGEST_CARRIED = 16
 COUNTED, MORE_ALONE = 3, 9
 
 
-class CountedError(Exception):
-    """A condition tells the first `counted` iterations of `loops` from those after them."""
-
-    def __init__(self, loops: set[int], counted: int) -> None:
-        super().__init__(loops, counted)
-        self.loops, self.counted = loops, counted
-
-
 @dataclass
 class LoopIterations:
-    """The loops of one kernel, whose numbers are known modulo `modulus`; those of many iterations
-    are followed one by one if `exact`, else there are `some_long`. `counted`: of which loops more than
-    `COUNTED` iterations are distinguished. `witness`: numbers of the kernel are put in."""
+    """The loops of one kernel, on a path of all threads or, with `roles`, of some; there are `some_long`
+    of many iterations that are not followed one by one."""
 
     flow: Flow
-    modulus: int
-    exact: bool
+    precision: Precision
+    rung: Rung
     roles: bool = False
-    counted: Mapping[int, int] = field(default_factory=dict)
-    witness: bool = False
     some_long: bool = False
     _steps: dict[int, dict[int, int | None]] = field(default_factory=dict)
     _ends: dict[int, set[int]] = field(default_factory=dict)
 
     def check_modulus(self, by: int) -> None:
-        """Numbers are known modulo a multiple of `by`. Raises ModulusError."""
-        if self.modulus % by:
-            raise ModulusError(by)
+        """Numbers are known modulo a multiple of `by`. Raises RefineError."""
+        if self.precision.modulus % by:
+            raise RefineError(modulus=by)
 
     def suppose_steps(self, known: Knowledge, given: Callable[[int], Value]) -> None:
         """The step that a kernel gets for a loop of its first block is 1 or more, for else nobody says
@@ -90,12 +77,12 @@ class LoopIterations:
 
     def check_bounds(self, state: PathState, number: int) -> None:
         """Threads of a role that run a loop between bounds of their own are roles of their own.
-        Raises ThreadsDifferError, or UndecidedError where it is open whether the loop runs."""
+        Raises OpenError, also where it is open whether the loop runs."""
         loop = self.flow.loops[number]
         for bound in (loop.lower, loop.upper, loop.step) if self.roles else ():
             value = None if bound is None else state.get_here(bound)
             if isinstance(value, EachThread):
-                raise ThreadsDifferError(value)
+                raise OpenError(value)
         self._bounds(state, number)
 
     def enter(self, state: PathState, number: int) -> None:
@@ -106,7 +93,9 @@ class LoopIterations:
             return
         lower, upper, step = bounds
         total = forms.subtract(upper, lower)
-        if not total.terms and (self.exact or total.constant <= LONG_LOOP * step):
+        if not total.terms and (
+            self.rung in (Rung.EXACT, Rung.NUMBERS) or total.constant <= LONG_LOOP * step
+        ):
             state.iterations[number] = Iteration(normal(lower), step)
             return
         if self.roles:
@@ -119,7 +108,7 @@ class LoopIterations:
         atom = Atom("loop", number)
         low, high = state.known.bounds(state.known.coarse(total))
         state.forget(atom)
-        state.known.residues[atom] = 0, self.modulus
+        state.known.residues[atom] = 0, self.precision.modulus
         done = forms.scale(forms.of_atom(atom), step)
         state.known.learn(state.known.coarse(forms.subtract(total, done)), low, high)
         state.iterations[number] = Iteration(forms.add(lower, done), step, atom)
@@ -130,7 +119,7 @@ class LoopIterations:
         """A loop of many iterations: what is left of them is an unknown, many or more."""
         atom = Atom("rest", (number, total))
         state.forget(atom)
-        state.known.residues[atom] = total % self.modulus, self.modulus
+        state.known.residues[atom] = total % self.precision.modulus, self.precision.modulus
         state.known.learn(forms.of_atom(atom), LONG_LOOP * step, None)
         state.doubtful = self.some_long = True
         state.iterations[number] = Iteration(forms.subtract(upper, forms.of_atom(atom)), step, atom)
@@ -162,15 +151,6 @@ class LoopIterations:
             return None
         return form_of(lower), form_of(upper), step
 
-    def _settled(
-        self, state: PathState, number: int, get: Callable[[int], Value] | None = None
-    ) -> tuple[Form, Form, int] | None:
-        """The bounds of a loop that runs, None if it is open again whether there are iterations."""
-        try:
-            return self._bounds(state, number, get)
-        except OpenFormError:
-            return None
-
     def variable(self, state: PathState, number: int) -> Value:
         """What a loop's own variable is in this iteration, whose number is known."""
         loop, value = self.flow.loops[number], state.iterations[number].value
@@ -192,7 +172,7 @@ class LoopIterations:
     def check_open(self, state: PathState, form: Form) -> None:
         """A condition is open. One that compares an unknown number of iterations with a number near
         the first ones asks to count these; one on what another role may know by another name need
-        not hold there as well. Raises CountedError."""
+        not hold there as well. Raises RefineError."""
         if not self.roles:
             return
         atoms = {inner for atom, _ in form.terms for inner in atoms_within(atom)}
@@ -208,19 +188,20 @@ class LoopIterations:
                 for number, iteration in strand.iterations.items()
                 if isinstance(iteration.value, Form) and mentions(iteration.value, atom)
             }
-            raise CountedError(loops, at + max(map(self._most_counted, loops)))
+            most = at + max(map(self._most_counted, loops))
+            raise RefineError(counted=dict.fromkeys(loops, most))
         state.doubtful |= atom.kind == TRIP and atom.key[1] is None
 
     def _most_counted(self, number: int) -> int:
-        return self.counted.get(number, COUNTED)
+        return self.precision.counted.get(number, COUNTED)
 
     def may_end(self, state: PathState, rest: Form) -> bool:
         """Whether a loop may end here by the residues of its numbers."""
         low, high = state.known.bounds(rest)
         if not self.roles or low is None or low != high:
             return True
-        residue = state.known.residue(rest, self.modulus)
-        return residue is None or residue == low % self.modulus
+        residue = state.known.residue(rest, self.precision.modulus)
+        return residue is None or residue == low % self.precision.modulus
 
     def repeat(self, state: PathState, number: int, carried: Mapping[int, Value]) -> None:
         """The next iteration begins; values are assigned that were others before, as `carried` says."""
@@ -275,7 +256,7 @@ class LoopIterations:
         total = None if upper is None else forms.subtract(upper, lower)
         trips = None if total is None or total.terms else -(-total.constant // step)
         atom = _unused(state, trips)
-        state.known.residues[atom] = over % self.modulus, self.modulus
+        state.known.residues[atom] = over % self.precision.modulus, self.precision.modulus
         done = forms.scale(forms.of_atom(atom), step)
         if total is None:
             learn_later(state, forms.of_atom(atom), {step}, over, self._compared(state, number))
@@ -309,7 +290,7 @@ class LoopIterations:
             return True
         if loop.lower is not None or target not in loop.inductions:
             return False
-        if self.witness and isinstance(value, int):
+        if self.rung is Rung.NUMBERS and isinstance(value, int):
             return value < LONG_LOOP * loop.inductions[target]
         if self.roles:
             return False
@@ -317,7 +298,7 @@ class LoopIterations:
         if is_small or not isinstance(value, int | Form):
             return False
         state.forget(atom)
-        state.known.residues[atom] = 0, self.modulus
+        state.known.residues[atom] = 0, self.precision.modulus
         count = forms.of_atom(atom)
         for counter, step in loop.inductions.items():
             now = state.env.get(counter)
@@ -343,7 +324,10 @@ class LoopIterations:
     ) -> tuple[Form, Form | None, int] | None:
         """Where a loop of a role began, and where it ends, if it has bounds, and its step."""
         if self.flow.loops[number].lower is not None:
-            return self._settled(state, number, _getter(strand))
+            try:
+                return self._bounds(state, number, _getter(strand))
+            except OpenError:  # It is open again whether there are iterations.
+                return None
         now = strand.iterations[number]
         if not isinstance(now.value, int | Form) or now.over < 0:
             return None
@@ -392,18 +376,18 @@ class LoopIterations:
         value, atom = state.env.get(target), Atom("carried", target)
         residue: int | None
         if isinstance(value, int) and value >= LARGEST_CARRIED:
-            residue = value % self.modulus
+            residue = value % self.precision.modulus
         elif isinstance(value, Form) and (mentions(value, atom) or _strides(value, before)):
             low, _ = state.known.bounds(value)
             if low is None or low < 0:
                 state.env[target] = None
                 return
-            residue = state.known.residue(value, self.modulus)
+            residue = state.known.residue(value, self.precision.modulus)
         else:
             return
         state.forget(atom)
         if residue is not None:
-            state.known.residues[atom] = residue, self.modulus
+            state.known.residues[atom] = residue, self.precision.modulus
         state.env[target] = forms.of_atom(atom)
 
 

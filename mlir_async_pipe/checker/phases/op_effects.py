@@ -44,6 +44,7 @@ from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.touches import GLOBAL_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
+from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import (
@@ -90,7 +91,7 @@ class OpEffects:
     alternating: frozenset[int] = frozenset()
     ops: list[Run] = field(default_factory=list)
     forgiven: Forgiven = field(default_factory=Forgiven)
-    apart: set[int] = field(default_factory=set)
+    apart: frozenset[int] = frozenset()
     mixed: bool = False
     _numbers: dict[int, int] = field(default_factory=dict)
 
@@ -250,7 +251,7 @@ class OpEffects:
             return self._is_over(run, spot)
         if number not in self.apart and not asks_again(run):
             if phase is None:
-                raise AnsweredApartError(number)
+                raise RefineError(apart=frozenset({number}))
             return Asked(number, key, phase)
         self.mixed |= not (asks_again(run) or single(mask))
         asked = Atom("bit", ("test", number))
@@ -271,10 +272,10 @@ class OpEffects:
         return 1
 
     def check_awaited(self, run: Run, spot: Spot, asked: Asked) -> None:
-        """Threads have waited that were not told that a phase is over: for that one. Raises AnsweredApartError."""
+        """Threads have waited that were not told that a phase is over: for that one. Raises RefineError."""
         key = self.bounds.mbarrier(spot, operands_of(run), self.number(run))
         if key != asked.mbarrier or spot.memory.mbarriers[key].over - 1 != asked.phase:
-            raise AnsweredApartError(asked.test)
+            raise RefineError(apart=frozenset({asked.test}))
 
     def token(self, run: Run, spot: Spot) -> int | None:
         """The result of an arrival of all threads: the parity of the phase that it came in."""
@@ -395,15 +396,6 @@ class OpEffects:
     def root(self, memory: Any, frame: int) -> int:
         """The number of the root of a memref or pointer."""
         return self.generic.root(memory, frame)
-
-
-class AnsweredApartError(Exception):
-    """What threads do that get no from a test is not just to wait for its phase: both answers are followed, each
-    of them by itself."""
-
-    def __init__(self, test: int) -> None:
-        super().__init__(test)
-        self.test = test
 
 
 class NeverAnsweredError(Exception):

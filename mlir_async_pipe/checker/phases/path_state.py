@@ -24,6 +24,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.mbarrier_state import Blocked
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run
 
 # An unknown number of iterations beside other roles, and how many there are at most, if known.
@@ -307,14 +308,6 @@ def fresh(run: Run, state: PathState, number: int) -> Form | None:
     return forms.of_atom(atom)
 
 
-class ThreadsDifferError(Exception):
-    """Threads that run an op together have different numbers where one is needed."""
-
-    def __init__(self, value: EachThread) -> None:
-        super().__init__()
-        self.value = value
-
-
 @dataclass
 class Spot:
     """A point of a path: the memory there, what its numbers are, and the threads that are there
@@ -354,7 +347,7 @@ class Spot:
     def _unknown(self, value: Value) -> Exception:
         """Threads that have different numbers may be roles of their own."""
         if isinstance(value, EachThread):
-            return ThreadsDifferError(value)
+            return OpenError(value)
         return NotFollowedError("unknown-number")
 
     def mine(self, number: int) -> Value:

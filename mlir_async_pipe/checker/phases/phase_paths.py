@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from typing import Any
 
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.phase_faults import (
     NotFollowedError,
     PhaseFault,
 )
-from mlir_async_pipe.checker.phases.amounts import TakeApartError
+from mlir_async_pipe.checker.phases.amounts import EachThread
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
@@ -44,13 +44,10 @@ from mlir_async_pipe.checker.phases.path_state import (
     PathState,
     Spot,
     Strand,
-    ThreadsDifferError,
     fresh,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
-    OpenFormError,
-    ResiduesError,
     atoms_within,
 )
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
@@ -66,7 +63,8 @@ from mlir_async_pipe.checker.phases.role_strands import (
 )
 from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.warp_clocks import AlignedError, WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
+from mlir_async_pipe.checker.precision import MERGED, OpenError, RefineError, Rung
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Assign,
@@ -93,20 +91,12 @@ from mlir_async_pipe.checker.step_graph import (
 # A merged state waits until no other one goes on, so that most of its shape are in it by then.
 
 
-class Merging(Enum):
-    """Which states of roles are followed as one. Of more states less is known in all of them."""
-
-    NOTHING = "equal ones"
-    KNOWLEDGE = "those in which the same was done"
-    ALL = "those of which the same steps come next"
-
-
 @dataclass
 class StatesSeen:
-    """States by block and shape, with what was done in all that are `merged`, and the memory of that; `waiting`: to
+    """States by block and shape, with what was done in all that a rung merges, and the memory of that; `waiting`: to
     go on from. `heads` are blocks with which iterations begin."""
 
-    merged: Merging
+    rung: Rung
     rings: Rotations | None = None
     done: dict[Hashable, Done] = field(default_factory=dict)
     memories: dict[Hashable, BlockMemory] = field(default_factory=dict)
@@ -121,10 +111,10 @@ class StatesSeen:
             self.rings.rotate(state, block)
         memory = state.memory
         shape, done = shape_and_done(memory)
-        if self.merged is not Merging.ALL:
+        if self.rung not in (Rung.ROTATED, Rung.UNITED):
             shape = shape, history(memory), done.all
         key: Hashable = (block, state.shape_with(shape))
-        if self.merged is Merging.NOTHING:
+        if self.rung not in MERGED:
             before = len(self.done)
             self.done[key, done.known] = done
             return len(self.done) > before
@@ -161,15 +151,14 @@ Plan = Callable[[PathState, Spot], None]
 
 @dataclass
 class PhasePaths:
-    """The paths of one kernel; of one instance of it if `witness`: then a path that splits even so is
-    recorded with what is no number of the kernel. If some are `merged`, states of one shape are followed as one, in which
-    everybody knows the least, up to the first fault. `taken`: states in which certain faults were met."""
+    """The paths of one kernel, as a rung follows them. One that splits although numbers are put in is recorded with
+    what is no number of the kernel. Merged states are followed as one, in which everybody knows the least, up to the
+    first fault. `taken`: states in which certain faults were met."""
 
     flow: Flow
     effects: OpEffects
     numbers: PathNumbers
-    witness: bool = False
-    merged: Merging = Merging.NOTHING
+    rung: Rung
     rings: Rotations | None = None
 
     def __post_init__(self) -> None:
@@ -196,7 +185,7 @@ class PhasePaths:
         """Follow all paths, with so many distinctions of loops and of `classes` of warps. Raises
         NotFollowedError."""
         self.loops, self.classes, self.effects.mixed = loops, classes, False
-        self.seen = StatesSeen(self.merged, rings=self.rings)
+        self.seen = StatesSeen(self.rung, rings=self.rings)
         self.log: RoleLog = {}
         self.faults: dict[FoundFault, None] = {}
         self.taken: dict[FoundFault, list[PathState]] = {}
@@ -216,7 +205,7 @@ class PhasePaths:
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
-        alone = together or self.merged is not Merging.NOTHING
+        alone = together or self.rung in MERGED
         self.steps, steps = STEPS * (TOGETHER_FACTOR if alone else 1), 0
         if self.effects.forgiven:
             self.steps //= SEARCHED
@@ -250,24 +239,8 @@ class PhasePaths:
             position = len(plans)
             state.meeting = None
             self._exit(block, state)
-        except OpenFormError as open_condition:
-            self.loops.check_open(state, open_condition.form)
-            state.doubtful |= self.witness and not is_asked(open_condition.form)
-            for half in state.known.halves(open_condition.form):
-                self.work.append((block.number, position or ARRIVED, state.copy(half)))
-        except ResiduesError as wanted:
-            self.loops.check_modulus(wanted.by)
-            self.steps = max(self.steps, BY_RESIDUES * STEPS)
-            for known in state.known.with_residues(wanted.atom, self.loops.modulus):
-                self.work.append((block.number, position or ARRIVED, state.copy(known)))
-        except TakeApartError as better:
-            state.take_apart(better.atom, better.form, better.quotient)
-            self.work.append((block.number, position, state))
-        except ThreadsDifferError as apart:
-            if not self.loops.roles:
-                raise NotFollowedError("unknown-number") from None
-            split_role(state, apart.value, block.number, position)
-            self.work.append((block.number, position, state))
+        except OpenError as found:
+            self._split(found.args, state, block.number, position)
         except BlockedError as waiting:
             state.meeting = spot.meeting
             role = self._suspended(state, block.number, position)
@@ -279,6 +252,29 @@ class PhasePaths:
             return
         except PhaseFault as fault:
             self._found(fault, state)
+
+    def _split(self, what: tuple[Any, ...], state: PathState, block: int, position: int) -> None:
+        """Follow each path on which what is open is decided, from where that was asked."""
+        paths: list[Knowledge] = []
+        match what:
+            case (Form() as form,):
+                self.loops.check_open(state, form)
+                state.doubtful |= self.rung is Rung.NUMBERS and not is_asked(form)
+                paths = state.known.halves(form)
+            case (atom, by):
+                self.loops.check_modulus(by)
+                self.steps = max(self.steps, BY_RESIDUES * STEPS)
+                paths = state.known.with_residues(atom, self.loops.precision.modulus)
+            case (atom, form, quotient):
+                state.take_apart(atom, form, quotient)
+                self.work.append((block, position, state))
+            case (EachThread() as value,):
+                if not self.loops.roles:
+                    raise NotFollowedError("unknown-number")
+                split_role(state, value, block, position)
+                self.work.append((block, position, state))
+        for known in paths:
+            self.work.append((block, position or ARRIVED, state.copy(known)))
 
     # Roles --------------------------------------------------------------------------------
 
@@ -301,7 +297,7 @@ class PhasePaths:
             role = resume(state)
             if role is None:
                 waiting = {one.blocked[0].op for one in state.others if one.blocked is not None}
-                if not self.effects.apart.isdisjoint(waiting):
+                if not self.loops.precision.apart.isdisjoint(waiting):
                     return
                 raise deadlock(state)
             if role.edge is not None:
@@ -314,11 +310,11 @@ class PhasePaths:
             self._next_role(state, None)
 
     def _found(self, fault: PhaseFault, state: PathState) -> None:
-        if self.merged is not Merging.NOTHING:
+        if self.rung in MERGED:
             raise NotFollowedError("merged")
         early = fault.found.code in ("phase-overtaken", "too-many-arrivals")
         if early and self.classes.together and not self.classes.aligned:
-            raise AlignedError
+            raise RefineError(aligned=True)
         fault = state.memory.explained(fault)
         doubt = state.doubtful or state.mask is None or state.memory.some_met
         certain = fault.found.certain and not doubt
@@ -420,11 +416,11 @@ class PhasePaths:
         if value is None and self.sides.acts(body.target, out.target):
             raise NotFollowedError("unknown-loop")
         if rest is None:
-            state.doubtful |= self.witness or (self.loops.roles and state.is_role)
+            state.doubtful |= self.rung is Rung.NUMBERS or (self.loops.roles and state.is_role)
             self._take(out, state.copy(state.known.copy()))
         elif not state.known.at_least_one(rest):
             if self.loops.may_end(state, rest):
-                state.known.learn_residue(rest, self.loops.modulus)
+                state.known.learn_residue(rest, self.loops.precision.modulus)
                 self._take(out, state)
             return
         if variable is not None:

@@ -19,6 +19,7 @@ from math import gcd, prod
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import ZERO, Atom, Form
+from mlir_async_pipe.checker.precision import OpenError, RefineError
 
 Direction = frozenset[tuple[Atom, int]]
 # Slots times two, usually; of larger ones nothing is kept.
@@ -104,7 +105,7 @@ class Knowledge:
         return first_range(atom)
 
     def at_least_one(self, form: Form) -> bool:
-        """Whether a form is 1 or more. Raises UndecidedError."""
+        """Whether a form is 1 or more. Raises OpenError."""
         form = self.without_factors(form)
         for same in (form, self.coarse(form)):
             low, high = self.bounds(same)
@@ -112,7 +113,7 @@ class Knowledge:
                 return True
             if high is not None and high <= 0:
                 return False
-        raise OpenFormError(same)
+        raise OpenError(same)
 
     def coarse(self, form: Form) -> Form:
         """A form that is 1 or more exactly where this one is, without what is too small to matter:
@@ -229,7 +230,7 @@ class Knowledge:
         if atom in self.residues:
             residue, known = self.residues[atom]
             if known % modulus and modulus <= LARGEST_MODULUS:
-                raise ModulusError(modulus)
+                raise RefineError(modulus=modulus)
             return residue % modulus if known % modulus == 0 else None
         if atom.kind != "call":
             return None
@@ -242,12 +243,12 @@ class Knowledge:
 
     def ask_residue(self, form: Form, by: int) -> None:
         """The remainder of a number of iterations says how many slots another role is on: it is not kept
-        as an unknown. Raises ResiduesError."""
+        as an unknown. Raises OpenError."""
         if not self.beside_roles or by > MOST_RESIDUES or len(form.terms) != 1:
             return
         ((atom, factor),) = form.terms
         if abs(factor) == 1 and atom.kind in ("size", "quotient") and atom not in self.residues:
-            raise ResiduesError(atom, by)
+            raise OpenError(atom, by)
 
     def with_residues(self, atom: Atom, modulus: int) -> list[Knowledge]:
         """What is known for each residue that an unknown may have."""
@@ -331,36 +332,6 @@ class Knowledge:
             for other, known in self.residues.items()
             if atom not in atoms_within(other)
         }
-
-
-# What decides how a path goes on, and is not known there: it splits, or begins anew with more known.
-#
-# n - k >= 1 ?         two paths
-# n mod 6 ?            six
-
-
-class OpenFormError(Exception):
-    """Whether `form` is 1 or more decides what comes next, and a path does not know it."""
-
-    def __init__(self, form: Form) -> None:
-        super().__init__(str(form))
-        self.form = form
-
-
-class ResiduesError(Exception):
-    """The remainder of an unknown by `by` decides what comes next: a path for each is followed."""
-
-    def __init__(self, atom: Atom, by: int) -> None:
-        super().__init__(str(atom))
-        self.atom, self.by = atom, by
-
-
-class ModulusError(Exception):
-    """The numbers of loops must be known modulo `modulus`, which is more than is kept of them."""
-
-    def __init__(self, modulus: int) -> None:
-        super().__init__(str(modulus))
-        self.modulus = modulus
 
 
 # What the kinds of unknowns on a path say of them: how small they may be, how long they are the same.

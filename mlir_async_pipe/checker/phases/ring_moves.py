@@ -6,7 +6,7 @@ bytes 32768 … of three slots of 16384     bytes 16384 …
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,16 +16,13 @@ from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Key
 from mlir_async_pipe.checker.phases.touches import Issued, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Known
+from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 
 # What a step does to a memory: the method's name, and what it is given.
 Call = tuple[str, tuple[Any, ...]]
 # Methods that are given an mbarrier first.
 _AT_MBARRIERS = ("init", "arrive", "announce", "wait", "issue_copy", "commit_products")
-
-
-class RingFoundError(Exception):
-    """Something is a ring of which that was not known."""
 
 
 class RingArea(NamedTuple):
@@ -41,7 +38,7 @@ class RingMoves:
     """Rings that repeat after `period` tiles, by the number of their root."""
 
     period: int
-    areas: dict[int, list[RingArea]] = field(default_factory=dict)
+    areas: Mapping[int, list[RingArea]] = field(default_factory=dict)
     _found: dict[tuple[type, Any, int], Any] = field(default_factory=dict)
 
     @property
@@ -96,13 +93,14 @@ class RingMoves:
 
     def check(self, calls: Sequence[list[Call]]) -> None:
         """What a step does is the same for each beginning, moved; `calls` has one for each, or one for
-        all. Raises RingFoundError or NotFollowedError."""
+        all. Raises RefineError or NotFollowedError."""
         for by in range(self.period):
             there = calls[by % len(calls)]
             if [self._moved(call, by) for call in calls[0]] != there:
-                if not self._learns(calls):
+                rings = self._learned(calls)
+                if rings == self.areas:
                     raise NotFollowedError("rings")
-                raise RingFoundError
+                raise RefineError(rings=rings)
 
     def _moved(self, call: Call, by: int) -> Call:
         name, arguments = call
@@ -114,17 +112,16 @@ class RingMoves:
             rest[-1] ^= flips
         return name, (key, *rest)
 
-    def _learns(self, calls: Sequence[list[Call]]) -> bool:
-        """Whether these show a ring, or more of one."""
-        before = {root: list(areas) for root, areas in self.areas.items()}
+    def _learned(self, calls: Sequence[list[Call]]) -> dict[int, list[RingArea]]:
+        """The rings, with those that these show."""
+        areas = {root: list(areas) for root, areas in self.areas.items()}
         for same in zip(*calls, strict=False):
             for each in zip(*map(_places, same), strict=False):
                 if len(set(each)) > 1:
-                    self._learn(each)
-        self._found.clear()
-        return self.areas != before
+                    self._learn(each, areas.setdefault(each[0][0], []))
+        return areas
 
-    def _learn(self, places: Sequence[tuple[int, int, int]]) -> None:
+    def _learn(self, places: Sequence[tuple[int, int, int]], others: list[RingArea]) -> None:
         """The places of one access, for each beginning, are the slots of a ring in order."""
         (root, start, size), lows = places[0], [low for _, low, _ in places]
         first, second = sorted(set(lows))[:2] if len(set(lows)) > 1 else (start, start)
@@ -139,7 +136,6 @@ class RingMoves:
             or size > area.stride
         ):
             raise NotFollowedError("rings")
-        others = self.areas.setdefault(root, [])
         for other in [
             o for o in others if o.stride == area.stride and abs(o.low - area.low) < area.stride
         ]:

@@ -21,10 +21,10 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import EachThread, chosen
 from mlir_async_pipe.checker.phases.byte_places import Asked, Value, gathered
 from mlir_async_pipe.checker.phases.mbarrier_state import lacks
-from mlir_async_pipe.checker.phases.op_effects import AnsweredApartError
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Strand
 from mlir_async_pipe.checker.phases.warp_clocks import warps_of
+from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Goto, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 
@@ -267,7 +267,7 @@ class PartedSides:
         otherwise: ControlEdge,
     ) -> ControlEdge:
         """Threads go on where a phase is over, and wait for it else: all of them wait, which those that need not
-        do not notice. Gives the edge to the wait. Raises AnsweredApartError where that is not all."""
+        do not notice. Gives the edge to the wait. Raises RefineError where that is not all."""
         no, yes = (then if answer & 1 else otherwise for answer in asked.values)
         while yes.target != join and not (yes.assigns or yes.loops):
             after = self.flow.blocks[yes.target]
@@ -276,7 +276,7 @@ class PartedSides:
             yes = after.exit.edge
         steps = [step for n in self._between(no.target, join) for step in self.acting.get(n, ())]
         if yes.target != join or yes.loops or [step.row.phase for step in steps] != ["wait"]:
-            raise AnsweredApartError(asked.test)
+            raise RefineError(apart=frozenset({asked.test}))
         at_join = tuple((t, state.get(s)) for t, s in yes.assigns if t in self.needed)
         state.sides = (*state.sides, Parted(join, state.mask, None, at_join, asked))
         return no
@@ -318,7 +318,7 @@ class PartedSides:
                 raise NotFollowedError("specialised")
             parted = state.sides[-1]
             if isinstance(parted.condition, Asked):
-                raise AnsweredApartError(parted.condition.test)
+                raise RefineError(apart=frozenset({parted.condition.test}))
             at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
             if parted.roles:
                 end_role(state, parted, at_join, edge.target)

@@ -42,10 +42,9 @@ from mlir_async_pipe.checker.phases.path_state import TRIP, PathState, Spot, Str
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     LARGEST_MODULUS,
     Knowledge,
-    ModulusError,
-    ResiduesError,
 )
-from mlir_async_pipe.checker.phases.ring_moves import Call, RingMoves
+from mlir_async_pipe.checker.phases.ring_moves import Call, RingArea, RingMoves
+from mlir_async_pipe.checker.precision import OpenError, RefineError
 from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
@@ -96,6 +95,12 @@ class Rotations:
         """Tiles after which slots and parities repeat."""
         return self.moves.period
 
+    def know(self, areas: Mapping[int, list[RingArea]]) -> None:
+        """All is followed anew where more of memory is known to be rings."""
+        if areas != self.moves.areas:
+            self.moves = RingMoves(self.period, areas)
+            self.alike.clear()
+
     # Steps --------------------------------------------------------------------------------
 
     def begin(self, state: PathState, edge: ControlEdge) -> None:
@@ -129,21 +134,24 @@ class Rotations:
     def _by_residues(self, rule: Evaluation, spot: Spot) -> Value:
         try:
             return rule(spot)
-        except ResiduesError as wanted:
-            if self.period % wanted.by:
-                raise
-            if wanted.atom not in self.asked:
-                self.asked.add(wanted.atom)
-                raise ModulusError(self.period) from wanted
+        except OpenError as wanted:
+            match wanted.args:
+                case (Atom() as atom, int(by)) if self.period % by == 0:
+                    pass
+                case _:
+                    raise
+            if atom not in self.asked:
+                self.asked.add(atom)
+                raise RefineError(modulus=self.period) from wanted
             made = [
-                rule(replace(spot, known=spot.known.supposing(wanted.atom, residue, self.period)))
+                rule(replace(spot, known=spot.known.supposing(atom, residue, self.period)))
                 for residue in range(self.period)
             ]
-            return of_each((forms.of_atom(wanted.atom),), tuple(made), self.period)
+            return of_each((forms.of_atom(atom),), tuple(made), self.period)
 
     def effect(self, run: Run, effect: Effect) -> Effect:
         """What an op does for beginning 0, if it does the same for all others. Raises NotFollowedError, or
-        RingFoundError where that shows that something is a ring."""
+        RefineError where that shows that something is a ring."""
         reads, number, meets = self.numbers.effects.reads(run), id(run), is_barrier(run)
         named = run.row.meeting is not None
 

@@ -24,6 +24,8 @@ from itertools import zip_longest
 from operator import le
 from typing import NamedTuple
 
+from mlir_async_pipe.checker.precision import Precision, RefineError
+
 WARP = 32
 LANES = (1 << WARP) - 1
 
@@ -50,18 +52,6 @@ class ClockPair(NamedTuple):
         return all(map(le, other.before, self.before)) and all(map(le, other.seen, self.seen))
 
 
-class AlignedError(Exception):
-    """What is wrong may be right if lanes that come to one op wait for each other."""
-
-
-class SplitError(Exception):
-    """Warps that were one class do not act alike: only `warps` of it run an op."""
-
-    def __init__(self, warps: int) -> None:
-        super().__init__(warps)
-        self.warps = warps
-
-
 @dataclass(frozen=True)
 class WarpClasses:
     """The warps of a block by class, as masks; where all threads take one path `together`, its threads, of which the
@@ -73,20 +63,23 @@ class WarpClasses:
     _found: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, mask: int) -> tuple[int, ...]:
-        """The classes of some threads. Raises SplitError if they are a part of one."""
+        """The classes of some threads. Raises RefineError if they are a part of one."""
         found = self._found.get(mask)
         if found is None:
             warps = mask if self.together else warps_of(mask)
             found = tuple(n for n, group in enumerate(self.groups) if group & warps)
             if any(self.groups[n] & ~warps for n in found):
-                raise SplitError(warps)
+                raise RefineError(warps=(warps,))
             self._found[mask] = found
         return found
 
-    def split(self, warps: int) -> WarpClasses:
+    def refined(self, precision: Precision) -> WarpClasses:
         """Classes that some warps are classes of."""
-        parts = (part for group in self.groups for part in (group & warps, group & ~warps))
-        return WarpClasses(tuple(part for part in parts if part), self.together, self.aligned)
+        groups = self.groups
+        for warps in precision.warps:
+            parts = (part for group in groups for part in (group & warps, group & ~warps))
+            groups = tuple(part for part in parts if part)
+        return WarpClasses(groups, self.together, self.aligned or precision.aligned)
 
     @property
     def everybody(self) -> int:
@@ -227,14 +220,15 @@ class WarpClocks:
 
     def align(self, mask: int) -> None:
         """The lanes of each warp come to one op: what any of them did happened before, which the others need not
-        have seen. Raises SplitError where lanes of several warps are one class, and others of these another one."""
+        have seen. Raises RefineError where lanes of several warps are one class, and others of these another one."""
         of_warps: dict[int, list[int]] = {}
         for number in self.classes.of(mask):
             of_warps.setdefault(warps_of(self.classes.groups[number]), []).append(number)
         for warps, lanes in of_warps.items():
             beside = sum(bool(warps & other) for other in of_warps)
             if warps.bit_count() > 1 and (len(lanes) > 1 or beside > 1):
-                raise SplitError(LANES << WARP * ((warps & -warps).bit_length() - 1))
+                first = LANES << WARP * ((warps & -warps).bit_length() - 1)
+                raise RefineError(warps=(first,))
             if len(lanes) == 1:
                 continue
             before = self.did(tuple(lanes))

@@ -29,6 +29,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     moved,
     product,
 )
+from mlir_async_pipe.checker.precision import Precision, Rung
 from mlir_async_pipe.checker.selection import Callees
 
 LOADS = TensorLoop((Box(8, 16),), trips=7)
@@ -130,7 +131,8 @@ func.func @f(%run: i1, %upper: i32, %by: i32) {{
     flow = build(module.body.operations[0].operation, Callees())
     (loop,) = flow.loops
     known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.step))
-    LoopIterations(flow, 1, exact=False).suppose_steps(known, lambda number: step)
+    loops = LoopIterations(flow, Precision(), Rung.TOGETHER)
+    loops.suppose_steps(known, lambda number: step)
     assert known.bounds(step)[0] == least
 
 
