@@ -39,7 +39,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     VIEW_OPS,
     in_workgroup_memory,
 )
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
 # Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.

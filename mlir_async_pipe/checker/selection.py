@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.values.memory_roots import space_of_type
 from mlir_async_pipe.vocabulary import flag_order, is_unseen_copy, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY, CALL_OPS, callee_name
@@ -110,19 +111,8 @@ def _without_callees(
         pending.extend(callers)
         if is_kernel(function) or not [caller for caller in callers if caller != function]:
             first[function] = None
-    called = _called_from(first, calls)
+    called = reached(first, lambda function: [f for f, by in calls.items() if function in by])
     return first | {function: None for function in threaded if function not in called}
-
-
-def _called_from(first: dict[Any, None], calls: dict[Any, dict[Any, None]]) -> set[Any]:
-    """The functions of `first`, and all that they call, directly or not."""
-    found = set(first)
-    grows = True
-    while grows:
-        more = {f for f, callers in calls.items() if f not in found and found & callers.keys()}
-        grows = bool(more)
-        found |= more
-    return found
 
 
 def is_about_threads(name: str) -> bool:
@@ -150,12 +140,8 @@ def names_in(kernel: Any, callees: Callees) -> set[str]:
     """The names of the ops of a kernel, and of the functions that it calls; what is launched from
     there is a kernel of its own."""
     names: set[str] = set()
-    pending, seen = [kernel], set()
-    while pending:
-        function = pending.pop()
-        if function in seen:
-            continue
-        seen.add(function)
+
+    def called(function: Any) -> Iterator[Any]:
         elsewhere: set[Any] = set()
         for op in walk(function):
             if op.name == "gpu.launch" and op != function:
@@ -166,7 +152,9 @@ def names_in(kernel: Any, callees: Callees) -> set[str]:
             if op.name in CALL_OPS:
                 callee = callee_of(op, callees)
                 if callee is not None and has_body(callee):
-                    pending.append(callee)
+                    yield callee
+
+    reached([kernel], called)
     return names
 
 

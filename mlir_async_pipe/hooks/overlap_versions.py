@@ -34,9 +34,9 @@ from mlir_async_pipe.bindings.structured_ops import address_of
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.memory_roots import (
     GIVEN,
-    names_of_operand,
     root_of,
     space_of_type,
+    uses_of_memory,
 )
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import slot_zero, versions_of
 from mlir_async_pipe.vocabulary import accesses
@@ -75,18 +75,11 @@ def _pairs(kernel: Operation) -> Pairs:
 
 def _is_only_read(array: Value) -> bool:
     """Whether nobody can write to an array through this argument."""
-    pending, seen = [array], {array}
-    while pending:
-        for use in pending.pop().uses:
-            op, number = use.owner.operation, use.operand_number
-            if any(a.writes and a.memory_operand == number for a in accesses(op)):
-                return False
-            named = names_of_operand(op, number)
-            if named is None:
-                return False
-            pending += [value for value in named if value not in seen]
-            seen.update(named)
-    return True
+    return not any(
+        named is None
+        or any(a.writes and a.memory_operand == use.operand_number for a in accesses(use.owner))
+        for use, named in uses_of_memory(array)
+    )
 
 
 def _is_array(argument: Value) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import walk_named
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
+from mlir_async_pipe.vocabulary.pure_ops import has_effects
 
 
 def raise_assembly(root: Any) -> int:

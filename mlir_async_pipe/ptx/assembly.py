@@ -38,8 +38,9 @@ from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_PUT
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.products import UNDEFINED, is_assembled, is_register_of_sums
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY, has_effects
+from mlir_async_pipe.vocabulary.pure_ops import has_effects
 
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
 _REGISTERS = {

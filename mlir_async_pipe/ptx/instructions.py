@@ -40,8 +40,8 @@ from mlir_async_pipe.ptx.syntax import (
     Vector,
 )
 from mlir_async_pipe.vocabulary.barriers import named_barrier_sizes
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.products import ProductForm, assembled
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
 
 Row: TypeAlias = "Callable[[FunctionWriter, Instruction], None]"
 VALUES: dict[str, Row] = {}

@@ -33,6 +33,7 @@ from mlir_async_pipe.chips.occupancy import BlockLimit, block_limits
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.costs.cost_model import ISSUE, UNCACHED, CostModel, bytes_of_access
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, Unknown, WarpTraffic
+from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.thread_numbers import steps_of_access
@@ -338,14 +339,5 @@ def _executed(loop: Operation) -> Iterator[tuple[Operation, int]]:
 
 def _block_axes(values: Iterable[Value]) -> set[int]:
     """The axes of the ids of blocks that values are made of."""
-    pending, seen, axes = list(values), set[Value](), set[int]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        known = launch_id(value)
-        if known is not None and known.kind == "block":
-            axes.add(known.axis)
-        pending += sources(value)[0]
-    return axes
+    known = map(launch_id, walked(values, lambda value: sources(value)[0]))
+    return {found.axis for found in known if found is not None and found.kind == "block"}

@@ -65,6 +65,7 @@ UNKNOWN = Row("", does="unknown", order=lambda op: EVERYTHING)
 SIZES = "operandSegmentSizes"
 # The op whose row is that of the intrinsic it calls.
 CALL = "llvm.call_intrinsic"
+INLINE_ASSEMBLY = "llvm.inline_asm"
 # The ops that may call an intrinsic.
 CALLS = frozenset({CALL, "llvm.call"})
 _TARGETS = ("llvm.amdgcn.", "llvm.nvvm.")

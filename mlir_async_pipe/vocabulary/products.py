@@ -32,6 +32,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     position_of,
     taken_member,
 )
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 
 LINES = 8
 CHUNK_BYTES = 16
@@ -215,7 +216,6 @@ class ProductForm:
 
 # A product whose left factors stand in registers has no op: it is inline assembly of one instruction, as
 # `assembled` writes it. Its operands are the registers of the sums, four of factors, and a descriptor.
-ASSEMBLED = "llvm.inline_asm"
 FACTORS = 4
 _INSTRUCTION = "wgmma.mma_async.sync.aligned"
 _ASSEMBLED = re.compile(
@@ -245,7 +245,7 @@ def assembled(form: ProductForm, count: int, kind: str) -> tuple[str, str]:
 
 def is_assembled(op: Any) -> bool:
     """Whether an op is a product in the assembly of `assembled`."""
-    return op.name == ASSEMBLED and _form_of(op) is not None
+    return op.name == INLINE_ASSEMBLY and _form_of(op) is not None
 
 
 def is_given_alone(value: Any) -> bool:
@@ -288,7 +288,7 @@ def _read(text: str, constraints: str) -> ProductForm | None:
 
 def product_form(op: Any) -> ProductForm | None:
     """The form of a product with descriptors, None if its attributes cannot be read."""
-    if op.name == ASSEMBLED:
+    if op.name == INLINE_ASSEMBLY:
         return _form_of(op)
     shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
     if shape.keys() != {"m", "n", "k"}:
@@ -313,7 +313,7 @@ def product_form(op: Any) -> ProductForm | None:
 
 def shape_of_product(op: Any) -> tuple[str, str] | None:
     """What is equal for products of one shape, which add to the same registers in order."""
-    if op.name == ASSEMBLED:
+    if op.name == INLINE_ASSEMBLY:
         form = _form_of(op)
         assert form is not None
         shape = f"#nvvm.shape<m = {form.m}, n = {form.n}, k = {form.k}>"

@@ -31,6 +31,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
 from mlir_async_pipe.vocabulary.op_table import (
     CALL,
+    INLINE_ASSEMBLY,
     ROWS,
     UNKNOWN,
     intrinsic_name,
@@ -183,7 +184,6 @@ _HARMLESS = (
     )
 )
 
-INLINE_ASSEMBLY = "llvm.inline_asm"
 _ASSEMBLY = (INLINE_ASSEMBLY, "nvvm.inline_ptx")
 _CODE = (CALL, *_ASSEMBLY)
 # The names of all ops that may be code of the target, of which the IR says nothing.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 N = TypeVar("N", bound=Hashable)
+T = TypeVar("T")
 After = Callable[[N], Iterable[N]]
 
 
@@ -37,6 +38,22 @@ def walked(starts: Iterable[N], after: After[N]) -> Iterator[N]:
 def reached(starts: Iterable[N], after: After[N]) -> set[N]:
     """The starts and all nodes that can be reached from them."""
     return set(walked(starts, after))
+
+
+def computed(node: N, known: dict[N, T], needs: After[N], find: Callable[[N], T]) -> T:
+    """What `find` gives of a node, after all that it needs is `known`; without recursion, since chains may have
+    10^5 ops."""
+    pending = [] if node in known else [node]
+    while pending:
+        current = pending[-1]
+        missing = [] if current in known else [n for n in needs(current) if n not in known]
+        if missing:
+            pending += missing
+            continue
+        pending.pop()
+        if current not in known:
+            known[current] = find(current)
+    return known[node]
 
 
 def post_order(starts: Iterable[N], after: After[N]) -> list[N]:

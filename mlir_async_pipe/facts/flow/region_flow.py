@@ -32,7 +32,7 @@ around it. A value is looked at when it is asked for, with all that it is made o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     result_number,
     terminator,
 )
-from mlir_async_pipe.facts.flow.algorithms import natural_loops, post_order
+from mlir_async_pipe.facts.flow.algorithms import computed, natural_loops, post_order
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -230,25 +230,21 @@ class Varying:
         return len(_common(self._nest_of(value), self.nest(block)))
 
     def _nest_of(self, value: Value) -> Nest:
-        """The loops that a value varies in; without recursion, since chains may be long."""
-        varies, pending = self._varies, [value]
-        while pending:
-            current = pending[-1]
-            if current in varies:
-                pending.pop()
-                continue
+        """The loops that a value varies in."""
+
+        def operands(current: Value) -> Iterable[Value]:
+            op, block = made_in(current)
+            return op.operands if self.nest(block) and op is not None and is_pure(op) else ()
+
+        def find(current: Value) -> Nest:
             op, block = made_in(current)
             nest = self.nest(block)
-            if nest and op is not None and is_pure(op):
-                operands = list(op.operands)
-                missing = [operand for operand in operands if operand not in varies]
-                if missing:
-                    pending += missing
-                    continue
-                depths = (len(_common(varies[operand], nest)) for operand in operands)
-                nest = nest[: max(depths, default=0)]
-            varies[current] = nest
-        return varies[value]
+            if not nest or op is None or not is_pure(op):
+                return nest
+            depths = (len(_common(self._varies[operand], nest)) for operand in op.operands)
+            return nest[: max(depths, default=0)]
+
+        return computed(value, self._varies, operands, find)
 
 
 def _nests(entry: Block) -> dict[Block, Nest]:

@@ -271,23 +271,19 @@ def _feeds_through_memory(producer: Operation, consumer: Operation) -> bool:
 
 def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[Value]:
     """The values that are used, and all that are made `inside` or carried by loops for them."""
-    waiting, needed = list(used), set[Value]()
-    while waiting:
-        value = waiting.pop()
-        if value in needed:
-            continue
-        needed.add(value)
+
+    def made_of(value: Value) -> Iterable[Value]:
         loop, number = _carried(value)
         op = defining_op(value) if loop is None else loop
         if op is None or op not in inside:
-            continue
+            return ()
         if loop is None:
-            waiting += captured(op)
-            continue
+            return captured(op)
         block = loop.regions[0].blocks[0]
         following = terminator(block).operands[number]
-        waiting += [block.arguments[number + 1], loop.operands[3 + number], following]
-    return needed
+        return block.arguments[number + 1], loop.operands[3 + number], following
+
+    return reached(used, made_of)
 
 
 def _carried(value: Value) -> tuple[Operation | None, int]:

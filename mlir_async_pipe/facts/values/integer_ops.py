@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, reduce
 from typing import Any
 
@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     type_text,
 )
+from mlir_async_pipe.facts.flow.algorithms import computed
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # In the order of the numbers that arith.cmpi and llvm.icmp have for them (arith::CmpIPredicate).
@@ -22,27 +23,13 @@ PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"
 
 
 def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) -> Any:
-    """Compute `step` bottom-up without Python recursion: chains may be 10^5 ops long."""
-    if value in known:
-        return known[value]
-    pending = [value]
-    while pending:
-        current = pending[-1]
-        if current in known:
-            pending.pop()
-            continue
+    """Compute `step` of what operators make, operands first."""
+
+    def operands(current: Value) -> Iterable[Value]:
         op = defining_op(current)
-        missing = (
-            [o for o in op.operands if o not in known]
-            if op is not None and op.name in OPERATORS
-            else []
-        )
-        if missing:
-            pending.extend(missing)
-            continue
-        known[current] = step(current, known.__getitem__)
-        pending.pop()
-    return known[value]
+        return op.operands if op is not None and op.name in OPERATORS else ()
+
+    return computed(value, known, operands, lambda current: step(current, known.__getitem__))
 
 
 def product(sizes: Any) -> int:

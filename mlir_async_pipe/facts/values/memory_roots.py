@@ -25,6 +25,7 @@ A view of dynamic shared memory is a *window*, and a root of its own:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -414,18 +415,21 @@ def _disjoint_windows(a: Root, b: Root) -> bool:
 def is_shown(memory: Value) -> bool:
     """Whether the address of a thread's own memory may be known to others: it is stored, made a
     number, forwarded to where it is not followed, or to code that nobody can see."""
+    return any(named is None for _, named in uses_of_memory(memory))
+
+
+def uses_of_memory(memory: Value) -> Iterator[tuple[Any, list[Value] | None]]:
+    """The uses of memory by any of its names, each with what else names it there."""
     pending, seen = [memory], {memory}
     while pending:
         for use in pending.pop().uses:
-            named = names_of_operand(use.owner, use.operand_number)
-            if named is None:
-                return True
-            pending += [value for value in named if value not in seen]
-            seen.update(named)
-    return False
+            named = _names_of_operand(use.owner, use.operand_number)
+            yield use, named
+            pending += [value for value in named or () if value not in seen]
+            seen.update(named or ())
 
 
-def names_of_operand(user: Any, number: int) -> list[Value] | None:
+def _names_of_operand(user: Any, number: int) -> list[Value] | None:
     """What else names the memory that an operand names: results, the argument of a callee. None where the op may
     tell others."""
     op = user.operation

@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_kernel,
     terminator,
 )
+from mlir_async_pipe.facts.flow.algorithms import post_order
 from mlir_async_pipe.facts.flow.region_flow import first_taken, origins
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
@@ -208,18 +209,12 @@ _SECOND = {EQ: 0, SGT: 1, SGE: 0, UGT: 1, UGE: 0}
 
 def conjunction(condition: Value) -> list[Value]:
     """The conditions that all hold where this one does: those of an arith.andi, or itself; each once."""
-    pending, seen, parts = [condition], set[Value](), list[Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+
+    def parts(value: Value) -> list[Value]:
         op = defining_op(value)
-        if op is None or op.name != "arith.andi":
-            parts.append(value)
-        else:
-            pending += reversed(list(op.operands))
-    return parts
+        return list(op.operands) if op is not None and op.name == "arith.andi" else []
+
+    return [value for value in post_order([condition], parts) if not parts(value)]
 
 
 def compared_thread(condition: Value) -> Value | None:

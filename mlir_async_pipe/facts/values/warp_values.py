@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     type_text,
 )
+from mlir_async_pipe.facts.flow.algorithms import computed
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -139,24 +140,15 @@ class WarpValues:
         return same or not _any(self._bits(value)) & (lanes - 1)
 
     def _bits(self, value: Value) -> Bits:
-        pending = [value]
-        while pending:
-            op = defining_op(pending[-1])
-            reads = [] if op is None else _read(op)
-            missing = [operand for operand in reads if operand not in self._known]
-            if missing:
-                pending += missing
-            else:
-                current = pending.pop()
-                self._known[current] = self._find(current, op)
-        return self._known[value]
+        return computed(value, self._known, _read, self._find)
 
-    def _find(self, value: Value, op: Operation | None) -> Bits:
+    def _find(self, value: Value) -> Bits:
+        op = defining_op(value)
         if self._uniformity.difference(value) is None:
             return (0,)
         if launch_id(value) == LaunchId("thread", 0) and _is_number(op):
             return (*(1 << n for n in range(THREAD_BITS)), 0)
-        reads = [] if op is None else _read(op)
+        reads = _read(value)
         if op is None or not reads:
             return (ALL,)
         if op.name in SHUFFLES:
@@ -187,8 +179,11 @@ def _any(bits: Bits) -> int:
     return found
 
 
-def _read(op: Operation) -> list[Value]:
-    """The values on which the results of an op depend, as far as this is followed."""
+def _read(value: Value) -> list[Value]:
+    """The values on which one depends, as far as this is followed."""
+    op = defining_op(value)
+    if op is None:
+        return []
     if op.name in SHUFFLES:
         return [op.operands[SHUFFLES[op.name].operand]]
     if len(op.regions):

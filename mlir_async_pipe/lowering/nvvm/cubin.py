@@ -21,6 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.lowering.nvvm.ptxas import require_tool
 from mlir_async_pipe.session.diagnostics import LoweringError
 
@@ -151,16 +152,12 @@ def _loop_spans(instructions: list[str], labels: dict[str, int]) -> list[tuple[i
 
 def _leads_to(first: int, last: int, instructions: list[str], labels: dict[str, int]) -> bool:
     """Whether every path from the entry to an instruction goes through `first`."""
-    seen, waiting = {first, 0}, [0] if first else []
-    while waiting:
-        number = waiting.pop()
-        for following in _following(number, instructions[number], labels):
-            if following == last:
-                return False
-            if following < len(instructions) and following not in seen:
-                seen.add(following)
-                waiting.append(following)
-    return True
+
+    def after(number: int) -> list[int]:
+        following = _following(number, instructions[number], labels)
+        return [n for n in following if n != first and n < len(instructions)]
+
+    return last not in walked([0] if first else [], after)
 
 
 def _following(number: int, text: str, labels: dict[str, int]) -> list[int]:

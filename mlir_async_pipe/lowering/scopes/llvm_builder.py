@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
-from mlir_async_pipe.vocabulary.pure_ops import INLINE_ASSEMBLY
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 
 # Register classes of inline PTX, by their bits.
 REGISTERS = {16: "h", 32: "r", 64: "l"}

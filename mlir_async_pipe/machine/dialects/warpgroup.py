@@ -35,9 +35,9 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.products import (
     ADDRESS_BITS,
-    ASSEMBLED,
     K_BYTES,
     ProductForm,
     is_assembled,
@@ -338,11 +338,11 @@ _SUMS = {"f16": np.float16, "f32": np.float32, "s32": np.int32}
 _REGISTER_BYTES = 4
 
 
-@semantics("nvvm.wgmma.mma_async", ASSEMBLED)
+@semantics("nvvm.wgmma.mma_async", INLINE_ASSEMBLY)
 def mma_async(site: Site) -> Execute:
     """D = A B + D, or A B with scale-d zero; in registers that are filled when the product lands. A stands in
     registers, too, where the product is assembly."""
-    in_registers = site.name == ASSEMBLED
+    in_registers = site.name == INLINE_ASSEMBLY
     if in_registers and not is_assembled(site.op):
         raise site.unsupported("of inline assembly instructions with rows run")
     form = product_form(site.op)

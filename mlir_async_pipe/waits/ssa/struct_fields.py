@@ -29,7 +29,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.vocabulary import named_row
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, member_of, position_of
-from mlir_async_pipe.vocabulary.products import ASSEMBLED, is_assembled
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
+from mlir_async_pipe.vocabulary.products import is_assembled
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
@@ -65,8 +66,10 @@ def taken_fields(root: Operation) -> list[Field]:
 def _registers_of_products(root: Operation) -> set[str]:
     """The types of structs that products add to, or out of which they take registers."""
     held = set()
-    for op in walk_named(root, lambda name: name == ASSEMBLED or named_row(name).queue == WGMMA):
-        if op.name != ASSEMBLED or is_assembled(op):
+    for op in walk_named(
+        root, lambda name: name == INLINE_ASSEMBLY or named_row(name).queue == WGMMA
+    ):
+        if op.name != INLINE_ASSEMBLY or is_assembled(op):
             held |= {type_text(result.type) for result in op.results}
             taken = filter(None, map(defining_op, op.operands))
             held |= {type_text(one.operands[0].type) for one in taken if one.name == MEMBER_TAKEN}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.facts.flow.algorithms import by_components, reached, walked
+from mlir_async_pipe.facts.flow.algorithms import by_components, computed, reached, walked
 
 GRAPH = {"a": ["b", "c"], "b": ["d"], "c": ["d", "a"], "d": ["e"], "e": []}
 
@@ -44,3 +44,20 @@ def test_loops_come_before_what_follows_them() -> None:
     assert order[0] == "a" and set(order[:4]) == {"a", "b", "c", "d"}
     assert order[4:] == ["x", "y", "z"]
     assert by_components(["y"], lambda node: nested.get(node, [])) == ["y", "x", "z"]
+
+
+def test_what_is_needed_is_computed_first_and_once() -> None:
+    """Chains may be longer than Python's stack."""
+    asked = []
+
+    def find(number: int) -> int:
+        asked.append(number)
+        return 1 + sum(known[other] for other in needs(number))
+
+    def needs(number: int) -> list[int]:
+        return [number - 1, number - 1] if number % 10_000 else []
+
+    known: dict[int, int] = {20_002: 7}
+    assert computed(20_004, known, needs, find) == 4 * 7 + 3
+    assert asked == [20_003, 20_004]
+    assert computed(19_999, {}, lambda n: [n - 1] if n else [], lambda n: n) == 19_999

@@ -28,6 +28,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
     kind_of_op,
     work_of,
 )
+from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
@@ -244,17 +245,14 @@ class ByUnits(Scheduling):
 
     def _producers(self, op: Operation, task: int) -> list[Operation]:
         """The ops of the same task whose values an op uses, directly or through ops that are free."""
-        found, pending = [], list(captured(op))
-        while pending:
-            made = defining_op(pending.pop())
-            if made is None or made.block != self.body.block:
-                continue
-            node = self.reading.node_of.get(made)
-            if node is None:
-                pending += captured(made)
-            elif self.task_of[node] == task:
-                found.append(made)
-        return found
+
+        def makers(op: Operation) -> list[Operation]:
+            made = map(defining_op, captured(op))
+            return [one for one in made if one is not None and one.block == self.body.block]
+
+        nodes = self.reading.node_of
+        found = walked(makers(op), lambda made: () if made in nodes else makers(made))
+        return [made for made in found if made in nodes and self.task_of[nodes[made]] == task]
 
     def _ranges(self) -> list[LiveRange]:
         """Buffers that may have versions, and values in registers of all threads from task to task."""
