@@ -11,6 +11,8 @@ The module that is checked stays as it is, and is no copy where nothing of that 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -46,16 +48,39 @@ from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 LEAST_BITS = 32
 
 
-def as_read(
-    root: Operation,
-    *,
-    assume_no_overflow: bool = False,
-    assume_independent: bool = False,
-    assume_boxes: str = "",
-) -> Operation:
-    """The module, or the copy to prove something of. The promises are those of `CheckOptions`."""
-    boxes = promised_boxes.read(assume_boxes)
-    promised = assume_no_overflow or assume_independent or bool(boxes)
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `async-pipe-check`.
+
+    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
+    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
+    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
+    block of unknown size may have several threads along axes that the kernel never reads.
+    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
+    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
+    wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
+    global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
+    `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
+    0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
+    """
+
+    chip: str = ""
+    assume_noalias_arguments: bool = False
+    assume_several_blocks: bool = False
+    assume_several_threads: bool = False
+    assume_noalias_maps: bool = False
+    assume_no_overflow: bool = False
+    assume_independent: bool = False
+    assume_boxes: str = ""
+
+
+NO_PROMISES = CheckOptions()
+
+
+def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
+    """The module, or the copy to prove something of, with what is promised."""
+    boxes = promised_boxes.read(options.assume_boxes)
+    promised = options.assume_no_overflow or options.assume_independent or bool(boxes)
     otherwise = promised or any(True for _ in walk_named(root, _is_read_otherwise))
     if not otherwise and not _of_variables(root):
         return root
@@ -64,9 +89,9 @@ def as_read(
         changed = _promote(_of_variables(copy))
         # What assembly becomes may be another value, or a struct of which a field is taken.
         changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
-        if assume_no_overflow:
+        if options.assume_no_overflow:
             _promise_no_overflow(copy)
-        if assume_independent:
+        if options.assume_independent:
             _promise_independence(copy)
         if boxes:
             promised_boxes.promise(copy, boxes)

@@ -13,12 +13,11 @@ else *unknown* (a warning with a reason).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
-from mlir_async_pipe.checker.as_read import as_read
+from mlir_async_pipe.checker.as_read import CheckOptions, as_read
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
@@ -30,32 +29,6 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 
 __all__ = ["CheckOptions", "CheckSummary", "Hazard", "run"]
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """Options of `async-pipe-check`.
-
-    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
-    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
-    block of unknown size may have several threads along axes that the kernel never reads.
-    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
-    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
-    wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
-    global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
-    `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
-    0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
-    """
-
-    chip: str = ""
-    assume_noalias_arguments: bool = False
-    assume_several_blocks: bool = False
-    assume_several_threads: bool = False
-    assume_noalias_maps: bool = False
-    assume_no_overflow: bool = False
-    assume_independent: bool = False
-    assume_boxes: str = ""
 
 
 @passes.register(
@@ -71,24 +44,11 @@ def check(
 ) -> None:
     """The same, where the outcomes of kernels that are `known` need not be found again."""
     target = target_for(options, session)
-    module = as_read(
-        module.operation,
-        assume_no_overflow=options.assume_no_overflow,
-        assume_independent=options.assume_independent,
-        assume_boxes=options.assume_boxes,
-    )
+    module = as_read(module.operation, options)
     found = kernels(module)
     around = surroundings(module, found)
     for kernel in found:
-        outcome = known.get(kernel) or check_kernel(
-            kernel,
-            around,
-            target,
-            assume_noalias_arguments=options.assume_noalias_arguments,
-            assume_several_blocks=options.assume_several_blocks,
-            assume_several_threads=options.assume_several_threads,
-            assume_noalias_maps=options.assume_noalias_maps,
-        )
+        outcome = known.get(kernel) or check_kernel(kernel, around, target, options)
         _report(outcome, session)
         _remark(outcome, session)
     _report_homeless(module, session)

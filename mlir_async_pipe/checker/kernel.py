@@ -15,6 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     unchanged,
 )
+from mlir_async_pipe.checker.as_read import NO_PROMISES, CheckOptions
 from mlir_async_pipe.checker.async_proxy import judge_async_proxy
 from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
@@ -147,11 +148,8 @@ def check_kernel(
     kernel: Any,
     around: ModuleKernels,
     target: Target | None,
+    options: CheckOptions = NO_PROMISES,
     *,
-    assume_noalias_arguments: bool = False,
-    assume_several_blocks: bool = False,
-    assume_several_threads: bool = False,
-    assume_noalias_maps: bool = False,
     until_found: bool = False,
     each_unfinished: bool = False,
 ) -> KernelVerdict:
@@ -161,8 +159,8 @@ def check_kernel(
     with unchanged():
         flow = build(kernel, around.callees)
         missing = tuple(unfollowed(kernel, flow, around.callees))
-        threads = threads_of(kernel, target, around, several=assume_several_threads)
-        grid = grid_of(kernel, flow, around.grids, several=assume_several_blocks)
+        threads = threads_of(kernel, target, around, several=options.assume_several_threads)
+        grid = grid_of(kernel, flow, around.grids, several=options.assume_several_blocks)
         run = _KernelRun(
             kernel,
             name,
@@ -171,7 +169,7 @@ def check_kernel(
             threads,
             grid,
             target,
-            Roots(assume_noalias_arguments, assume_noalias_maps, flow.passed_in),
+            Roots(options.assume_noalias_arguments, options.assume_noalias_maps, flow.passed_in),
             until_found,
         )
         outcome = run.symbolic(each_unfinished)

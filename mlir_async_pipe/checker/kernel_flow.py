@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     has_body,
     operations,
     terminator,
+    type_text,
     walk,
 )
 from mlir_async_pipe.checker.graph_facts import loop_bodies
@@ -579,6 +580,51 @@ def find_inductions(flow: Flow) -> None:
                 flow.loops[loop].inductions[target] = step
     if moved:
         _find_advances(flow, moved, sources)
+    counting = [one for one in flow.loops if one.lower is None and one.inductions]
+    bodies = dict(loop_bodies(flow).values()) if counting else {}
+    for one in counting:
+        blocks = [flow.blocks[number] for number in sorted(bodies.get(one.number, ()))]
+        _find_counted(flow, one, blocks)
+
+
+def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
+    """What an iteration of a loop adds to the numbers that it counts and to what is made of them, by value number:
+
+    %k = phi, %next = %k + 64, %at = %next - 1      64
+    %slot = %k mod 3                                None: no constant
+    %more = %next < %n                              left out: a condition
+    """
+    found: dict[int, int | None] = dict(loop.inductions)
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for block in blocks:
+            for step in block.steps:
+                if isinstance(step, Run) and not found.keys().isdisjoint(step.operands):
+                    steps = [found[n] for n in step.operands if n in found]
+                    for result in step.results:
+                        if type_text(flow.values[result][1].type) != "i1":
+                            found.setdefault(result, _step_of_result(step, steps))
+            assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
+            assigns += [
+                pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns
+            ]
+            for target, source in assigns:
+                if source in found and type_text(flow.values[target][1].type) != "i1":
+                    found.setdefault(target, None)
+    loop.counted, loop.compared = found, set(loop.inductions)
+    for run in (step for block in blocks for step in block.steps if isinstance(step, Run)):
+        if is_operator(run.name, "cmp") and not found.keys().isdisjoint(run.operands):
+            loop.compared.update(run.operands)
+
+
+def _step_of_result(run: Run, steps: list[int | None]) -> int | None:
+    """What is added to a sum, or difference, of a counted number and a constant."""
+    is_sum = is_operator(run.name, "add") or (
+        is_operator(run.name, "sub") and constant_value(run.op.operands[1]) is not None
+    )
+    constants = [constant_value(operand) is not None for operand in run.op.operands]
+    return steps[0] if is_sum and len(steps) == 1 and any(constants) else None
 
 
 def _find_advances(

@@ -134,7 +134,8 @@ class Loop:
     """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
 
     `inductions` maps a header argument to what each iteration adds to it, `advances` a pointer to the
-    op that does. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of
+    op that does. Of a loop without bounds `counted` maps these, and what is made of them, to what each iteration adds
+    (None: no constant), and `compared` are they and what their sums are compared with. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of
     a loop without bounds of which every thread runs all iterations, the values that decide how many
     these are.
     """
@@ -150,6 +151,8 @@ class Loop:
     bits: int = INDEX_BITS
     inductions: dict[int, int] = field(default_factory=dict)
     advances: dict[int, Run] = field(default_factory=dict)
+    counted: dict[int, int | None] = field(default_factory=dict)
+    compared: set[int] = field(default_factory=set)
 
 
 @dataclass

@@ -10,15 +10,13 @@ a constant number of very many iterations what is left is the unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from itertools import product as product_of
 from math import gcd
 
-from mlir_async_pipe.bindings.raw_ops import constant_value, type_text
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import (
@@ -35,8 +33,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     product,
 )
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
-from mlir_async_pipe.checker.step_graph import Assign, Flow, Loop, Run
-from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.checker.step_graph import Flow, Loop
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96
@@ -57,8 +54,6 @@ class LoopIterations:
     rung: Rung
     roles: bool = False
     some_long: bool = False
-    _steps: dict[int, dict[int, int | None]] = field(default_factory=dict)
-    _ends: dict[int, set[int]] = field(default_factory=dict)
 
     def check_modulus(self, by: int) -> None:
         """Numbers are known modulo a multiple of `by`. Raises RefineError."""
@@ -340,34 +335,15 @@ class LoopIterations:
         if loop.lower is not None:
             return
         for made, value in list(strand.env.items()):
-            counted = self._steps_of(number).get(made, 0)
+            counted = loop.counted.get(made, 0)
             if counted is None:
                 strand.env[made] = None
             elif counted and isinstance(value, int | Form):
                 strand.env[made] = forms.add(form_of(value), forms.scale(later, counted))
 
-    def _steps_of(self, number: int) -> dict[int, int | None]:
-        """What each iteration adds to the numbers that a loop counts, and to those that are made of them; None for what
-        is no sum of one and a constant."""
-        if number not in self._steps:
-            self._steps[number] = steps_of(self.flow, number)
-        return self._steps[number]
-
     def _compared(self, state: PathState, number: int) -> set[Atom]:
         """The unknowns of which numbers are made that a loop counts, or compares with these."""
-        if number not in self._ends:
-            steps = self._steps_of(number)
-            bodies = [body for loop, body in loop_bodies(self.flow).values() if loop == number]
-            runs = (s for body in bodies for n in body for s in self.flow.blocks[n].steps)
-            ends = {
-                operand
-                for run in runs
-                if isinstance(run, Run) and is_operator(run.name, "cmp")
-                if not steps.keys().isdisjoint(run.operands)
-                for operand in run.operands
-            }
-            self._ends[number] = ends | self.flow.loops[number].inductions.keys()
-        values = [state.get_here(number) for number in self._ends[number]]
+        values = [state.get_here(compared) for compared in self.flow.loops[number].compared]
         return {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
 
     def _bound_carried(self, state: PathState, target: int, before: Value) -> None:
@@ -397,45 +373,6 @@ def _strides(value: Form, before: Value) -> bool:
         return False
     more = forms.subtract(value, form_of(before))
     return bool(more.terms) and all(atom.kind == "size" for atom, _ in more.terms)
-
-
-def steps_of(flow: Flow, number: int) -> dict[int, int | None]:
-    """What an iteration of a loop adds to the numbers that it counts and to what is made of them, by value number:
-
-    %k = phi, %next = %k + 64, %at = %next - 1      64
-    %slot = %k mod 3                                None: no constant
-    %more = %next < %n                              left out: a condition
-    """
-    found: dict[int, int | None] = dict(flow.loops[number].inductions)
-    bodies = [body for loop, body in loop_bodies(flow).values() if loop == number]
-    blocks = [flow.blocks[block] for body in bodies for block in sorted(body)]
-    before = -1
-    while before != len(found):
-        before = len(found)
-        for block in blocks:
-            for step in block.steps:
-                if isinstance(step, Run) and not found.keys().isdisjoint(step.operands):
-                    steps = [found[n] for n in step.operands if n in found]
-                    for result in step.results:
-                        if type_text(flow.values[result][1].type) != "i1":
-                            found.setdefault(result, _step_of_result(step, steps))
-            assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
-            assigns += [
-                pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns
-            ]
-            for target, source in assigns:
-                if source in found and type_text(flow.values[target][1].type) != "i1":
-                    found.setdefault(target, None)
-    return found
-
-
-def _step_of_result(run: Run, steps: list[int | None]) -> int | None:
-    """What is added to a sum, or difference, of a counted number and a constant."""
-    is_sum = is_operator(run.name, "add") or (
-        is_operator(run.name, "sub") and constant_value(run.op.operands[1]) is not None
-    )
-    constants = [constant_value(operand) is not None for operand in run.op.operands]
-    return steps[0] if is_sum and len(steps) == 1 and any(constants) else None
 
 
 def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:

@@ -22,7 +22,7 @@ functions; and with mbarriers, which are judged separately.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.checker.check_pass import CheckOptions
+from mlir_async_pipe.checker.as_read import CheckOptions
 from mlir_async_pipe.checker.kernel import KernelVerdict, ModuleKernels, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import Callees, callee_of, kernels, with_callees
 from mlir_async_pipe.chips.target import Target, target_for
@@ -139,14 +139,15 @@ def _drop_in(
     ]
     if not barriers or not (kernel.name == "gpu.launch" or is_kernel(kernel)):
         return None
-    noalias = options.assume_noalias_arguments
-    outcome = check_kernel(kernel, around, target, assume_noalias_arguments=noalias)
+    promised = CheckOptions(assume_noalias_arguments=options.assume_noalias_arguments)
+    outcome = check_kernel(kernel, around, target, promised)
     relied_on = {outcome.ops[number] for number in outcome.relied_on}
     doubtful = [op for op in barriers if op not in relied_on]
     if not (doubtful and _is_proven(outcome) and _is_compared(kernel, around, outcome)):
         return outcome
     doubtful.sort(key=_loops_around, reverse=True)
-    trials = _Trials(kernel, around, target, noalias, options.trials)
+    promised = replace(promised, assume_several_threads=True)
+    trials = _Trials(kernel, around, target, promised, options.trials)
     places = {op: Place.of(op) for op in doubtful}
     dropped = list(trials.shrink(doubtful))
     for op in dropped:
@@ -200,7 +201,7 @@ class _Trials:
     kernel: Operation
     around: ModuleKernels
     target: Target | None
-    noalias: bool
+    promised: CheckOptions
     left: int
 
     def shrink(self, barriers: list[Operation]) -> Iterator[Operation]:
@@ -224,12 +225,7 @@ class _Trials:
             op.detach_from_parent()
         edited()
         without = check_kernel(
-            self.kernel,
-            self.around,
-            self.target,
-            assume_noalias_arguments=self.noalias,
-            assume_several_threads=True,
-            until_found=True,
+            self.kernel, self.around, self.target, self.promised, until_found=True
         )
         if _is_proven(without):
             return True

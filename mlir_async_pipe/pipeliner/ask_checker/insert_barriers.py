@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
+from mlir_async_pipe.checker.as_read import CheckOptions
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
@@ -73,12 +74,11 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
     target = target_for(options, session)
     found = [kernel for kernel in kernels(module) if not options.asked or kernel in asking]
     around = surroundings(module, found)
+    promised = CheckOptions(assume_noalias_arguments=options.assume_noalias_arguments)
     for kernel in found:
         guarded: set[Operation] = set()
         while True:
-            outcome = check_kernel(
-                kernel, around, target, assume_noalias_arguments=options.assume_noalias_arguments
-            )
+            outcome = check_kernel(kernel, around, target, promised)
             missing = _first_missing(outcome, kernel)
             if missing is None:
                 _report_unfollowed(outcome, session)
