@@ -73,7 +73,7 @@ class AwaitedFlags:
         if one_thread:
             return not self._leads(release, at)
         return any(
-            self._is_once(barrier)
+            not self._leads(barrier, barrier)
             and self._dominates(barrier, release)
             and not self._leads(barrier, at)
             for barrier in self._barriers
@@ -102,9 +102,6 @@ class AwaitedFlags:
         fences = self._points.fences
         found = [p for p in self._points.all() if fences(p, frozenset({"global"}))]
         return [point for point in found if self.divergence.is_met(point[0])]
-
-    def _is_once(self, point: Point) -> bool:
-        return not self._leads(point, point)
 
     def _leads(self, one: Point, other: Point) -> bool:
         points = self._points

@@ -272,7 +272,7 @@ def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> 
             f"this wait stands before the group is committed; after the commit count {age} would do",
             wait,
         )
-    given = _given_count(wait)
+    given = given_count(wait) or 0
     return (
         f"this wait lets {given} group{'s' if given != 1 else ''} stay in flight; "
         f"at most {finding.wait_age} would do",
@@ -284,10 +284,6 @@ def _queue(site: Site) -> str:
     """The queue as a reader knows it; abstract queues are called "queue 0" already."""
     name = site.queue or ""
     return name if name.startswith("queue") else f"queue {name}"
-
-
-def _given_count(wait: Any) -> int:
-    return given_count(wait) or 0
 
 
 def record_in_scope(op: Any, function: str) -> Hazard:

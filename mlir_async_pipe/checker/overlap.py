@@ -247,7 +247,7 @@ def _enumerate(
     answers = []
     for starts in options:
         case = _with_starts(decided, starts)
-        if any(_never_meets(x, y) for x, y in case):
+        if any(_is_of_numbers(x, y) and constants_disjoint(x, y) for x, y in case):
             answers.append(NO)
             continue
         # The same rows of two slots are one question.
@@ -267,10 +267,6 @@ def _enumerate(
     certain = all(answer.verdict == "yes" for answer in answers)
     unsure = next((answer for answer in answers if answer.verdict == "cannot tell"), None)
     return YES if certain else unsure or Overlap("cannot tell", "opaque-subscript")
-
-
-def _never_meets(x: Piece, y: Piece) -> bool:
-    return _is_of_numbers(x, y) and constants_disjoint(x, y)
 
 
 def _is_of_numbers(x: Piece, y: Piece) -> bool:

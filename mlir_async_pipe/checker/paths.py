@@ -172,7 +172,7 @@ def _sum_at_least(
         return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
     # What wraps or is divided may be made of the very symbol beside it: n + 1 and n, n div 4 - n.
-    under = {atom: _under_operators(atom) for atom, _ in form.terms}
+    under = {atom: forms.atoms_of(forms.of_atom(atom)) - {atom} for atom, _ in form.terms}
     inside = {a for found in under.values() for a in found}
     has_symbol = any(atom.kind in ("symbol", "any") for atom in under.keys() - inside)
     has_quotient = any(
@@ -183,11 +183,6 @@ def _sum_at_least(
     )
     free = (has_symbol or has_quotient) and not forms.may_wrap(form)
     return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
-
-
-def _under_operators(atom: Atom) -> frozenset[Atom]:
-    """The atoms that an operator is applied to."""
-    return forms.atoms_of(forms.of_atom(atom)) - {atom}
 
 
 def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:

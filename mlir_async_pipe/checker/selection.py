@@ -127,13 +127,10 @@ def _names_workgroup_memory(op: Any) -> bool:
     return names_memory(op) and space_of_type(op.results[0].type) == "workgroup"
 
 
-def _may_be_kernel(op: Any) -> bool:
-    return is_function(op) or op.name == "gpu.launch"
-
-
 def _kernel_around(op: Any) -> Any | None:
     """The function or launch that holds an op."""
-    return next((above for above in ancestors(op) if _may_be_kernel(above)), None)
+    around = (above for above in ancestors(op) if is_function(above) or above.name == "gpu.launch")
+    return next(around, None)
 
 
 def names_in(kernel: Any, callees: Callees) -> set[str]:

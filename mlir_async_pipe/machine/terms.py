@@ -607,10 +607,6 @@ def _same_elements(table: TermTable, one: Any, other: Any, **kwargs: Any) -> boo
     return one.shape == other.shape and bool((identities(one) == identities(other)).all())
 
 
-def _clip(table: TermTable, value: Any, low: Any, high: Any, **kwargs: Any) -> Any:
-    return np.minimum(np.maximum(value, low), high)
-
-
 def _einsum(table: TermTable, formula: str, left: Any, right: Any, **kwargs: Any) -> Any:
     """Sums of products over the letters that the result lacks; "..." are the lanes.
 
@@ -648,7 +644,7 @@ _FUNCTIONS: dict[Any, Any] = {
     np.where: _where,
     np.broadcast_arrays: _broadcast,
     np.array_equal: _same_elements,
-    np.clip: _clip,
+    np.clip: lambda table, value, low, high, **kwargs: np.minimum(np.maximum(value, low), high),
     np.einsum: _einsum,
     np.zeros_like: _filled_like(0),
     np.empty_like: _filled_like(0),

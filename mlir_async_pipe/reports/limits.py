@@ -223,7 +223,8 @@ class _Kernel:
             if multiplies(op) and not used:
                 missing[f"'{op.name}'"] = None
             for unit, cycles in used.items():
-                uses[unit] += warps * times * cycles * self._stretched(op)
+                stretched = max(map(self._waste, accesses(op)), default=1.0)
+                uses[unit] += warps * times * cycles * stretched
             for access in accesses(op):
                 if root_of(access.memory).space == "global":
                     bytes_ = threads * times * bytes_of_access(access)
@@ -271,9 +272,6 @@ class _Kernel:
         ahead = max((sum(loop.waits) for loop in loops), default=0)
         found = [loop.instructions for loop in loops if sum(loop.waits) == ahead]
         return found[0] if len(found) == 1 else None
-
-    def _stretched(self, op: Operation) -> float:
-        return max(map(self._waste, accesses(op)), default=1.0)
 
     def _waste(self, access: Access) -> float:
         asked = self.asked.get(access)

@@ -96,7 +96,7 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
             error.args = (str(error.diagnostic),)
             raise
         found = getattr(answer, "diagnostics", ())
-        if not any(_is_homeless(one.place) for one in found):
+        if not any(one.place.file in ("", "-") for one in found):
             return answer
         placed = tuple(_placed(one, caller(), about_op=True) for one in found)
         return dataclasses.replace(cast("Any", answer), diagnostics=placed)
@@ -112,10 +112,6 @@ def takes(options: type) -> Callable[[Callable[Parameters, Answer]], Callable[Pa
         return call
 
     return mark
-
-
-def _is_homeless(place: Place) -> bool:
-    return place.file in ("", "-")
 
 
 def _placed(found: Diagnostic, at: Place, about_op: bool) -> Diagnostic:

@@ -80,7 +80,8 @@ def make(
     for part in _cut(pipeline):
         if isinstance(part, NestedPipeline):
             _check_mlir(part, context)
-            steps.extend(_single_steps(part, context) if single else [_step_of(part)])
+            whole = MlirStep(str(part), ",".join(map(str, part.elements)))
+            steps.extend(_single_steps(part, context) if single else [whole])
         else:
             step = _our_step(*part, defaults)
             steps.extend(_opened(step) if single else [step])
@@ -157,10 +158,6 @@ def _at_column(error: AsyncPipeError, call: PassCall) -> AsyncPipeError:
 
 def _place(call: PassCall) -> Place:
     return Place(PIPELINE, 1, call.column) if call.column else Place()
-
-
-def _step_of(nest: NestedPipeline) -> MlirStep:
-    return MlirStep(str(nest), ",".join(map(str, nest.elements)))
 
 
 def _single_steps(nest: NestedPipeline, context: Any) -> list[Step]:

@@ -167,11 +167,6 @@ def _pipeline(source: Source, options: Options, root: Any) -> pipeline_text.Nest
     return pass_steps.from_flags(flags, root.operation.name, root.operation.context)
 
 
-def _only_asks(options: Options) -> bool:
-    """Whether no IR or code is to be written: what the checker or the scheduler says is the result."""
-    return options.check_only or options.suggest
-
-
 @contextlib.contextmanager
 def _explained(
     root: Any, options: Options, session: Session, places: frozenset[Place] | None
@@ -239,7 +234,8 @@ def _may_check_beside(options: Options) -> bool:
         or options.explain
         or options.mlir_pass_pipeline_crash_reproducer
     )
-    makes_code = options.emit != "mlir" and options.run is None and not _only_asks(options)
+    only_asks = options.check_only or options.suggest
+    makes_code = options.emit != "mlir" and options.run is None and not only_asks
     return makes_code and not looks_on
 
 

@@ -320,7 +320,7 @@ class LoopIterations:
         """Where a loop of a role began, and where it ends, if it has bounds, and its step."""
         if self.flow.loops[number].lower is not None:
             try:
-                return self._bounds(state, number, _getter(strand))
+                return self._bounds(state, number, lambda n: strand.env.get(n, strand.given(n)))
             except OpenError:  # It is open again whether there are iterations.
                 return None
         now = strand.iterations[number]
@@ -390,10 +390,6 @@ def _is_of_one_role(atom: Atom) -> bool:
     """Whether another role that comes to the same number has another name for it."""
     made = isinstance(atom.key, tuple) and atom.key[0] in ("made", "iteration")
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
-
-
-def _getter(strand: PathState | Strand) -> Callable[[int], Value]:
-    return lambda number: strand.env.get(number, strand.given(number))
 
 
 def _unused(state: PathState, trips: int | None) -> Atom:

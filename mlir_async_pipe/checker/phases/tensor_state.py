@@ -111,10 +111,6 @@ def _share_no_lanes(mask: int) -> bool:
     return len(_quarters_of(mask)) == len(_warps_of(mask))
 
 
-def _is_in_one_warp(mask: int) -> bool:
-    return len(_warps_of(mask)) == 1
-
-
 class Core(NamedTuple):
     """The tensor core of a thread: its columns among the clocks, of what products read and of where they
     add up."""
@@ -212,7 +208,9 @@ class TensorMemory:
             met = load.cells.meets(product.sums)
             if met is not False:
                 # Of what its own warp has stored and waited for, a fence may not be needed.
-                own = load.writes and _is_in_one_warp(load.by | mask) and read.landed is not None
+                own = (
+                    load.writes and len(_warps_of(load.by | mask)) == 1 and read.landed is not None
+                )
                 certain = met is True and not own
                 self._check_read(op, mask, load, read, clocks, certain)
         for other, event in self.products.items():

@@ -259,7 +259,8 @@ class FlowGraph:
     def maybe_endless(self) -> list[Item]:
         """The ops that control may not leave: while loops, nested graphs of blocks, dead ends."""
         if self._endless is None:
-            ops = {op: None for op in self._positions if _is_while(op)}
+            rows = {op: REGION_ROWS.get(op.name, UNKNOWN) for op in self._positions}
+            ops = {op: None for op, row in rows.items() if row.flow == "while"}
             last: Any = None
             for op in self._branches:
                 if op.name in BRANCH_ROWS or op.name in DEAD_ENDS:
@@ -284,7 +285,3 @@ class FlowGraph:
             assert item.node is not None
             item = item.node.frame.item
         return item
-
-
-def _is_while(op: Any) -> bool:
-    return REGION_ROWS.get(op.name, UNKNOWN).flow == "while"

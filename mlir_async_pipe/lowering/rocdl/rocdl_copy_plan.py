@@ -125,7 +125,7 @@ def plan_copy(
 
 def _check_source(copy: ThreadCopy, form: CopyForm, chip: Chip) -> None:
     space = space_name(copy.source)
-    if space not in form.source_spaces and not _casts_to_global(space, form):
+    if {space, space or "global"}.isdisjoint(form.source_spaces):
         raise LoweringError(
             f"{chip.name} cannot copy asynchronously from memory space '{space}'",
             code="copy-space",
@@ -147,10 +147,6 @@ def space_name(memory: Value) -> str:
     if number == "7" or text == "#amdgpu.address_space<fat_raw_buffer>":
         return "fat_raw_buffer"
     return text
-
-
-def _casts_to_global(space: str, form: CopyForm) -> bool:
-    return space == "" and "global" in form.source_spaces
 
 
 def _piece_elements(copy: ThreadCopy, chip: Chip) -> int:

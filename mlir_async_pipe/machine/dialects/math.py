@@ -22,10 +22,6 @@ from mlir_async_pipe.machine.terms import opaque
 Array = np.ndarray
 
 
-def _erf(values: Array) -> Array:
-    return np.vectorize(erf, otypes=[np.float64])(values)
-
-
 def _count_leading_zeros(values: Array) -> Array:
     bits = values.dtype.itemsize * 8
     rest = unsigned(values).astype(np.uint64)
@@ -59,7 +55,7 @@ MATH: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "absf": np.abs, "absi": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "roundeven": np.rint,
-    "powf": np.power, "copysign": np.copysign, "erf": opaque("erf", _erf),
+    "powf": np.power, "copysign": np.copysign, "erf": opaque("erf", np.vectorize(erf, otypes=[np.float64])),
     "ctlz": opaque("ctlz", _count_leading_zeros), "cttz": opaque("cttz", _count_trailing_zeros),
     "ctpop": opaque("ctpop", _count_ones), "fpowi": np.power,
 }  # fmt: skip

@@ -188,7 +188,7 @@ class _Attacher(Carrier):
     _no_group: Value | None = None
 
     def __post_init__(self) -> None:
-        self.kind = _token(self.skeleton.root)
+        self.kind = ir.Type.parse(TOKEN_TYPE, self.skeleton.root.context)
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """A commit comes first in the history, a wait takes from it."""
@@ -253,10 +253,6 @@ class _Attacher(Carrier):
         if row is not None and row.flow == "isolated":
             return variables
         return [] if any(map(self.skeleton.changes, op.regions)) else variables
-
-
-def _token(op: Operation) -> Any:
-    return ir.Type.parse(TOKEN_TYPE, op.context)
 
 
 def _group_with_token(op: Operation, name: str, kind: Any) -> Value:

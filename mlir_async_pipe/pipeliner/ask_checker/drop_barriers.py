@@ -145,7 +145,8 @@ def _drop_in(
     doubtful = [op for op in barriers if op not in relied_on]
     if not (doubtful and _is_proven(outcome) and _is_compared(kernel, around, outcome)):
         return outcome
-    doubtful.sort(key=_loops_around, reverse=True)
+    inside = {op: sum(above.name in LOOP_OPS for above in ancestors(op)) for op in doubtful}
+    doubtful.sort(key=inside.__getitem__, reverse=True)
     promised = replace(promised, assume_several_threads=True)
     trials = _Trials(kernel, around, target, promised, options.trials)
     places = {op: Place.of(op) for op in doubtful}
@@ -188,10 +189,6 @@ def _is_known(op: Operation, callees: Callees) -> bool:
     if flag_order(op) != UNORDERED:
         return False
     return row.known or row.pure or row.harmless or op.name in _CONTROL
-
-
-def _loops_around(op: Operation) -> int:
-    return sum(above.name in LOOP_OPS for above in ancestors(op))
 
 
 @dataclass

@@ -225,7 +225,7 @@ def _meetings(
     last = len(order) - 1
     while last and meets_cluster(order[last - 1]):
         last -= 1
-    start = next(n for n, op in enumerate(order) if op == body.loop or _holds(op, body.loop))
+    start = next(n for n, op in enumerate(order) if body.loop in walk(op))
     copies = {copy for transaction in transactions for copy in transaction.copies}
     writer = next((op for op in walk(body.loop) if op not in copies and _writes(op)), None)
     met: Operation | None = None
@@ -255,10 +255,6 @@ def _later(one: Operation | None, other: Operation | None) -> Operation | None:
         return other if one is None else one
     order = operations(one.block)
     return max(one, other, key=order.index)
-
-
-def _holds(op: Operation, loop: Operation) -> bool:
-    return any(inner == loop for inner in walk(op))
 
 
 def _writes(op: Operation) -> bool:

@@ -295,7 +295,8 @@ def mark_independent(loops: list[Operation], module: Any) -> None:
     """Number the accesses of each loop of which it is asserted, outer loops before inner ones in
     `loops`, and of those around, which are written once more where warps have roles."""
     around = (above for loop in loops for above in (*reversed(list(ancestors(loop))), loop))
-    loops = [above for above in dict.fromkeys(around) if _is_asserted(above)]
+    found = [above for above in dict.fromkeys(around) if above.name == "scf.for"]
+    loops = [above for above in found if is_set(above.attributes, INDEPENDENT)]
     if not loops:
         return
     taken = max(integer_attribute(op, INDEPENDENT) or 0 for op in walk(module))
@@ -304,7 +305,3 @@ def mark_independent(loops: list[Operation], module: Any) -> None:
         for op in list(walk(loop)):
             if op != loop and (accesses(op) or use_of(op) == "copy"):
                 set_integer(op, INDEPENDENT, number, 64)
-
-
-def _is_asserted(op: Operation) -> bool:
-    return op.name == "scf.for" and is_set(op.attributes, INDEPENDENT)

@@ -84,7 +84,8 @@ class _Fields(Carrier):
         self.field = field
 
     def _matters(self, op: Operation) -> bool:
-        return op.name == MEMBER_TAKEN or any(map(_is_struct, op.operands))
+        kinds = (type_text(operand.type) for operand in op.operands)
+        return op.name == MEMBER_TAKEN or any(kind.startswith("!llvm.struct<") for kind in kinds)
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """What takes the field is the field."""
@@ -146,7 +147,3 @@ def _is_forwarded(value: Value) -> bool:
     around = block.owner.operation
     first = block == block.region.blocks[0]
     return around.name in CARRYING_OPS or (is_function(around) and not first)
-
-
-def _is_struct(value: Value) -> bool:
-    return type_text(value.type).startswith("!llvm.struct<")
