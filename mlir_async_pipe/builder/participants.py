@@ -6,7 +6,6 @@ known_block_size = array<i32: 16, 16, 1>      256 threads, %thread_id x + 16 * %
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -100,7 +99,3 @@ def _thread_id(axis: str, write: IntegerWriter) -> Value:
 def writer() -> IntegerWriter:
     """Writes integer arithmetic at the current insertion point."""
     return IntegerWriter(ir.InsertionPoint.current, here())
-
-
-def total(sizes: tuple[int, ...]) -> int:
-    return prod(sizes)

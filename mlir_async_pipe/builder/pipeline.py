@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -43,7 +44,6 @@ from mlir_async_pipe.builder.participants import (
     kernel,
     thread_number,
     threads_of,
-    total,
     writer,
 )
 from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
@@ -193,7 +193,7 @@ class Pipeline:
             return Participants(1, 0)
         number = thread_number(sizes, write)
         if self.scope == "block" or isinstance(number, int):
-            return Participants(total(sizes), number)
+            return Participants(prod(sizes), number)
         return Participants(self.lanes, write.remainder(number, self.lanes))
 
     def producer_acquire(self) -> None:
@@ -245,8 +245,8 @@ class Pipeline:
             write = IntegerWriter(entry(op), here())
             number = thread_number(sizes, write)
             members = self.lanes if self.scope == "warp" else 1
-            if total(sizes) > members and not isinstance(number, int):
-                group = write.divide(number, members), -(-total(sizes) // members)
+            if prod(sizes) > members and not isinstance(number, int):
+                group = write.divide(number, members), -(-prod(sizes) // members)
         if self._buffers and self._shares_by_barrier and op.name != "gpu.launch":
             op.attributes[BARRIERS] = ir.UnitAttr.get()
         return SlotMemory(self._buffers, op, slots, group)

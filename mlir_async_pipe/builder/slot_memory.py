@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -25,7 +26,6 @@ from mlir_async_pipe.builder.caller import here, in_context, misuse
 from mlir_async_pipe.builder.participants import entry
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.values.alignment import static_strides
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.session.diagnostics import Place
@@ -52,7 +52,7 @@ class SlotBuffer:
 
     @property
     def bytes(self) -> int:
-        return product(self.shape) * element_bytes(ir.Type.parse(self.type()))
+        return prod(self.shape) * element_bytes(ir.Type.parse(self.type()))
 
 
 def as_given(slots: tuple[Slot, ...]) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -32,13 +32,11 @@ from mlir_async_pipe.builder.participants import (
     kernel,
     thread_number,
     threads_of,
-    total,
     writer,
 )
 from mlir_async_pipe.builder.slot_memory import Slot, window
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -94,7 +92,7 @@ def copy_tile(
 
 def _threads(given: Threads | None) -> Participants:
     sizes = threads_of(kernel(), given)
-    return Participants(total(sizes), thread_number(sizes, writer()))
+    return Participants(prod(sizes), thread_number(sizes, writer()))
 
 
 def _width(tile: CopiedTile, count: int) -> int:
@@ -117,7 +115,7 @@ def _width(tile: CopiedTile, count: int) -> int:
         and tile.shape[-1] % (size // tile.bytes) == 0
     ]
     # Better narrow copies by all threads than wide ones by some, which need a condition.
-    even = [size for size in found if product(tile.shape) // size % count == 0]
+    even = [size for size in found if prod(tile.shape) // size % count == 0]
     return [*even, *found, 1][0]
 
 
@@ -132,7 +130,7 @@ class _Copy:
 
     def write(self) -> None:
         """The copies of the thread that runs: every `who.count`-th of all."""
-        copies = product(self.tile.shape) // self.width
+        copies = prod(self.tile.shape) // self.width
         rounds, some = divmod(copies, self.who.count)
         if rounds > MOST_UNROLLED:
             self._in_loop(rounds)

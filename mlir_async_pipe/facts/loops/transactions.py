@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -57,7 +58,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.vocabulary import (
@@ -336,7 +336,7 @@ def bytes_of(copy: Operation) -> int | None:
     """The bytes that a tensor copy brings to a block, None if that is not to be seen."""
     kind = copy.operands[operand_number(copy, "destination")].type
     if str(kind).startswith("memref<"):
-        return product(kind.shape) * element_bytes(kind)
+        return prod(kind.shape) * element_bytes(kind)
     return box_bytes(copy)
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.vocabulary.operator_table import (
     CEILING_DIVISION,
     FLOOR_DIVISION,
@@ -100,4 +100,4 @@ def _sizes(op: Any, count: int) -> tuple[int | None, list[Any]]:
 
 
 def _strides(inner: list[int]) -> tuple[int, ...]:
-    return tuple(product(inner[place:]) for place in range(len(inner) + 1))
+    return tuple(prod(inner[place:]) for place in range(len(inner) + 1))

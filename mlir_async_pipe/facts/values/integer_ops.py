@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, reduce
+from functools import cache
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -30,11 +30,6 @@ def memoised(value: Value, known: dict[Value, Any], step: Callable[..., Any]) ->
         return op.operands if op is not None and op.name in OPERATORS else ()
 
     return computed(value, known, operands, lambda current: step(current, known.__getitem__))
-
-
-def product(sizes: Any) -> int:
-    """The product of a sequence of integers."""
-    return reduce(lambda a, b: a * b, sizes, 1)
 
 
 INDEX_BITS = 64

@@ -10,6 +10,7 @@ decide: its answers count registers, and prove nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     parent,
 )
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.numbers import evaluate, evaluate_more
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
@@ -87,7 +87,7 @@ def points_of(op: Operation, top: Operation, block: Size, lanes: int) -> Points 
     are too many."""
     loops = _counted_loops(op, top, block, lanes)
     sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
-    if product(block) * product(sizes) > LARGEST_ENUMERATION:
+    if prod(block) * prod(sizes) > LARGEST_ENUMERATION:
         return None
     axes = len(loops) + 1
 
@@ -100,7 +100,7 @@ def points_of(op: Operation, top: Operation, block: Size, lanes: int) -> Points 
         number = along(0, lower) + along(axis, step * np.arange(size))
         leaves[loop.regions[0].blocks[0].arguments[0]] = number
         runs = runs & (number < along(0, upper))
-    return Points(leaves, thread_ids(along(0, np.arange(product(block))), block), runs)
+    return Points(leaves, thread_ids(along(0, np.arange(prod(block))), block), runs)
 
 
 def _counted_loops(
@@ -147,7 +147,7 @@ def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.nd
     """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
     thread ids say all."""
     step = constant_value(loop.operands[2])
-    leaf = ids_of(thread_ids(np.arange(product(block)), block), block, lanes)
+    leaf = ids_of(thread_ids(np.arange(prod(block)), block), block, lanes)
     lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
     if step is None or step < 1 or lower is None or upper is None:
         return None
@@ -218,7 +218,7 @@ class ThreadAddresses:
     do not decide, the same in all threads."""
 
     def __init__(self, block: Size, lanes: int) -> None:
-        threads = thread_ids(np.arange(product(block)), block)
+        threads = thread_ids(np.arange(prod(block)), block)
         self._ids = ids_of(threads, block, lanes)
         self._known: dict[Value, np.ndarray | None] = {}
         self._unknown: dict[object, int] = {}

@@ -15,6 +15,7 @@ block, and the static inner loops around the copy where their counters do not co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     is_function,
 )
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -63,7 +63,7 @@ class WaveBlock:
 
     @property
     def threads(self) -> int:
-        return product(self.size)
+        return prod(self.size)
 
     def ids(self, value: Value) -> np.ndarray | None:
         """What an id is in each thread, in linear order; None for other values."""
@@ -175,7 +175,7 @@ def _enumerate(
     alone = evaluate(symbol, {}, block.ids)
     if alone is not None:
         return np.broadcast_to(alone, (1, block.threads))
-    points = product(len(values) for _, values in loops)
+    points = prod(len(values) for _, values in loops)
     if not 0 < points * block.threads <= LARGEST_ENUMERATION:
         return None
     grids = np.meshgrid(*(np.asarray(values) for _, values in loops), indexing="ij")

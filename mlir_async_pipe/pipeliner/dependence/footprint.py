@@ -9,13 +9,13 @@ what it cannot evaluate (loaded indices, the pipelined induction variable) it re
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, remembered
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
@@ -50,12 +50,12 @@ def footprint(region: CoveredRegion, shape: tuple[int, ...], block: Size) -> np.
 def _footprint(asked: tuple[CoveredRegion, tuple[int, ...], Size]) -> np.ndarray | None:
     region, shape, block = asked
     found = elements_by_thread(region, shape, block)
-    if found is None or product(shape) > LARGEST_BUFFER:
+    if found is None or prod(shape) > LARGEST_BUFFER:
         return None
     threads, elements = found
     covered = np.zeros(shape, dtype=bool)
     # Lanes that a block does not have copy nothing: of 48 threads the second wave has 16.
-    covered.ravel()[elements[threads < product(block)]] = True
+    covered.ravel()[elements[threads < prod(block)]] = True
     covered.flags.writeable = False
     return covered
 
@@ -134,7 +134,7 @@ def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
     assert region.extent is not None
     offsets = np.zeros(1, dtype=np.int64)
     for dimension, length in enumerate(region.extent):
-        stride = product(shape[dimension + 1 :])
+        stride = prod(shape[dimension + 1 :])
         offsets = (offsets[:, None] + stride * np.arange(length)).ravel()
     return offsets
 

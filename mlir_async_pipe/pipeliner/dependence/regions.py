@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -37,7 +38,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
@@ -288,7 +288,7 @@ def _over_lanes(
     kind = ir.MemRefType(memory.type)
     strides, _ = kind.get_strides_and_offset()
     shape = list(kind.shape)
-    left, box = product(extent) * lanes, [1] * len(extent)
+    left, box = prod(extent) * lanes, [1] * len(extent)
     expected = 1
     for dimension in reversed(range(len(shape))):
         if strides[dimension] != expected:

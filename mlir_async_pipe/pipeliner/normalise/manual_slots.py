@@ -16,6 +16,7 @@ next iteration would overwrite what is still being read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -45,7 +46,6 @@ from mlir_async_pipe.facts.loops.annotations import (
     static_trip_count,
 )
 from mlir_async_pipe.facts.loops.statements import Body, read_body
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.sums import ZERO
@@ -228,7 +228,7 @@ def _can_lose_slot(buffer: Value, loop: Operation) -> bool:
     subviews of one slot in the loop, and deallocs."""
     kind = ir.MemRefType(buffer.type)
     strides, offset = kind.get_strides_and_offset()
-    dense = [product(kind.shape[i + 1 :]) for i in range(kind.rank)]
+    dense = [prod(kind.shape[i + 1 :]) for i in range(kind.rank)]
     if list(strides) != dense or offset != 0:
         return False
     return all(
@@ -326,7 +326,7 @@ def _view_type(op: Operation, offsets: list[int]) -> Any:
     strides, _ = old.get_strides_and_offset()
     start: int | str = "?"
     if DYNAMIC not in offsets:
-        start = sum(o * product(source[n + 1 :]) for n, o in enumerate(offsets))
+        start = sum(o * prod(source[n + 1 :]) for n, o in enumerate(offsets))
     layout = ir.Attribute.parse(
         f"strided<[{', '.join(map(str, strides))}], offset: {start}>", op.context
     )

@@ -12,11 +12,11 @@ approximations, every earlier write and the last one, and exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, ancestors, defining_op
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.memory_roots import Root
 from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, subscripts_equal
@@ -88,7 +88,7 @@ def slot_bytes(regions: tuple[CoveredRegion, ...]) -> int:
     if not kind.has_static_shape:
         return 0
     try:
-        return product(slot_shape(regions)) * element_bytes(kind)
+        return prod(slot_shape(regions)) * element_bytes(kind)
     except UnknownLayoutError as error:
         raise PipelineError(
             f"cannot pipeline: {error}", code="element-layout", at=regions[0].op
@@ -103,7 +103,7 @@ def slot_shape(regions: tuple[CoveredRegion, ...]) -> list[int]:
     """
     shape = [int(size) for size in buffer_type(regions).shape]
     widest = max(max(r.elements_at_once, r.period) for r in regions)
-    while shape and product(shape) % widest:
+    while shape and prod(shape) % widest:
         shape[0] += 1
     return shape
 

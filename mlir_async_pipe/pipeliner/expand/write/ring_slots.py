@@ -8,6 +8,8 @@ extract_aligned_pointer_as_index %tile      … + %slot * bytes of a slot
 
 from __future__ import annotations
 
+from math import prod
+
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -18,7 +20,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
@@ -68,7 +69,7 @@ def _show(buffer: VersionedBuffer, slot: Value, op: Operation, number: int) -> N
 def _show_address(buffer: VersionedBuffer, slot: Value, op: Operation) -> None:
     """The pointer of an allocation is that of slot 0, whatever view it is asked of."""
     kind = ir.MemRefType(buffer.value.type)
-    size = product(kind.shape[1:]) * element_bytes(kind)
+    size = prod(kind.shape[1:]) * element_bytes(kind)
     op.operands[0] = buffer.value
     write = IntegerWriter(after(op), op.location)
     _go_on(op.results[0], write.multiply(slot, write.constant(size)), write)

@@ -11,6 +11,7 @@ added to its own offset, in elements. All result types lose their constant offse
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -24,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
 )
 from mlir_async_pipe.facts.loops.annotations import carried_attributes
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.plan.buffer_plan import REINTERPRET
 
@@ -80,7 +80,7 @@ def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operatio
     (static,) = ir.DenseI64ArrayAttr(attributes["static_offsets"])
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
     write = IntegerWriter(before(op), op.location)
-    start = write.multiply(slot, product(ir.MemRefType(value.type).shape[1:]))
+    start = write.multiply(slot, prod(ir.MemRefType(value.type).shape[1:]))
     offset = write.add(start, op.operands[1] if static == DYNAMIC else static)
     rest = list(op.operands)[1 + sizes[1] :]
     sizes[1] = 1
@@ -103,7 +103,7 @@ def slot_subview(
     """A rank-reducing subview of one slot; `offset` is "0" or "?" (in the result's layout)."""
     kind = ir.MemRefType(value.type)
     context = kind.context
-    strides = [product(kind.shape[i + 2 :]) for i in range(len(shape))]
+    strides = [prod(kind.shape[i + 2 :]) for i in range(len(shape))]
     result = _strided(kind, shape, strides, offset)
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get(offsets, context),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -41,7 +42,6 @@ from mlir_async_pipe.facts.loops.annotations import (
     carried_attributes,
     retyped,
 )
-from mlir_async_pipe.facts.values.integer_ops import product
 from mlir_async_pipe.facts.values.memory_roots import end_of_windows
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.pipeliner.dependence.privatise import find_global
@@ -239,7 +239,7 @@ def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Val
     ip, loc, index = before(view), view.location, ir.IndexType.get(view.context)
     offset = constant(start, index, ip, loc)
     made = create("memref.view", [view.operands[0], offset], [versioned], ip=ip, loc=loc)
-    size = product(versioned.shape) * element_bytes(versioned)
+    size = prod(versioned.shape) * element_bytes(versioned)
     needed = max(start + size, integer_attribute(function, DYNAMIC_SHARED_BYTES) or 0)
     set_integer(function, DYNAMIC_SHARED_BYTES, needed, 64)
     return made.results[0], after(made)
