@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 
+from helpers.hopper_attention import wrong_by
 from helpers.paths import ROOT
 from helpers.ptxas_remarks import remarks_on_products
 from mlir_async_pipe import check, lower, machine, pipeline
@@ -49,7 +49,6 @@ SHAPES = {
 }
 SMALL_ONES = [name for name, made in SHAPES.items() if (made.keys, made.features) == (64, 64)]
 IN_MEMORY = "64x64, 64 features, P in memory"
-HEADS = 2
 
 
 @cache
@@ -60,43 +59,6 @@ def pipelined(shape: str, roles: Literal["auto", "specialised"] = "auto") -> str
         (checks,) = pipeline(module, target=TARGET, check="error", roles=roles).of("checks")
         assert (checks.unsafe, checks.unknown) == (0, 0)
         return str(module)
-
-
-def as_tensor(made: HopperAttention, values: np.ndarray, panels: bool) -> np.ndarray:
-    """Rows of features as their tensor map has them: 64 features after 64."""
-    flat = values.reshape(-1, made.features)
-    if not panels:
-        return flat
-    return np.ascontiguousarray(flat.reshape(len(flat), -1, 64).transpose(1, 0, 2))
-
-
-def wrong_by(
-    made: HopperAttention, module: Any, positions: int, completion: str, added: int = 0
-) -> tuple[float, set[str]]:
-    """How far from NumPy's the first block's rows of each head are at most, and what raced."""
-    numbers = np.random.default_rng(positions)
-    shape = (HEADS, positions, made.features)
-    q, k, v = (numbers.normal(size=shape).astype(np.float16) for _ in range(3))
-    arguments = [as_tensor(made, each, made.features > 64) for each in (q, k)]
-    arguments += [as_tensor(made, v, True), np.full(shape, np.nan, np.float32)]
-    # Blocks run one after the other: the first reads all keys, and of causal ones as many as it is itself.
-    blocks = positions // made.rows if made.causal else 1
-    result = machine.run(
-        module,
-        None,
-        [*arguments, positions],
-        threads=made.threads + added,
-        grid=(blocks, HEADS),
-        completion=completion,
-    )
-    q = q[:, : made.rows * blocks]
-    scores = q.astype(float) @ k.astype(float).swapaxes(1, 2) / np.sqrt(made.features)
-    if made.causal:
-        scores[:, *np.triu_indices(positions, 1)] = -np.inf
-    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-    wanted = weights / weights.sum(axis=2, keepdims=True) @ v.astype(float)
-    found = result.arrays[3][:, : made.rows * blocks]
-    return float(np.abs(found - wanted).max()), set(result.race_codes)
 
 
 def counts(module: Any) -> list[int | None]:

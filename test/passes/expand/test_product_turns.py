@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from helpers.hopper_attention import wrong_by
 from helpers.hopper_gemms import HopperGemm
 from helpers.paths import ROOT
 from helpers.ptxas_remarks import remarks_on_products
@@ -75,23 +75,9 @@ def loop_of_products(module: Any) -> Any:
 
 
 def run(text: str, completion: str, positions: int = 192) -> tuple[float, set[str]]:
-    """How far attention is from NumPy's in the first block, and what raced."""
-    rows = ATTENTION.rows
-    numbers = np.random.default_rng(positions)
-    q, k, v = (numbers.normal(size=(positions, 64)).astype(np.float16) for _ in range(3))
-    o = np.full((1, positions, 64), np.nan, np.float32)
+    """How far attention is from NumPy's, and what raced."""
     with new_context():
-        result = machine.run(
-            ir.Module.parse(text),
-            None,
-            [q, k, v[None], o, positions],
-            threads=ATTENTION.threads + 128,
-            completion=completion,
-        )
-    scores = q[:rows].astype(float) @ k.astype(float).T / 8
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    wanted = weights / weights.sum(axis=1, keepdims=True) @ v.astype(float)
-    return float(np.abs(result.arrays[3][0, :rows] - wanted).max()), set(result.race_codes)
+        return wrong_by(ATTENTION, ir.Module.parse(text), positions, completion, 128, heads=1)
 
 
 @pytest.mark.parametrize("name", MODULES)
