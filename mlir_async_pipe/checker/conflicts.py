@@ -113,14 +113,14 @@ class Judge:
         `skip` issues at the end of the open group belong to the same scope: no conflict.
         """
         site = self.sites[later.site]
-        for name, pending in self._queues(state):
+        for pending in state.all_queues():
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
             issued = [(age, e) for age, group in groups for issue in group for e in issue]
             for age, event in issued:
                 if self._is_close(later, event, state.facts):
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
                     wait = (age - pending.since, pending.wait)
-                    self._compare(later, event, state, cause, age, wait, name)
+                    self._compare(later, event, state, cause, age, wait)
         if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
@@ -236,7 +236,7 @@ class Judge:
 
     def pair(self, later: Event, earlier: Event, state: State) -> None:
         """Check two executions of ops of one group that is still open."""
-        self._compare(later, earlier, state, "uncommitted", -1, (-1, None), "")
+        self._compare(later, earlier, state, "uncommitted", -1, (-1, None))
 
     def unfollowed(self, site: int, reason: str, cause: Cause = "unfollowed") -> None:
         """An op of which nothing is known, since no path was followed there to its end."""
@@ -258,10 +258,6 @@ class Judge:
             reason = "" if certain else "divergent-branch"
             self.findings[key] = Finding(site, site, "divergent-barrier", False, certain, reason)
 
-    def _queues(self, state: State) -> list[tuple[str, Any]]:
-        own = list(state.queues.items())
-        return own + [entry for saved in state.callers for entry in saved]
-
     def _compare(
         self,
         later: Event,
@@ -270,7 +266,6 @@ class Judge:
         cause: Cause,
         age: int,
         wait: tuple[int, int | None],
-        queue: str,
     ) -> None:
         overlap = NO
         if not state.other:

@@ -74,7 +74,7 @@ def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
         made: set[int] = set()
         for step in block.steps:
             used |= (_step_uses(flow, step) & needed) - made
-            made |= _step_makes(flow, step)
+            made |= _step_makes(step)
         used |= (_exit_uses(flow, block) & needed) - made
         uses.append(used)
         makes.append(made)
@@ -111,7 +111,7 @@ def _step_uses(flow: Flow, step: Step) -> set[int]:
     return set()
 
 
-def _step_makes(flow: Flow, step: Step) -> set[int]:
+def _step_makes(step: Step) -> set[int]:
     if isinstance(step, Assign):
         return {target for target, _ in step.assigns}
     if isinstance(step, Run):

@@ -242,13 +242,7 @@ class Owners:
 
     def _radix(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> TwoEnds:
         """The subscripts of two groups as numbers in a mixed radix."""
-        return TwoEnds(
-            a,
-            b,
-            self._fixed(blocks=blocks),
-            lambda atom, g: self._range(atom, g, blocks),
-            self.limits,
-        )
+        return TwoEnds(a, b, self._fixed(blocks=blocks), self._range, self.limits)
 
     def _fixed(self, *, blocks: bool) -> Callable[[Atom], bool]:
         """Tells the numbers that two blocks, or two threads of one block, have alike."""
@@ -310,7 +304,7 @@ class Owners:
             ours, theirs = dict(x.terms), dict(y.terms)
             for atom in ours.keys() | theirs.keys():
                 one, other = ours.get(atom, 0), theirs.get(atom, 0)
-                ends = (self._range(atom, a, blocks), self._range(atom, b, blocks))
+                ends = (self._range(atom, a), self._range(atom, b))
                 if fixed(atom):
                     if one != other:
                         factors[atom] = one - other
@@ -338,7 +332,7 @@ class Owners:
         found.constraints += digits
         return found
 
-    def _range(self, atom: Atom, group: AccessGroup, blocks: bool) -> tuple[int | None, int | None]:
+    def _range(self, atom: Atom, group: AccessGroup) -> tuple[int | None, int | None]:
         axis = block_axis(atom)
         if axis is not None:
             known = of_axis(group.facts, axis)

@@ -230,7 +230,7 @@ def _pictures(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int]) 
     text = "The stages of each iteration, step by step."
     if len(outlines) > 1:
         text = "What the roles do in the same step: " + ", ".join(
-            f"{escape(outline.title)} {_steps_of(outline, loop, stages)}" for outline in outlines
+            f"{escape(outline.title)} {_steps_of(outline, stages)}" for outline in outlines
         )
     # Copies that have a condition instead of an epilogue are skipped in the kernel's last iterations.
     apart = {
@@ -255,7 +255,7 @@ def _pictures(loop: Any, outlines: Sequence[Outline], stages: dict[Place, int]) 
     return f'<h3>Time line</h3><div class="pictures">{figures}</div>'
 
 
-def _steps_of(outline: Outline, loop: Any, stages: dict[Place, int]) -> str:
+def _steps_of(outline: Outline, stages: dict[Place, int]) -> str:
     """Which iteration a role works on in step k: `iteration k` or `iteration k - 2`."""
     found = {stages[entry.place] for entry in outline.of("kernel") if entry.place in stages}
     back = min(found, default=0)

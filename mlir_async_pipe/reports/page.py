@@ -65,7 +65,7 @@ def fragment(report: Report, sources: Sources | None = None) -> str:
     parts = [
         f'<div class="apr"><style>{STYLE}</style>',
         f'<p class="sum {described.state}">{escape(described.text)}</p>',
-        _refused(report, paper),
+        _refused(report),
     ]
     waits = report.of("waits")
     for number, loop in enumerate(report.of("loops"), start=1):
@@ -92,7 +92,7 @@ def _readable(report: Report) -> dict[str, list[str]]:
     return found
 
 
-def _refused(report: Report, paper: Paper) -> str:
+def _refused(report: Report) -> str:
     """What was refused or is worth to know, each with what helps, and loops that nobody asked for."""
     rows = []
     for entry in report.diagnostics:

@@ -74,7 +74,7 @@ def plan_products(
     branch = _branch(loop, completion, issue)
     kept = _slice(body, [*(t.wait for t in transactions), branch])
     _check_rest(body, issue, kept, completion, dropped)
-    _check_results(body, kept, outer)
+    _check_results(body, outer)
     _check_memory(body, kept, moved)
     loads, last = _loads(body, moved)
     issued = [op for op in walk(branch) if tensor_use(op) == "product"]
@@ -159,7 +159,7 @@ def _check_rest(
             )
 
 
-def _check_results(body: Body, kept: IssueSlice, outer: tuple[Operation, ...]) -> None:
+def _check_results(body: Body, outer: tuple[Operation, ...]) -> None:
     """The threads of the input need none of the loop's results but for phases that it waits for."""
     for result in body.loop.results:
         user = _user_of(result, (*outer, body.loop))

@@ -68,7 +68,7 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     """What becomes of the stores of a loop; raises PipelineError (store-not-overlapped and what
     buffers that cannot have versions raise)."""
     stores, commit, wait = _group(loop)
-    _check_around(loop, wait)
+    _check_around(loop)
     releasing = next((op for op in walk(loop) if flag_order(op).release), None)
     if releasing is not None:
         why = f"'{releasing.name}' tells other threads that what comes before it is over"
@@ -179,7 +179,7 @@ def _check_conditions(
             raise _refused("it stands under a condition that changes in the loop", op, loop)
 
 
-def _check_around(loop: Operation, wait: Operation) -> None:
+def _check_around(loop: Operation) -> None:
     """The slot can be carried to where the kernel begins."""
     for above in ancestors(loop):
         if above.name in FUNCTION_OPS or above.name == "gpu.launch":

@@ -150,7 +150,7 @@ def arrange(
         fragments = fragments_ahead(body, first, stages, found, options.target, options.overlapped)
     if isinstance(fragments, FragmentsAhead):
         ahead = _arranged_ahead(fragments, body, first, pairs, stages, issue)
-        illegal = _illegal(body, ahead, first, copies)
+        illegal = _illegal(body, ahead, copies)
         if not illegal:
             more = "1 more for the last products, whose fragments are loaded a step ahead"
             session.record("extra_stages", ExtraStages(place, stages, more))
@@ -188,7 +188,7 @@ def _arranged_ahead(
     return Arrangement(ranks(body, first, pairs, place, *parts), stage)
 
 
-def _illegal(body: Body, arranged: Arrangement, first: set[int], copies: set[int]) -> str:
+def _illegal(body: Body, arranged: Arrangement, copies: set[int]) -> str:
     """Why values would be used before they are made, "" if they are not. What copies need runs
     in the first stages, before all users."""
     places = {

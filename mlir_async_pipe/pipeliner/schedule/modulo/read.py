@@ -269,7 +269,7 @@ def read(
     has_barriers = bool(barriers_of(body))
     numbers = LoopNumbers(
         nodes,
-        _edges(body, analysis, node_of, nodes),
+        _edges(body, analysis, node_of),
         _buffers(analysis, node_of),
         barrier_cycles if has_barriers and threads_share_tiles(analysis) else 0,
         has_barriers,
@@ -359,7 +359,7 @@ def _node(
 
 
 def _edges(
-    body: Body, analysis: Analysis, node_of: dict[Operation, int], nodes: tuple[ScheduledNode, ...]
+    body: Body, analysis: Analysis, node_of: dict[Operation, int]
 ) -> tuple[DependenceEdge, ...]:
     nearest: dict[tuple[int, int], int] = {}
 
