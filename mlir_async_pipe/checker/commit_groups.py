@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange
-from mlir_async_pipe.vocabulary import Row, given_count
+from mlir_async_pipe.vocabulary import Row, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 
@@ -270,7 +270,7 @@ class Groups:
                     issues = (*(i for g in reversed(inner.groups) for i in g), *inner.open)
                     state.queues[name] = Pending(open=issues)
         elif kind == "scope":
-            queue = self.sites.scope_queue(op)
+            queue = self.sites.queue_name(op, row_of(op))
             length = len(state.queues.get(queue, Pending()).open) if queue else 0
             state.scopes = (*state.scopes, length)
         else:

@@ -304,10 +304,6 @@ class Sites:
         """Whether the op belongs to the abstract vocabulary."""
         return bool(op.name.startswith("async_pipe."))
 
-    def scope_queue(self, op: Any) -> str | None:
-        """The queue that a scope issues to."""
-        return self.queue_name(op, row_of(op))
-
     def counted_queues(self, op: Any) -> tuple[str, ...]:
         """The queues whose copies a counter wait counts."""
         own = self.queue_name(op, row_of(op))

@@ -64,7 +64,7 @@ def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
     for kernel in _kernels(root):
         found = _Kernel(kernel, chip, costs, session)
         said += found.of_accesses()
-        own = [loop for loop in loops if _kernel_of(loop) == kernel]
+        own = [loop for loop in loops if enclosing(loop, KERNEL_OPS) == kernel]
         said += [found.of_blocks(own)] if own and found.block is not None else []
         copies = Counter(map(Place.of, own))
         said += [found.of_loop(loop, together=copies[Place.of(loop)] == 1) for loop in own]
@@ -76,10 +76,6 @@ def _kernels(root: Any) -> list[Operation]:
         *(op for op in functions(root) if is_kernel(op)),
         *walk_named(root, "gpu.launch".__eq__),
     ]
-
-
-def _kernel_of(op: Operation) -> Operation | None:
-    return enclosing(op, KERNEL_OPS)
 
 
 class _Kernel:

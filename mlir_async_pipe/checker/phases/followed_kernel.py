@@ -206,13 +206,12 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
                 if other.ends not in met:
                     example = example_of(other, first, flow, chosen)
                     met[other.ends] = replace(other, example=example)
-    reported = [_as_met(fault, met.get(fault.ends)) for fault in found.faults]
+    reported = [
+        replace(f, certain=f.ends in met, example=met[f.ends].example if f.ends in met else None)
+        for f in found.faults
+    ]
     known = {fault.ends for fault in reported}
     return replace(found, faults=(*reported, *(f for ends, f in met.items() if ends not in known)))
-
-
-def _as_met(fault: FoundFault, met: FoundFault | None) -> FoundFault:
-    return replace(fault, certain=met is not None, example=met.example if met else None)
 
 
 def _followed(
