@@ -5,7 +5,7 @@
     python bench/code.py --compare              names what is worse than in bench/code.json
     python bench/code.py --store --triton PYTHON    writes bench/code.json and docs/code.md
 
-For each kernel of `code_kernels.py`: instructions of one iteration, all and by class, for each
+For each kernel of `code_kernels.py`, and of `user_kernels.py` as users write them: instructions of one iteration, all and by class, for each
 product, the longest run of issue slots without a product, waits, registers, spills, workgroup
 memory, bank conflicts. Beside it Triton's code for the same tile: `--triton` is the Python of an
 environment with Triton in it (`pip install triton`). Nothing is timed and no GPU is needed: ptxas
@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 
 from code_compare import worse
-from code_figures import Figures, of_triton, ours
-from code_kernels import KERNELS, ROOT, SM_80, Kernel
+from code_figures import Figures, of_triton, of_user, ours
+from code_kernels import KERNELS, ROOT, SM_80, USERS_KERNELS, Kernel
 from code_table import document, table
 from iterations import class_of
 
@@ -40,10 +40,13 @@ def main() -> int:
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--store", action="store_true")
     arguments = parser.parse_args()
-    kernels = [k for k in KERNELS if arguments.only in f"{k.target} {k.name}"]
+    kernels = [k for k in (*KERNELS, *USERS_KERNELS) if arguments.only in f"{k.target} {k.name}"]
     if arguments.source is not None:
         kernels = [Kernel(arguments.source.name, arguments.target, arguments.source.read_text)]
-    found = {f"{kernel.target} {kernel.name}": ours(kernel) for kernel in kernels}
+    found = {
+        f"{kernel.target} {kernel.name}": (of_user if kernel.threads else ours)(kernel)
+        for kernel in kernels
+    }
     peers = of_triton(kernels, arguments.triton) if arguments.triton is not None else {}
     if arguments.listing is not None:
         write_listings(arguments.listing, found, peers)
@@ -65,7 +68,7 @@ def main() -> int:
 def store(found: dict[str, dict[str, object]]) -> None:
     """Write file and page; kernels that were not looked at keep their figures."""
     kept = {**json.loads(STORED.read_text()), **found}
-    names = [f"{kernel.target} {kernel.name}" for kernel in KERNELS]
+    names = [f"{kernel.target} {kernel.name}" for kernel in (*KERNELS, *USERS_KERNELS)]
     whole = {name: kept[name] for name in names if name in kept}
     STORED.write_text(json.dumps(whole, indent=1) + "\n")
     DOCUMENT.write_text(document(whole))

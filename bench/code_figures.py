@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from iterations import Iteration, iteration, main_loop
 
 import mlir_async_pipe
 from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm import cubin
@@ -24,7 +26,8 @@ from mlir_async_pipe.lowering.rocdl import isa
 @dataclass(frozen=True)
 class Figures:
     """An iteration of the main loop, what a thread and a block need, and for each kind of access
-    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts."""
+    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts. Of kernels as users
+    write them also the `blocks` that a multiprocessor holds, and the processor milliseconds of the `proof`."""
 
     iteration: Iteration
     registers: int
@@ -32,6 +35,8 @@ class Figures:
     shared: int
     body: tuple[str, ...]
     passes: dict[str, float]
+    blocks: int | None = None
+    proof: int | None = None
 
     def stored(self) -> dict[str, Any]:
         """Numbers by name, for JSON."""
@@ -44,6 +49,8 @@ class Figures:
             "spills": self.spills,
             "shared": self.shared,
             "wait": list(self.iteration.waits),
+            **({} if self.blocks is None else {"blocks": self.blocks}),
+            **({} if self.proof is None else {"proof ms": self.proof}),
             **{f"passes of {name}": number for name, number in self.passes.items()},
             **dict(sorted(counts.items())),
         }
@@ -65,6 +72,25 @@ def ours(kernel: Kernel) -> Figures:
     assembly = cubin.disassemble(lowered.binary)
     shared = found.resources.static_shared_bytes + found.dynamic_shared_bytes
     return _of_sass(assembly, found.name, kernel, found.resources, shared, passes)
+
+
+def of_user(kernel: Kernel) -> Figures:
+    """The same of a kernel as a user writes it, with its blocks and its proof."""
+    target = Target.parse(kernel.target)
+    found = ours(kernel)
+    with new_context():
+        module = ir.Module.parse(kernel.text())
+        mlir_async_pipe.pipeline(module, target=target)
+        began = time.process_time()
+        mlir_async_pipe.check(module, target=target)
+        proof = 1000 * (time.process_time() - began)
+    return replace(_with_blocks(found, kernel), proof=max(1, round(proof)))
+
+
+def _with_blocks(found: Figures, kernel: Kernel) -> Figures:
+    chip = Target.parse(kernel.target).chip
+    blocks = resident_blocks(chip, kernel.threads, found.registers, found.shared)
+    return replace(found, blocks=blocks)
 
 
 def of_triton(kernels: list[Kernel], python: Path) -> dict[str, Figures]:
@@ -89,7 +115,8 @@ def _of_answer(kernel: Kernel, answer: dict[str, Any]) -> Figures:
     made = assemble(answer["text"], target.chip)
     (name,) = made.resources
     assembly = cubin.disassemble(made.cubin)
-    return _of_sass(assembly, name, kernel, made.resources[name], answer["shared"], {})
+    found = _of_sass(assembly, name, kernel, made.resources[name], answer["shared"], {})
+    return _with_blocks(found, kernel) if kernel.threads else found
 
 
 def _of_sass(

@@ -17,18 +17,21 @@ from generate_gemm import Gemm  # noqa: E402
 from generate_hopper_attention import HopperAttention  # noqa: E402
 from generate_hopper_gemm import HopperGemm  # noqa: E402
 from nvidia_tiles import TYPES  # noqa: E402
+from user_kernels import USERS  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Kernel:
     """One kernel for one target. `multiplications` are those of one warp in one iteration, 0
-    where no tensor core works; `triton` is what `triton_peers.py` is given, None without a peer."""
+    where no tensor core works; `triton` is what `triton_peers.py` is given, None without a peer. `threads` are those
+    of a block of a kernel as a user writes it, 0 for others."""
 
     name: str
     target: str
     text: Callable[[], str]
     multiplications: int = 0
     triton: dict[str, Any] | None = None
+    threads: int = 0
 
 
 def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **more: Any) -> Kernel:
@@ -147,6 +150,8 @@ def file(name: str, path: str) -> Kernel:
 
 SM_80, SM_90 = "nvvm:sm_80", "nvvm:sm_90a"
 SQUARE = (128, 128, 32)
+# Before the names of kernels that no generator wrote.
+WRITTEN = "as written: "
 KERNELS: tuple[Kernel, ...] = (
     *(gemm(SM_80, SQUARE, "f16", stages) for stages in range(2, 7)),
     *(in_place(gemm(SM_80, SQUARE, "f16", stages)) for stages in (3, 4)),
@@ -200,3 +205,16 @@ KERNELS: tuple[Kernel, ...] = (
     gemm("rocdl:gfx942", SQUARE, "f16", 3, staging="registers", label="S=3 through registers"),
     *(gemm("rocdl:gfx950", SQUARE, "f16", stages) for stages in (2, 3)),
 )
+
+
+def as_written(name: str) -> Kernel:
+    """A kernel of `user_kernels.py`, and Triton's where there is a short one."""
+    kernel = USERS[name]
+    peer = {
+        "kernel": "users", "kind": kernel.triton, "target": SM_80, "stages": 3, "warps": 4,
+    }  # fmt: skip
+    asked = peer if kernel.triton else None
+    return Kernel(WRITTEN + name, SM_80, kernel.text, kernel.products, asked, kernel.threads)
+
+
+USERS_KERNELS = tuple(map(as_written, USERS))

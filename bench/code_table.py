@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from code_kernels import WRITTEN
 from iterations import NAMES
 
 Stored = dict[str, dict[str, Any]]
 """Figures by kernel, then by side ("ours", "Triton"), as they stand in bench/code.json."""
 
-WHOLE = ("all", "per product", "run", "wait", "registers", "spills", "shared")
+WHOLE = ("all", "per product", "run", "wait", "registers", "spills", "shared", "blocks", "proof ms")
 
 HEAD = """\
 # Machine code
@@ -18,7 +19,7 @@ The instructions of one iteration of the main loop, for our kernels and for Trit
 as many warps. Written by `python bench/code.py --store --triton PYTHON`; `--compare` names what a
 change makes worse (`bench/code.json` has the figures). Nothing is timed: these are instructions.
 
-* `all` of one iteration of the source; a loop that its compiler unrolled counts by its products.
+* `all` of one iteration of the source; a loop that its compiler unrolled counts by its products, or by its waits.
 * `run`: the longest run of issue slots without a product, also across the end of the loop. For so long this
   warp gives the tensor cores nothing new to do.
 * `wait`: the groups (NVIDIA) or copies (AMD) that each wait in the loop leaves in flight.
@@ -39,6 +40,17 @@ NumPy's numbers with copies that land at once, as late as waits allow, and at ra
 in flight as soon as one wait leaves one group more in flight.
 
 """
+
+USERS_HEAD = """\
+Kernels that no generator wrote (`bench/user_kernels.py`): naive subscripts, transfers and masks, views, tensors of three and
+four dimensions, convolutions by (kh, kw), grouped, batched, gathered, mixed types. All ask for
+`num_stages = 3` and nothing else. `blocks` are those that a multiprocessor of an A100 holds, `proof ms` processor
+milliseconds of the check. Triton's kernels (`bench/triton_users.py`) are those of the same tile and warps; it
+pipelines loops with `tl.dot` only, so the others have no peer. `python bench/code.py --only "as written"
+--triton PYTHON` prints the table.
+
+Each is proven, gives NumPy's numbers on the machine and as PTX under every completion, and reads what is
+still in flight as soon as one wait leaves one group more in flight (`test/products/test_user_kernels.py`)."""
 
 # Why kernels of a target take more instructions than Triton's, for the page.
 LONGER = {
@@ -82,8 +94,17 @@ registers ([hopper.md](hopper.md#attention)).""",
 
 def document(stored: Stored) -> str:
     """The page."""
+    users = {name: sides for name, sides in stored.items() if WRITTEN in name}
+    stored = {name: sides for name, sides in stored.items() if name not in users}
     targets = dict.fromkeys(name.split(" ")[0] for name in stored)
-    parts = [HEAD.rstrip("\n")]
+    parts = [
+        HEAD.rstrip("\n"),
+        "## As users write them",
+        USERS_HEAD,
+        table(users),
+        above(users),
+        USERS_NOTES,
+    ]
     for target in targets:
         rows = {name: sides for name, sides in stored.items() if name.startswith(f"{target} ")}
         parts += [f"## {target}", table(rows), "### By class", table(rows, classes=True)]
@@ -96,6 +117,28 @@ def document(stored: Stored) -> str:
         if found:
             parts += ["### Longer than Triton's", "\n".join(found), LONGER[target]]
     return "\n\n".join(parts) + "\n"
+
+
+# More than this of the best is told.
+TOLERATED = 1.05
+USERS_NOTES = """\
+The convolution divides the counter of its taps by 3, once for A and once for B, and the counter is an index of 64 bits;
+Triton's has 32. Two bytes are no asynchronous copy: the textbook's GEMM of f16 loads ahead into registers and waits for
+no group, and so does B in bytes, which is converted on its way. An embedding bag has a list to read before it copies: of three
+stages one is the index's, and nothing is in flight while it waits for a row. Runs of loops without products are their bodies."""
+
+
+def above(users: Stored) -> str:
+    """The kernels of users with more instructions than `TOLERATED` times Triton's, or more than Triton's longest run."""
+    found = [
+        f"* {name.partition(WRITTEN)[2]}: {figure} {_shown(ours[figure])} beside {_shown(theirs[figure])}"
+        for name, sides in users.items()
+        if (theirs := sides.get("Triton")) is not None
+        for ours in (sides["ours"],)
+        for figure in ("all", "run")
+        if ours[figure] > TOLERATED * theirs[figure]
+    ]
+    return "\n".join([f"Above {TOLERATED} times Triton's:", "", *(found or ["* none"])])
 
 
 def longer(stored: Stored) -> list[str]:
@@ -116,8 +159,9 @@ def table(stored: Stored, *, classes: bool = False) -> str:
     rows = [["kernel", "", *columns]]
     for name, sides in stored.items():
         for side, figures in sides.items():
-            kernel = name.partition(" ")[2]
-            rows.append([kernel, side, *(_shown(figures.get(column, 0)) for column in columns)])
+            kernel = name.partition(" ")[2].removeprefix(WRITTEN)
+            given = (figures.get(column, "" if column == "proof ms" else 0) for column in columns)
+            rows.append([kernel, side, *map(_shown, given)])
     return _markdown(rows, text=2)
 
 
@@ -132,6 +176,8 @@ def _passes(stored: Stored) -> str:
 
 
 def _shown(number: Any) -> str:
+    if isinstance(number, str):
+        return number
     if isinstance(number, list):
         return ", ".join(map(str, number)) or "none"
     return f"{number:g}"

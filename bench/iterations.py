@@ -6,7 +6,7 @@
 
 A loop has a longest run without a product: the issue slots in which the warp's tensor core has
 nothing new to do. It goes around the end of the loop. A loop that its compiler unrolled counts as
-many iterations as its products are worth.
+many iterations as its products are worth, or without products as it has waits.
 """
 
 from __future__ import annotations
@@ -73,11 +73,13 @@ class Iteration:
 
 def iteration(body: tuple[str, ...], vendor: str, multiplications: int = 0) -> Iteration:
     """Count the instructions of a loop's body. `multiplications` are those of a warp in one
-    iteration, 0 if the loop is not unrolled."""
-    found = [class_of(text, vendor) for text in body]
-    times = (sum(map(worth, body)) / multiplications if multiplications else 1) or 1
-    counts = {name: round(count / times, 2) for name, count in Counter(found).items()}
-    return Iteration(counts, longest_run(found), waits_in(body))
+    iteration, 0 if it has none, or is not unrolled."""
+    found, waits = [class_of(text, vendor) for text in body], waits_in(body)
+    times = sum(map(worth, body)) / multiplications if multiplications else 1
+    if "products" not in found:
+        times = len(waits)
+    counts = {name: round(count / (times or 1), 2) for name, count in Counter(found).items()}
+    return Iteration(counts, longest_run(found), waits)
 
 
 def waits_in(body: tuple[str, ...]) -> tuple[int, ...]:

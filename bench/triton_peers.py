@@ -13,6 +13,7 @@ import triton_attention
 import triton_gemm
 import triton_tma
 import triton_tma_attention
+import triton_users
 from triton.backends.compiler import GPUTarget
 
 SOURCES = {
@@ -20,6 +21,7 @@ SOURCES = {
     "attention": triton_attention.source,
     "tensor copies": triton_tma.source,
     "attention by tensor copies": triton_tma_attention.source,
+    "users": triton_users.source,
 }
 
 

@@ -171,3 +171,67 @@ gpu.module @k {
     gpu.return
   }
 }
+
+// -----
+
+// A loop that begins anywhere: so does its first row, and that is tested too.
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @k {
+  // CHECK-LABEL: gpu.func @part
+  // CHECK:         %[[BYTES:.*]] = arith.muli %arg2, %c2
+  // CHECK:         %[[ALL:.*]] = arith.ori %{{.*}}, %[[BYTES]]
+  // CHECK:         %[[REST:.*]] = arith.andi %[[ALL]], %c15
+  // CHECK:         %[[ALIGNED:.*]] = arith.cmpi eq, %[[REST]], %c0
+  // CHECK:         scf.if %[[ALIGNED]] -> (f16) {
+  // CHECK:           vector.load %{{.*}} {alignment = 16 : i64}
+  gpu.func @part(%A: memref<?x?xf16> {llvm.noalias}, %C: memref<?xf16> {llvm.noalias}, %begin: index, %end: index)
+      workgroup(%tile: memref<32x8xf16, #wg> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %t = gpu.thread_id x
+    %zero = arith.constant 0.0 : f16
+    %sum = scf.for %k = %begin to %end step %c8 iter_args(%s = %zero) -> (f16) {
+      %v = vector.load %A[%t, %k] : memref<?x?xf16>, vector<8xf16>
+      vector.store %v, %tile[%t, %c0] : memref<32x8xf16, #wg>, vector<8xf16>
+      gpu.barrier
+      %x = memref.load %tile[%c0, %c1] : memref<32x8xf16, #wg>
+      %next = arith.addf %s, %x : f16
+      gpu.barrier
+      scf.yield %next : f16
+    } {async_pipe.num_stages = 3 : i64}
+    memref.store %sum, %C[%c0] : memref<?xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+// Steps of 4 elements are no multiple of 16 bytes wherever it begins: copies of 8 bytes.
+
+#wg = #gpu.address_space<workgroup>
+gpu.module @k {
+  // CHECK-LABEL: gpu.func @narrow_steps
+  // CHECK:         arith.andi %{{.*}}, %c7
+  // CHECK:         vector.load %{{.*}} {alignment = 8 : i64}
+  gpu.func @narrow_steps(%A: memref<?x?xf16> {llvm.noalias}, %C: memref<?xf16> {llvm.noalias}, %begin: index, %end: index)
+      workgroup(%tile: memref<32x8xf16, #wg> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %t = gpu.thread_id x
+    %zero = arith.constant 0.0 : f16
+    %sum = scf.for %k = %begin to %end step %c4 iter_args(%s = %zero) -> (f16) {
+      %v = vector.load %A[%t, %k] : memref<?x?xf16>, vector<8xf16>
+      vector.store %v, %tile[%t, %c0] : memref<32x8xf16, #wg>, vector<8xf16>
+      gpu.barrier
+      %x = memref.load %tile[%c0, %c1] : memref<32x8xf16, #wg>
+      %next = arith.addf %s, %x : f16
+      gpu.barrier
+      scf.yield %next : f16
+    } {async_pipe.num_stages = 3 : i64}
+    memref.store %sum, %C[%c0] : memref<?xf16>
+    gpu.return
+  }
+}

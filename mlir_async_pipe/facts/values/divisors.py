@@ -9,7 +9,7 @@ looked at op by op, beside its range: a result that may not fit keeps factors of
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +29,8 @@ LARGEST_BYTES = 4096
 def divisor(value: Value, numbers: Arithmetic) -> int:
     """A number that divides the integer `value` in every execution; 0 if it is always 0."""
     form = numbers.linear(value)
-    return gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms))
+    found = gcd(form.constant, *(c * _symbol_divisor(s, numbers) for s, c in form.terms))
+    return lcm(found, numbers.assumed.get(value, 1))
 
 
 def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:

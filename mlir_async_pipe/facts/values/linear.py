@@ -10,7 +10,7 @@ sums that may not fit into their type: forms are exact numbers, not numbers modu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
@@ -31,11 +31,17 @@ Linear = Form[Value]
 class Arithmetic:
     """Linear forms and ranges of values, each computed once.
 
-    `block_size` is the number of threads in x, y, z, None where it is not known.
+    `block_size` is the number of threads in x, y, z, None where it is not known; `assumed` are divisors of
+    values that are taken for granted.
     """
 
-    def __init__(self, block_size: tuple[int, int, int] | None = None) -> None:
+    def __init__(
+        self,
+        block_size: tuple[int, int, int] | None = None,
+        assumed: Mapping[Value, int] | None = None,
+    ) -> None:
         self.block_size = block_size
+        self.assumed = assumed or {}
         self._linear: dict[Value, Linear] = {}
         self._wrapped: dict[Value, Linear] = {}
         self._ranges: dict[Value, tuple[int | None, int | None]] = {}

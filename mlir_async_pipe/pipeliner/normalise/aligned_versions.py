@@ -9,7 +9,8 @@
 
 The rows of a `memref<?x?xf16>` may begin at any multiple of 2 bytes, and what is not known to be aligned is
 copied element by element: 64 loads of 2 bytes where 8 asynchronous copies of 16 would do. What decides it is
-the same for the whole launch: the addresses of arrays and their strides.
+the same for the whole launch, the addresses of arrays and their strides, and for the whole loop: where it begins, if
+that is no known multiple (the second half of a split k).
 
 Only what subscripts leave open is tested. A loop is left alone whose copies are asynchronous anyway (of 4 bytes where
 16 would do), or that asks for a way of staging. Whoever states `alignment` on the loads, or gives arrays static strides and `llvm.align`, gets the
@@ -33,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     is_function,
     set_integer,
+    type_text,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_versions, yield_values
 from mlir_async_pipe.chips.table import Chip
@@ -56,12 +58,13 @@ _SUBVIEW = "memref.subview"
 
 @dataclass(frozen=True)
 class Rows:
-    """What one version may take for granted: `bytes_` divide the addresses and strides of `arrays`, and then the
-    addresses of the `loads`."""
+    """What one version may take for granted: `bytes_` divide the addresses and strides of `arrays`, and what the loop
+    begins with times each of the `begin_bytes`, and then the addresses of the `loads`."""
 
     bytes_: int
     arrays: tuple[Value, ...]
     loads: tuple[Operation, ...]
+    begin_bytes: tuple[int, ...] = ()
 
 
 def unaligned_rows(loop: Operation, chip: Chip) -> Rows | None:
@@ -70,6 +73,7 @@ def unaligned_rows(loop: Operation, chip: Chip) -> Rows | None:
     arithmetic = Arithmetic()
     loads: dict[Operation, None] = {}
     arrays: dict[Value, None] = {}
+    begin, begin_bytes = loop.operands[0], set()
     most = 0
     for load, store in copies_of(read_body(loop)).pairs:
         (source,), (target,) = accesses(load), accesses(store)
@@ -78,16 +82,31 @@ def unaligned_rows(loop: Operation, chip: Chip) -> Rows | None:
         if not isinstance(copy_width(source, target, chip, arithmetic), str):
             continue
         wanted, root = _aligned_width(source, target, chip, arithmetic), _argument_of(source.memory)
+        if type_text(begin.type) == "index":
+            element = element_bytes(source.memory)
+            begun = _aligned_width(source, target, chip, arithmetic, (begin, element))
+            if begun > wanted:
+                wanted = begun
+                begin_bytes.add(element)
         if not wanted or root is None:
             return None
         loads[load] = arrays[root] = None
         most = max(most, wanted)
-    return Rows(most, tuple(arrays), tuple(loads)) if loads else None
+    return Rows(most, tuple(arrays), tuple(loads), tuple(sorted(begin_bytes))) if loads else None
 
 
-def _aligned_width(source: Access, target: Access, chip: Chip, arithmetic: Arithmetic) -> int:
-    """The bytes of the widest copies that there are if the source's array is aligned for them, 0 if there are none."""
+def _aligned_width(
+    source: Access,
+    target: Access,
+    chip: Chip,
+    arithmetic: Arithmetic,
+    begin: tuple[Value, int] | None = None,
+) -> int:
+    """The bytes of the widest copies that there are if the source's array is aligned for them, and so is the
+    loop's `begin` in elements of so many bytes; 0 if there are none."""
     for assumed in sorted(chip.copy_bytes, reverse=True):
+        if begin is not None:
+            arithmetic = Arithmetic(assumed={begin[0]: max(assumed // begin[1], 1)})
         width = copy_width(source, target, chip, arithmetic, assumed)
         if not isinstance(width, str) and width.piece_bytes == assumed:
             return assumed
@@ -114,8 +133,10 @@ def _unknown_strides(memory: Value) -> int:
 def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None:
     """Put the loop into a condition, beside a copy of it as it is."""
     outermost = [loop, *(above for above in ancestors(loop) if above.name == "scf.for")][-1]
-    write = IntegerWriter(before(outermost), loop.location)
-    aligned = _are_multiples(rows, write)
+    # Where the loop begins may be known there only.
+    place = loop if rows.begin_bytes else outermost
+    write = IntegerWriter(before(place), loop.location)
+    aligned = _are_multiples(rows, loop.operands[0], write)
     branch, _ = write_versions(aligned, loop, before(loop))
     for old, new in zip(loop.results, branch.results, strict=True):
         old.replace_all_uses_with(new)
@@ -126,7 +147,7 @@ def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None
         set_integer(load, ALIGNMENT, rows.bytes_, 64)
     session.diagnostics.remark(
         f"this loop has two versions: one copies {rows.bytes_} bytes at once, where that divides the addresses and "
-        "strides of its arrays; the other is for all else",
+        f"strides of its arrays{' and where it begins' if rows.begin_bytes else ''}; the other is for all else",
         code="alignment-versions",
         at=loop,
         notes=(
@@ -135,9 +156,10 @@ def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None
     )  # fmt: skip
 
 
-def _are_multiples(rows: Rows, write: IntegerWriter) -> Value:
-    """Whether `bytes_` divide the address of the first element of each array, and its strides in bytes."""
+def _are_multiples(rows: Rows, begin: Value, write: IntegerWriter) -> Value:
+    """Whether `bytes_` divide the address of the first element of each array, its strides in bytes, and the loop's begin."""
     numbers = [number for array in rows.arrays for number in _parts(array, write)]
+    numbers += [write.multiply(begin, size) for size in rows.begin_bytes]
     both = numbers[0]
     for number in numbers[1:]:
         both = write.binary("arith.ori", both, number)
