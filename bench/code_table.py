@@ -83,7 +83,11 @@ of the next step: they are loaded in place. With `async_pipe.fragments = "ahead"
 
 Attention's runs are its softmax: each product of the weights needs the maximum of a row, over lanes, and
 the exponentials of all its scores. At 128 features Triton loads Q from workgroup memory again in each
-iteration.""",
+iteration.
+
+Stores after the loop are those that the author wrote: two numbers a lane, as the products have them. A GEMM in f32
+stores whole sectors by 64 STG.64, where Triton goes through workgroup memory to 32 STG.128; with results in f16 four bytes a
+lane are half of each sector (`--explain` tells so, `partial-sectors`).""",
     "nvvm:sm_90a": """\
 Attention's runs are its softmax again. Ours issues the scores of the next tile and the product of this
 one together, which makes one long run, and waits for the scores only (1) before the softmax: a product is
@@ -122,8 +126,9 @@ def document(stored: Stored) -> str:
 # More than this of the best is told.
 TOLERATED = 1.05
 USERS_NOTES = """\
-The convolution divides the counter of its taps by 3, once for A and once for B, and the counter is an index of 64 bits;
-Triton's has 32. Two bytes are no asynchronous copy: the textbook's GEMM of f16 loads ahead into registers and waits for
+The convolution has a step of fragments ahead as the others, but ptxas puts all its loads and copies after the products,
+whose addresses are longer: a long run. Its taps (kh, kw) are counted; divided by 3 in each iteration, in 64 bits, they
+were 21 instructions more. Two bytes are no asynchronous copy: the textbook's GEMM of f16 loads ahead into registers and waits for
 no group, and so does B in bytes, which is converted on its way. An embedding bag has a list to read before it copies: of three
 stages one is the index's, and nothing is in flight while it waits for a row. Runs of loops without products are their bodies."""
 

@@ -5,6 +5,7 @@
     vector accesses   -->  with their proven alignment            (vector_alignment)
     block sizes       -->  stated once, then exact                (block_sizes)
     thread 0's copies -->  those of an elected thread             (elected_copies)
+    divisions in loops -->  counted up                             (carried_quotients)
     special functions -->  beside the products, not after them    (beside_products)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
@@ -70,6 +71,7 @@ from mlir_async_pipe.lowering.scopes.block_sizes import (
     require_sizes,
     state_once,
 )
+from mlir_async_pipe.lowering.scopes.carried_quotients import carry_quotients
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers, join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.known_types import (
     check_layouts,
@@ -450,6 +452,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         ("abstract", "caches", "elect"),
         "analyses have used the counters",
     ),
+    Step("quotients", in_each(carry_quotients), ("loops",), "counters of 32 bits divide in place"),
     Step(
         "beside",
         in_each(keep_beside_products),
@@ -460,7 +463,7 @@ STEPS: tuple[Step[ToNvvm], ...] = (
     Step(
         "convert",
         _convert,
-        ("caches", "clamp", "sizes", "loops", "beside", "noalias"),
+        ("caches", "clamp", "sizes", "quotients", "beside", "noalias"),
         "all is known",
     ),
     Step("extern", _join_dynamic, ("convert",), "MLIR has declared the dynamic memory"),

@@ -62,6 +62,7 @@ from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
 from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
+from mlir_async_pipe.lowering.scopes.carried_quotients import carry_quotients
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.known_types import check_layouts, check_symbols, check_types
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
@@ -234,6 +235,7 @@ STEPS: tuple[Step[ToRocdl], ...] = (
     Step("dense", in_each(flatten_buffers), ("globals",), "buffers are attributions or globals"),
     Step("sizes", in_each(state_once), ("kernels",), "kernels are found by one attribute"),
     Step("memory", _check_workgroup_memory, ("dense",), "each buffer reserves all its bytes"),
+    Step("quotients", in_each(carry_quotients), ("abstract",), "analyses have used the counters"),
     Step(
         "vectors", in_each(annotate_alignment), ("copies", "dense"), "no access is added any more"
     ),
