@@ -6,7 +6,8 @@
 
 A loop has a longest run without a product: the issue slots in which the warp's tensor core has
 nothing new to do. It goes around the end of the loop. A loop that its compiler unrolled counts as
-many iterations as its products are worth, or without products as it has waits.
+many iterations as its products are worth, or without products, on NVIDIA, as it has waits for copies: `num_stages`
+writes one in each.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def iteration(body: tuple[str, ...], vendor: str, multiplications: int = 0) -> I
     iteration, 0 if it has none, or is not unrolled."""
     found, waits = [class_of(text, vendor) for text in body], waits_in(body)
     times = sum(map(worth, body)) / multiplications if multiplications else 1
-    if "products" not in found:
+    if "products" not in found and vendor == "nvvm":
         times = len(waits)
     counts = {name: round(count / (times or 1), 2) for name, count in Counter(found).items()}
     return Iteration(counts, longest_run(found), waits)

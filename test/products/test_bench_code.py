@@ -1,7 +1,7 @@
 """How bench/code.py counts instructions, passes and what became worse; its kernels are right.
 
 Covers: bench/code.py, bench/code_compare.py, bench/code_figures.py, bench/code_kernels.py, bench/code_table.py,
-bench/iterations.py, bench/banks.py, bench/kernels
+bench/iterations.py, bench/banks.py, bench/kernels, bench/user_kernels.py
 """
 
 from __future__ import annotations
@@ -84,6 +84,38 @@ def test_an_unrolled_loop_counts_by_its_products(bench) -> None:
         "scalar": 0.5, "branches": 0.5,
     }  # fmt: skip
     assert (found.run, found.waits) == (6, (4,))
+
+
+@pytest.mark.parametrize("waits", [1, 2, 4])
+def test_an_unrolled_loop_without_products_counts_by_its_waits(bench, waits: int) -> None:
+    body = ("DEPBAR.LE SB0, 0x1 ", "LDS R1, [R2]", "FADD R3, R1, R3 ") * waits
+    found = bench("iterations").iteration(body, "nvvm")
+    assert (found.all, found.waits) == (3, (1,) * waits)
+
+
+def test_amds_waits_for_single_copies_are_no_iterations(bench) -> None:
+    body = (
+        "s_waitcnt vmcnt(1)",
+        "ds_read_b32 v1, v2",
+        "s_waitcnt vmcnt(0)",
+        "v_add_f32 v3, v1, v3",
+    )
+    assert bench("iterations").iteration(body, "rocdl").all == 4
+
+
+def test_kernels_of_users_above_the_best_are_told_and_no_others(bench) -> None:
+    table = bench("code_table")
+
+    def sides(all_: int, run: int) -> dict:
+        return {"ours": {"all": all_, "run": run}, "Triton": {"all": 100, "run": 20}}
+
+    given = {
+        f"nvvm:sm_80 {table.WRITTEN}{name}": sides(*figures)
+        for name, figures in {"x": (105, 21), "y": (106, 20), "z": (99, 22)}.items()
+    }
+    given[f"nvvm:sm_80 {table.WRITTEN}alone"] = {"ours": {"all": 500, "run": 500}}
+    told = table.above(given).splitlines()
+    assert told[2:] == ["* y: all 106 beside 100", "* z: run 22 beside 20"]
 
 
 def test_a_block_that_was_moved_behind_a_loop_makes_no_loop(bench) -> None:
