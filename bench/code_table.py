@@ -129,7 +129,7 @@ USERS_NOTES = """\
 The convolution has a step of fragments ahead as the others, but ptxas puts all its loads and copies after the products,
 whose addresses are longer: a long run. Its taps (kh, kw) are counted; divided by 3 in each iteration, in 64 bits, they
 were 21 instructions more. Two bytes are no asynchronous copy: the textbook's GEMM of f16 loads ahead into registers and waits for
-no group; B in bytes is converted on its way and goes through registers, beside copies of A. An embedding bag has a list to read before it copies: of three
+no group, and so does B in bytes, which is converted on its way. An embedding bag has a list to read before it copies: of three
 stages one is the index's, and nothing is in flight while it waits for a row. Runs of loops without products are their bodies."""
 
 

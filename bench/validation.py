@@ -1,11 +1,12 @@
 """Whether pipelines compute what their loops did, for all data: other people's kernels, and our examples.
 
-    python bench/validation.py FOLDER [--stages 3] [--only TEXT] [--json FILE]
+    python bench/validation.py FOLDER [--ptx] [--stages 3] [--only TEXT] [--json FILE]
 
 Each .mlir file of the folder is one kernel, its name begins with its chip (made by bench/iree_corpus.py or
 bench/torch_mlir_corpus.py; examples/iree/kernels is one, too). Every innermost loop that reads global memory gets
 `num_stages`, is pipelined, and the first block is compared with the kernel as it was, by `mlir_async_pipe.validate`.
-Floats are data; integers are numbers. The seconds are those of the processor.
+Floats are data; integers are numbers. With --ptx it is the PTX of the pipeline that is compared, and kernels for other chips are left
+out. The seconds are those of the processor.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import is_kernel, symbol_name, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.machine import Data
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 
-def measure(path: Path, stages: int) -> dict[str, Any]:
+def measure(path: Path, stages: int, ptx: bool) -> dict[str, Any]:
     """What becomes of one kernel."""
     chip = CHIPS[re.split(r"[._](?=[a-z])", path.stem)[0]]
     target = f"{'nvvm' if chip.name.startswith('sm') else 'rocdl'}:{chip.name}"
@@ -54,8 +56,14 @@ def measure(path: Path, stages: int) -> dict[str, Any]:
             Data(one.shape) if isinstance(one, np.ndarray) and one.dtype.kind == "f" else one
             for one in given
         ]
+        code: Any = after
+        if ptx:
+            try:
+                code = lower(after, target=Target.parse(target), emit="ptx")
+            except AsyncPipeError as error:
+                return {**row, "verdict": "not lowered", "code": error.code}
         began = time.process_time()
-        found = validate(before, after, symbol_name(kernel), arguments, target=Target.parse(target))
+        found = validate(before, code, symbol_name(kernel), arguments, target=Target.parse(target))
     seconds = time.process_time() - began
     return {
         **row,
@@ -73,13 +81,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--ptx", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows = []
     for path in sorted(arguments.folder.glob("*.mlir")):
-        if arguments.only not in path.name:
+        if arguments.only not in path.name or (arguments.ptx and not path.name.startswith("sm")):
             continue
-        row = measure(path, arguments.stages)
+        row = measure(path, arguments.stages, arguments.ptx)
         rows.append(row)
         print(*(row[key] for key in ("name", "verdict", "code", "seconds")), flush=True)
         if arguments.json is not None:

@@ -25,9 +25,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     parent,
     symbol_name,
+    terminator,
     walk,
 )
 from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
+from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
 from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
@@ -221,7 +223,7 @@ class DecodedBlock:
 
 @dataclass(eq=False)
 class DecodedRegion:
-    """The blocks of a region in textual order, which is also the order of reconvergence."""
+    """The blocks of a region in the order of reconvergence: of those that lanes have to run, the first one is run."""
 
     blocks: list[DecodedBlock]
     # Whether a strong access stands in it: its loops let other threads run after each iteration.
@@ -255,6 +257,19 @@ def block_types(function: Any) -> tuple[tuple[Any, ...], int]:
         return types, len(types)
     written = ir.TypeAttr(function.attributes["function_type"]).value
     return types, len(ir.FunctionType(written).inputs)
+
+
+def _by_reconvergence(blocks: list[Any]) -> list[Any]:
+    """Where paths come together after all that lead there, a loop before what follows it; else as they are written."""
+    if len(blocks) < 3:
+        return blocks
+    place = {block: number for number, block in enumerate(blocks)}
+    after = [
+        sorted({place[target] for target in terminator(block).successors}, reverse=True)
+        for block in blocks
+    ]
+    order = by_loops([0], after.__getitem__)
+    return [blocks[number] for number in (*order, *sorted({*place.values()} - {*order}))]
 
 
 class Decoder:
@@ -369,7 +384,7 @@ class Decoder:
         return made
 
     def region(self, region: Any) -> DecodedRegion:
-        blocks = list(region.blocks)
+        blocks = _by_reconvergence(list(region.blocks))
         for number, block in enumerate(blocks):
             self._blocks[block] = number
         first = len(self.sites)

@@ -274,6 +274,16 @@ def _scalar(text: str) -> Kind | None:
     return None if pair is None else Kind(text, np.dtype(pair[0]), np.dtype(pair[1]))
 
 
+FACTOR_KINDS = {
+    name: Kind(text, np.dtype(_SCALARS[text][0]), np.dtype(_SCALARS[text][1]))
+    for name, text in (
+        *((text, text) for text in ("f16", "bf16", "tf32", "f64")),
+        *(("e4m3", "f8E4M3FN"), ("e5m2", "f8E5M2"), ("s8", "i8"), ("u8", "ui8")),
+    )
+}
+"""The elements of matrices, by the names that PTX and NVVM's attributes give them."""
+
+
 def unsigned(array: Array) -> Array:
     """The same bits as unsigned integers (booleans stay)."""
     if array.dtype == np.bool_ or array.dtype.kind == "u":

@@ -171,8 +171,9 @@ def run_in(
     arguments: Sequence[Any],
     given: RunOptions,
     around: Any = None,
+    handed: Handed | None = None,
 ) -> RunResult:
-    """`run` in a memory that is empty yet; `around` is the decoder's."""
+    """`run` in a memory that is empty yet; `around` is the decoder's. Machine code is `handed` its arguments in pieces."""
     root = with_assembly_read(raw(module))
     decoder = Decoder(root, given.chip_target, around)
     name = function_name(module, function)
@@ -181,10 +182,15 @@ def run_in(
     _check_cluster(options)
     detector = _detector(memory, decoder, granule_of(root), options)
     launch = Launch(decoder, options, memory, detector)
-    passed = pass_arguments(launch, target_function, arguments)
+    if handed is None:
+        passed = pass_arguments(launch, target_function, arguments)
+        values = passed.values
+    else:
+        passed = pass_arguments(launch, target_function, arguments, handed.types)
+        values = handed.pieces(passed.values, target_function)
     decoder.forget_handles()
     with np.errstate(all="ignore"):
-        results = run_grid(launch, target_function, passed.values)
+        results = run_grid(launch, target_function, values)
     return RunResult(
         tuple(plain(value, memory) for value in results),
         passed.arrays_after(memory),
@@ -356,18 +362,64 @@ class PassedArguments:
         return tuple(None if entry is None else _read_back(memory, *entry) for entry in self.arrays)
 
 
-def pass_arguments(launch: Launch, function: Function, arguments: Sequence[Any]) -> PassedArguments:
-    """Put arguments into memory; raises UsageError (bad-argument)."""
-    expected = len(function.argument_types)
+@dataclass(frozen=True)
+class Handed:
+    """How a launch hands arguments of these MLIR `types` over to machine code.
+
+    memref<?x64xf16>  -->  pointer, pointer, offset, size, size, stride, stride
+
+    Of each of the `parameters` its `kind` ("pointer", "offset", "size", "stride", "number") says what it is of argument number
+    `argument`, `dimension` of which dimension (`lowering.lower.EntryParameter`).
+    """
+
+    types: tuple[Any, ...]
+    parameters: tuple[Any, ...]
+
+    def pieces(self, values: Sequence[Any], function: Function) -> tuple[Any, ...]:
+        """The values of the parameters. Raises UsageError (bad-signature)."""
+        kinds = [kind_of(one, function.site.place) for one in function.argument_types]
+        if len(kinds) != len(self.parameters):
+            raise UsageError(
+                f"'{function.name}' has {len(kinds)} parameters in machine code, and is handed {len(self.parameters)}",
+                code="bad-signature",
+                at=function.site.place,
+            )
+        return tuple(
+            _piece(one, values[one.argument], kind)
+            for one, kind in zip(self.parameters, kinds, strict=True)
+        )
+
+
+def _piece(parameter: Any, value: Any, kind: Kind) -> Any:
+    """What a parameter is of an argument."""
+    if parameter.kind == "number":
+        same = value.dtype.itemsize == kind.dtype.itemsize
+        return value.view(kind.dtype) if same else value.astype(kind.dtype)
+    if not isinstance(value, MemRef):
+        return value
+    if parameter.kind in ("pointer", "offset"):
+        return value.base if parameter.kind == "pointer" else value.offset
+    return (value.sizes if parameter.kind == "size" else value.strides)[parameter.dimension]
+
+
+def pass_arguments(
+    launch: Launch,
+    function: Function,
+    arguments: Sequence[Any],
+    types: Sequence[Any] | None = None,
+) -> PassedArguments:
+    """Put arguments of these types, by default those of the function, into memory; raises UsageError (bad-argument)."""
+    types = function.argument_types if types is None else types
+    expected = len(types)
     if len(arguments) != expected:
         raise UsageError(
             f"'{function.name}' takes {expected} arguments, {len(arguments)} given",
             code="bad-argument",
-            advice=", ".join(map(str, function.argument_types)) or None,
+            advice=", ".join(map(str, types)) or None,
         )
     values: list[Any] = []
     arrays: list[tuple[Any, Array] | None] = []
-    for number, (given, kind) in enumerate(zip(arguments, function.argument_types, strict=True)):
+    for number, (given, kind) in enumerate(zip(arguments, types, strict=True)):
         text, at = str(kind), function.site.place
         if isinstance(given, LongArray):
             shape_or_none = memref_shape(kind, at) if text.startswith("memref<") else None

@@ -23,6 +23,8 @@ MEMORY_LIMIT_BYTES = 1 << 30
 CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT, SUM = (
     "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count", "sum",
 )  # fmt: skip
+# c + n1 t1 + n2 t2 …, modulo the bits of an integer: the operands are c, n1, t1, n2, t2, …, of which the t are terms; `normal_terms`.
+LINEAR = "linear"
 # Variables of an induction, by the terms that they were twice, or by cells; `induction`.
 ANY, ANY_BYTE = "any", "any byte"
 # Bits of a cell that say which byte of its term it is; a byte that is a number is that less 256.
@@ -50,7 +52,7 @@ class Operator:
 
 def is_leaf(name: str) -> bool:
     """Whether operands of terms with this operator are numbers: constants, elements of inputs, and the like."""
-    return name in (CONSTANT, COUNT, ANY, ANY_BYTE) or name.startswith("arg")
+    return name in (CONSTANT, COUNT, LINEAR, ANY, ANY_BYTE) or name.startswith("arg")
 
 
 class TermTable:

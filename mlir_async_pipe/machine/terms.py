@@ -10,7 +10,8 @@ taken for a number that is none.
 if all its bytes are there in order.
 
 Nothing is simplified but constants (computed as the machine computes them), the order of two operands that may be exchanged
-(IEEE 754 and integers, a NaN's payload apart), and the same bits read as another type and back.
+(IEEE 754 and integers, a NaN's payload apart), the same bits read as another type and back, and what moves whole bytes
+(`byte_terms`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.byte_terms import moved_bytes
 from mlir_async_pipe.machine.counted_terms import FOLDED, counted, folded, forms
 from mlir_async_pipe.machine.term_table import (
     BITS,
@@ -467,8 +469,11 @@ def _folded(
         if constant.all():
             return computed.reshape(columns[0].shape)
         made[constant] = table.constants(computed)
-    others = ~constant
-    made[others] = table.make(name, dtype, *(column[others] for column in flat))
+    others = np.flatnonzero(~constant)
+    given = [column[others] for column in flat]
+    moved, known = moved_bytes(table, name, dtype, [one.dtype for one in operands], given)
+    made[others[known]] = moved[known]
+    made[others[~known]] = table.make(name, dtype, *(column[~known] for column in given))
     return Terms(table, made.reshape(columns[0].shape), dtype)
 
 

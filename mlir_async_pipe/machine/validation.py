@@ -27,7 +27,9 @@ from mlir_async_pipe.machine.induction import Induction, TooFewIterations
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
 from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
+from mlir_async_pipe.machine.normal_terms import NormalForms
 from mlir_async_pipe.machine.printed_terms import Divergence, divergence, printed
+from mlir_async_pipe.machine.programs import Program, after_of
 from mlir_async_pipe.machine.reassociated import reassociated
 from mlir_async_pipe.machine.registry import Execute
 from mlir_async_pipe.machine.run_kernel import (
@@ -35,7 +37,6 @@ from mlir_async_pipe.machine.run_kernel import (
     RunResult,
     function_name,
     raw_kind,
-    run_in,
 )
 from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable
 from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
@@ -166,6 +167,8 @@ def validate(
 ) -> Validation:
     """Whether `function` of the module `after` computes, for all data, what it does in `before`.
 
+    `after` may be PTX, too: what `lowering.lower` gives with emit="ptx".
+
     `arguments`: for each argument `Data(shape)` or None (data that may be anything; None where the type says the shape), an
     array (these numbers) or a number. Where all are None, none have to be given; integers, on which
     addresses and branches depend, need a number, or a range of numbers, each of which is asked about, or `From(0, 32)`: all
@@ -180,9 +183,10 @@ def validate(
     started = time.perf_counter()
     name = function_name(before, function)
     launch = RunOptions(**{"completion": "late", **options})
+    programs = (Program(before), after_of(after, before, name))
 
     def question() -> _Question:
-        return _Question(name, before, after, launch, TermTable(memory_limit), reassociate)
+        return _Question(name, *programs, launch, TermTable(memory_limit), reassociate)
 
     proof = _by_induction(question, arguments) if _told(arguments, From) else None
     asked = arguments if proof is None else _each(arguments, From, proof.first_numbers)
@@ -363,11 +367,11 @@ def _moving(arguments: Sequence[Any], first: int, period: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Question:
-    """Two modules, the function that both have, and how it is launched."""
+    """Two programs, the function that both have, and how it is launched."""
 
     name: str
-    before: Any
-    after: Any
+    before: Program
+    after: Program
     launch: RunOptions
     table: TermTable
     reassociate: bool = False
@@ -378,14 +382,14 @@ class _Question:
         runs: list[RunResult] = []
         whose = "the arguments"
         try:
-            given = _arguments(self.table, self.before, self.name, arguments)
-            for number, module in enumerate((self.before, self.after)):
+            given = _arguments(self.table, self.before.module, self.name, arguments)
+            for number, program in enumerate((self.before, self.after)):
                 whose = ("the program before", "the program after")[number]
                 events.program = number
                 memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
                 launch = self.launch if number else replace(self.launch, completion="eager")
                 around = events.around(self.table)
-                run = run_in(memory, module, self.name, given.values, launch, around)
+                run = program.run(memory, self.name, given.values, launch, around)
                 for race in run.races:
                     if number and self.table.has_branches:
                         message = f"both sides of a branch on data were run, and with them there is a race: {race}"
@@ -405,7 +409,8 @@ class _Question:
             found = error.diagnostic
             return Validation("unknown", found.code, found.message, found.place)
         if apart is None:
-            message = f"'{self.name}' computes what it did: {elements} elements are the same terms of its input"
+            whose = "" if self.after.handed is None else "the PTX of "
+            message = f"{whose}'{self.name}' computes what it did: {elements} elements are the same terms of its input"
             message += " with sums in any order" if self.reassociate else ""
             if runs[0].races:
                 message += f", if copies before were complete when they were issued [{runs[0].races[0].code}]"
@@ -414,12 +419,12 @@ class _Question:
 
     def follow(self, arguments: Sequence[Any], inductions: Sequence[Induction]) -> None:
         """Follow both to all trip counts, and compare. Raises MachineError where that fails."""
-        given = _arguments(self.table, self.before, self.name, arguments)
+        given = _arguments(self.table, self.before.module, self.name, arguments)
         long = {one.number: one for one in given.values if isinstance(one, LongArray)}
         events, stored = Events(), 0
         ends: list[tuple[RunResult, Induction, list[Any]]] = []
         # What pipelines fail at is found first.
-        for number, module, induction in zip(
+        for number, program, induction in zip(
             (1, 0), (self.after, self.before), inductions, strict=True
         ):
             events.program = number
@@ -429,7 +434,7 @@ class _Question:
             # Where nothing races, all completions are one; of copies at once nothing but memory is left.
             launch = replace(self.launch, completion="eager")
             around = events.around(self.table)
-            run = run_in(memory, module, self.name, given.values, launch, around)
+            run = program.run(memory, self.name, given.values, launch, around)
             for race in run.races:
                 if number or race.code not in IN_FLIGHT:
                     raise MachineError(str(race), code=race.code, at=race.place)
@@ -456,7 +461,7 @@ class _Question:
             raise UsageError(
                 f"'{self.name}' gives {now} results, and gave {was}",
                 code="bad-signature",
-                at=Decoder(raw(self.after)).entry(self.name),
+                at=Decoder(raw(self.after.module)).entry(self.name),
             )
         return _compared(before, after)
 
@@ -506,7 +511,7 @@ class _Question:
             )
             before = replace(self.launch, completion="eager")
             pairs = ((self.before, before), (self.after, self.launch))
-            runs = (run_in(Memory(), module, self.name, data, how) for module, how in pairs)
+            runs = (program.run(Memory(), self.name, data, how) for program, how in pairs)
             _, *both = next(pair for pair in _compared(*runs) if pair[0] == where)
             was, now = (one[index] for one in both)
             apart = as_array(was).tobytes() != as_array(now).tobytes()
@@ -689,11 +694,14 @@ def _first_difference(
     table: TermTable, compared: list[tuple[str, Any, Any]], reassociate: bool = False
 ) -> tuple[str, tuple[int, ...], tuple[int, int]] | None:
     """The first element that is not the same term, and both terms."""
+    forms = NormalForms(table)
     for name, *both in compared:
         first, second = (lift(table, value, value.dtype).reshape(-1) for value in both)
         differ = np.flatnonzero(first != second)
-        if reassociate and len(differ):
-            one, other = (reassociated(table, side[differ]) for side in (first, second))
+        if len(differ):
+            one, other = (forms.of(side[differ]) for side in (first, second))
+            if reassociate:
+                one, other = (reassociated(table, side) for side in (one, other))
             differ = differ[one != other]
         if len(differ):
             index = np.unravel_index(differ[0], both[0].shape)

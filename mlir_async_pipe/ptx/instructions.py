@@ -11,6 +11,7 @@ is inline assembly that may do anything, and the checker says so with its text. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -263,10 +264,12 @@ def _permute_bytes(w: FunctionWriter, i: Instruction) -> None:
     made: Value | None = None
     for at in range(4):
         which = chosen >> (4 * at) & 15
-        if which & 8:
-            raise UnreadError
         source, byte = (b if which & 4 else a), which & 3
-        part = w.binary("llvm.lshr", source, w.constant(8 * byte, "i32")) if byte else source
+        if which & 8:
+            part = w.binary("llvm.shl", source, w.constant(24 - 8 * byte, "i32"))
+            part = w.binary("llvm.ashr", part, w.constant(31, "i32"))
+        else:
+            part = w.binary("llvm.lshr", source, w.constant(8 * byte, "i32")) if byte else source
         part = w.binary("llvm.and", part, w.constant(255, "i32"))
         part = w.binary("llvm.shl", part, w.constant(8 * at, "i32")) if at else part
         made = part if made is None else w.binary("llvm.or", made, part)
@@ -397,7 +400,7 @@ def _convert(w: FunctionWriter, i: Instruction) -> None:
         raise UnreadError
     to, of = kinds
     value = w.read(sources[0], TYPES[of])
-    w.assign(target, _converted(w, value, to, of, i))
+    _assign_filled(w, target, _converted(w, value, to, of, i), to)
 
 
 def _joined_values(w: FunctionWriter, low: Value, high: Value) -> Value:
@@ -554,11 +557,11 @@ def _load(w: FunctionWriter, i: Instruction) -> None:
     for register, value in zip(
         elements_of(target), w.elements(loaded, element, count), strict=True
     ):
-        _assign_loaded(w, register, value, kind)
+        _assign_filled(w, register, value, kind)
 
 
-def _assign_loaded(w: FunctionWriter, register: Operand, value: Value, kind: str) -> None:
-    """A register may have more bits than what is loaded: the sign fills them, or zeros."""
+def _assign_filled(w: FunctionWriter, register: Operand, value: Value, kind: str) -> None:
+    """A register may have more bits than what is loaded or converted: the sign fills them, or zeros."""
     if isinstance(register, Register) and kind[0] == "s" and register.name in w.kernel.registers:
         bits = bits_of(storage_type(TYPES[w.kernel.registers[register.name]]))
         value = w.extended(value, max(bits, bits_of(value.type)), signed=True)
@@ -579,7 +582,7 @@ def _load_parameter(w: FunctionWriter, i: Instruction, kind: str, count: int) ->
     for number, register in enumerate(elements_of(target)):
         pointer = w.moved(given, address.offset + number * BYTES[kind])
         order = f"alignment = {BYTES[kind]} : i64, ordering = 0 : i64"
-        _assign_loaded(
+        _assign_filled(
             w, register, w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order), kind
         )
 
@@ -1032,6 +1035,39 @@ def kind_of_sums(i: Instruction) -> str | None:
     if i.parts[:2] != ("wgmma", "mma_async") or not isinstance(i.operands[0], Vector):
         return None
     return next((_OF_SUMS[part] for part in i.parts if part in _OF_SUMS), None)
+
+
+# What a register of mma.sync holds, by the type of its elements; 32 bits of others.
+_OF_FRAGMENTS = {"f16": "vector<2xf16>", "f32": "f32", "f64": "f64"}
+
+
+@_row(VALUES, "mma.sync")
+def _product_of_fragments(w: FunctionWriter, i: Instruction) -> None:
+    """mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d}, {a}, {b}, {c};"""
+    shape = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[3])
+    of_result, *types = i.parts[-4:]
+    if shape is None or i.parts[4:-4] not in (("row", "col"), ("row", "col", "satfinite")):
+        raise UnreadError
+    given = [
+        [w.read(one, _OF_FRAGMENTS.get(kind, "i32")) for one in elements_of(operand)]
+        for operand, kind in zip(i.operands[1:], types, strict=True)
+    ]
+    made = [_OF_FRAGMENTS.get(of_result, "i32")] * len(elements_of(i.operands[0]))
+    bound = "satfinite" if "satfinite" in i.parts else "wrapped"
+    overflow = (
+        f"intOverflowBehavior = #nvvm.mma_int_overflow<{bound}>, " if of_result == "s32" else ""
+    )
+    m, n, k = shape.groups()
+    product = w.make(
+        "nvvm.mma.sync",
+        [value for part in given for value in part],
+        f"!llvm.struct<({', '.join(made)})>",
+        f"{overflow}layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, "
+        f"multiplicandAPtxType = #nvvm.mma_type<{types[0]}>, multiplicandBPtxType = #nvvm.mma_type<{types[1]}>, "
+        f"operandSegmentSizes = array<i32: {', '.join(str(len(part)) for part in given)}>, "
+        f"shape = #nvvm.shape<m = {m}, n = {n}, k = {k}>",
+    )
+    w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
 
 
 @_row(EFFECTS, "wgmma.mma_async")

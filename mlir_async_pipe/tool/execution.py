@@ -77,17 +77,16 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def validated(before: bytes, root: Any, options: Options, session: Session) -> None:
-    """Compare what `options.validate` computes with what it did in the module of these bytes.
+def validated(before: Any, after: Any, options: Options, session: Session) -> None:
+    """Compare what `options.validate` computes in a module, or its PTX, with what it did before.
 
     Raises UsageError for bad arguments.
     """
-    from mlir_async_pipe.bindings import ir
     from mlir_async_pipe.machine.validation import validate
 
     found = validate(
-        ir.Module.parse(before, root.operation.context),
-        root,
+        before,
+        after,
         options.validate,
         [_asked(text, number) for number, text in enumerate(options.arg)],
         threads=_sizes(options.threads, "threads") if options.threads else None,

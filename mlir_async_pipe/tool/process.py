@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_async_pipe import bindings
 from mlir_async_pipe.bindings.raw_ops import is_function, symbol_name, walk
@@ -35,6 +35,9 @@ from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.output import Gather, Sink
 from mlir_async_pipe.tool.pass_steps import OurStep, Step
 from mlir_async_pipe.tool.timing import RULE, Timing
+
+if TYPE_CHECKING:
+    from mlir_async_pipe.lowering.lower import Lowered
 
 SUGGEST = "async-pipe-suggest"
 
@@ -97,11 +100,10 @@ def process(source: Source, work: Work) -> Processed:
                     from mlir_async_pipe.reports.outline import record_outlines
 
                     record_outlines(root, session)
-            if before is not None:
-                work.activity.is_now(f"validating @{options.validate}")
-                with work.timing.phase("Validation"):
-                    execution.validated(before, root, options, session)
-            content = _print(root, work, session, last_check)
+            validated = partial(_validated, before, root, work, session)
+            if options.emit != "ptx":
+                validated(root)
+            content = _print(root, work, session, last_check, validated)
             if options.explain:
                 bounds = explain.what_bounds(root, session, options.cost)
                 session.diagnostics.items += explain.only(bounds, places)
@@ -262,8 +264,23 @@ def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.Abstra
     return reproducer.kept_on_failure(name, text, how)
 
 
-def _print(root: Any, work: Work, session: Session, last_check: Callable[[], None]) -> bytes | None:
-    """What the options ask for: nothing, the results of a run, IR, or code."""
+def _validated(before: bytes | None, root: Any, work: Work, session: Session, after: Any) -> None:
+    """Compare the module `after`, or its PTX, with what was read, if that is asked for."""
+    if before is not None:
+        work.activity.is_now(f"validating @{work.options.validate}")
+        with work.timing.phase("Validation"):
+            was = bindings.ir.Module.parse(before, root.operation.context)
+            execution.validated(was, after, work.options, session)
+
+
+def _print(
+    root: Any,
+    work: Work,
+    session: Session,
+    last_check: Callable[[], None],
+    validated: Callable[[Any], None],
+) -> bytes | None:
+    """What the options ask for: nothing, the results of a run, IR, or code, of which PTX is `validated`."""
     options = work.options
     if options.check_only:
         checks = session.report().of("checks")
@@ -279,9 +296,15 @@ def _print(root: Any, work: Work, session: Session, last_check: Callable[[], Non
         if options.emit == "mlir":
             return ir(root, options)
         session.seconds.clear()
-        made = code(root, options, session, last_check)
+        lowered = code(root, options, session, last_check)
     work.timing.add_parts(session.seconds)
-    return made
+    if lowered is None:
+        return None
+    if options.emit == "ptx":
+        validated(lowered)
+        if session.diagnostics.with_severity("error"):
+            return None
+    return lowered.binary or lowered.text.encode()
 
 
 def ir(root: Any, options: Options) -> bytes:
@@ -292,7 +315,7 @@ def ir(root: Any, options: Options) -> bytes:
 
 def code(
     root: Any, options: Options, session: Session, last_check: Callable[[], None]
-) -> bytes | None:
+) -> Lowered | None:
     """Code for the session's target; None if the session has errors, before or after
     `last_check`, which does not change the IR: the back end works meanwhile.
 
@@ -319,7 +342,7 @@ def code(
         session.record("kernels", kernel)
     for wait in lowered.waits:
         session.record("instructions", wait)
-    return lowered.binary or lowered.text.encode()
+    return lowered
 
 
 class Statistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def _children(table: TermTable, term: int, inputs: dict[str, np.ndarray]) -> lis
         return []
     if operator.name in ("join", "byte"):
         return [cell >> 3 for cell in operands if cell >= 0]
-    return list(operands)
+    return list(operands[2::2] if operator.name == "linear" else operands)
 
 
 def _needed(table: TermTable, terms: np.ndarray) -> list[int]:
@@ -44,6 +45,13 @@ def _needed(table: TermTable, terms: np.ndarray) -> list[int]:
             found.add(term)
             left += _children(table, term, dict.fromkeys(names))
     return sorted(found)
+
+
+def _extreme(one: Any, other: Any, *, sign: int) -> Any:
+    """The larger one, or the smaller; 0.0 is larger than -0.0 (IEEE 754, maximum and minimum)."""
+    if one == 0 and other == 0:
+        return one + other if sign > 0 else -(-one + -other)
+    return np.maximum(one, other) if sign > 0 else np.minimum(one, other)
 
 
 def _value(
@@ -60,7 +68,16 @@ def _value(
             cell + 256 if cell < 0 else known[cell >> 3].tobytes()[cell & 7] for cell in operands
         ]
         return np.array(raw, np.uint8).view(dtype)[0]
+    if name == "linear":
+        parts = zip(operands[1::2], operands[2::2], strict=True)
+        return np.array(operands[0] + sum(n * int(known[one]) for n, one in parts)).astype(dtype)[
+            ()
+        ]
     given = [known[operand] for operand in operands]
+    if name in ("maximum", "minimum"):
+        return reduce(partial(_extreme, sign=1 if name == "maximum" else -1), given)
+    if name == "bitwise_xor":
+        return reduce(np.bitwise_xor, given)
     if name == "row":
         return np.array(given)
     if name == "dot":

@@ -113,12 +113,29 @@ def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
     return component
 
 
-def by_components(starts: Iterable[N], after: After[N]) -> list[N]:
-    """All that can be reached, component by component, each in reverse post-order."""
+def by_loops(starts: Iterable[N], after: After[N]) -> list[N]:
+    """All that can be reached, each node after those that lead to it but for its loops, and a loop's nodes one after the other:
+    what runs the first of several nodes lets paths meet where they come together.
+
+    entry -> head, head -> latch, head -> arrive, arrive -> latch, latch -> head, latch -> end
+    is  entry, head, arrive, latch, end.
+    """
     order = post_order(starts, after)[::-1]
-    component = components(order, after)
-    rank = {head: number for number, head in enumerate(dict.fromkeys(component.values()))}
-    return sorted(order, key=lambda node: rank[component[node]])
+    members: dict[N, list[N]] = {}
+    for node, head in components(order, after).items():
+        members.setdefault(head, []).append(node)
+    found: list[N] = []
+    for head, nodes in members.items():
+        inside = set(nodes) - {head}
+        found.append(head)
+        if inside:
+            within = _within(inside, after)
+            found += by_loops(within(head), within)
+    return found
+
+
+def _within(nodes: set[N], after: After[N]) -> After[N]:
+    return lambda node: [one for one in after(node) if one in nodes]
 
 
 def post_dominators(after: dict[N, list[N]], end: N) -> dict[N, N]:

@@ -22,7 +22,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
-from mlir_async_pipe.facts.flow.algorithms import by_components
+from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.facts.flow.conditions import Conditions
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
 
@@ -229,7 +229,7 @@ class Solver(Generic[T]):
     def _order(self, frame: Frame) -> tuple[list[Node], dict[Node, int]]:
         """The blocks of a frame, loop after loop, and the place of each."""
         if frame not in self._orders:
-            order = by_components([frame.entry], attrgetter("successors"))
+            order = by_loops([frame.entry], attrgetter("successors"))
             self._orders[frame] = order, {node: number for number, node in enumerate(order)}
         return self._orders[frame]
 

@@ -7,6 +7,7 @@
     thread 0's copies -->  those of an elected thread             (elected_copies)
     divisions in loops -->  counted up                             (carried_quotients)
     special functions -->  beside the products, not after them    (beside_products)
+    tensor memory     -->  loads are read after their waits       (tensor_loads)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
     addresses         -->  what varies apart from what does not   (split_addresses)
@@ -51,6 +52,7 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     globalise_allocations,
     module_functions,
 )
+from mlir_async_pipe.lowering.nvvm.tensor_loads import read_after_waits
 from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
     align_workgroup_buffers,
     annotate_alignment,
@@ -459,11 +461,12 @@ STEPS: tuple[Step[ToNvvm], ...] = (
         ("clamp",),
         "waits have their counts, and blocks are those of scf",
     ),
+    Step("loads", in_each(read_after_waits), (), "loads and their waits stand in blocks of scf"),
     Step("noalias", in_each(_drop_noalias), ("abstract", "vectors"), "analyses have used it"),
     Step(
         "convert",
         _convert,
-        ("caches", "clamp", "sizes", "quotients", "beside", "noalias"),
+        ("caches", "clamp", "sizes", "quotients", "beside", "loads", "noalias"),
         "all is known",
     ),
     Step("extern", _join_dynamic, ("convert",), "MLIR has declared the dynamic memory"),

@@ -44,6 +44,15 @@ class LlvmBuilder:
         """The result of an op of two operands, which is of their type."""
         return self.make(name, [a, b], a.type, {})
 
+    def element(self, vector: Value, number: int) -> Value:
+        kind = ir.VectorType(vector.type).element_type
+        return self.make("llvm.extractelement", [vector, self.number(number)], kind, {})
+
+    def with_element(self, vector: Value, element: Value, number: int) -> Value:
+        """The vector with another element in one place."""
+        operands = [vector, element, self.number(number)]
+        return self.make("llvm.insertelement", operands, vector.type, {})
+
     def hidden(self, value: Value, register: str = "") -> Value:
         """The same integer, of which LLVM knows nothing: an inline asm without instructions.
         `register` is its class, by default that of NVIDIA's registers of its width."""

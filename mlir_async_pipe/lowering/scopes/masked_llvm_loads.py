@@ -63,8 +63,8 @@ def _loaded(op: Operation, mask: list[bool]) -> Value:
         place = build.at(pointer, build.hidden(offset) if piece.first else offset)
         loaded = _load(build, place, kind, piece)
         for number in range(piece.elements):
-            element = _extract(build, loaded, number) if piece.elements > 1 else loaded
-            value = _insert(build, value, element, piece.first + number)
+            element = build.element(loaded, number) if piece.elements > 1 else loaded
+            value = build.with_element(value, element, piece.first + number)
     return value
 
 
@@ -120,13 +120,3 @@ def _load(build: LlvmBuilder, place: Value, kind: Any, piece: _Piece) -> Value:
         kind = ir.VectorType.get([piece.elements], kind, loc=build.loc)
     alignment = ir.IntegerAttr.get(build.integer(64), piece.alignment)
     return build.make("llvm.load", [place], kind, {"alignment": alignment})
-
-
-def _extract(build: LlvmBuilder, vector: Value, number: int) -> Value:
-    element = ir.VectorType(vector.type).element_type
-    return build.make("llvm.extractelement", [vector, build.number(number)], element, {})
-
-
-def _insert(build: LlvmBuilder, vector: Value, element: Value, number: int) -> Value:
-    operands = [vector, element, build.number(number)]
-    return build.make("llvm.insertelement", operands, vector.type, {})

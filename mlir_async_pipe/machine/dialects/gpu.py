@@ -172,17 +172,28 @@ def matrix_parts(rows: Array, warps: Array, tiles: int, transpose: bool) -> Arra
 
 
 def fragment_product(
-    unit: Unit, site: Site, layouts: Any, values: tuple[Array, ...], kind: Kind, change: Any
+    unit: Unit,
+    site: Site,
+    layouts: Any,
+    values: tuple[Array, ...],
+    kind: Kind,
+    change: Any,
+    *,
+    saturates: bool = False,
 ) -> Array:
     """A B + C of the warps of a unit, from fragments to fragments; `change` brings the elements
-    into the numbers that are multiplied and summed."""
+    into the numbers that are multiplied and summed. Sums of 32 bits go around unless they saturate."""
     warps = whole_warps(unit, site)
     a, b, c = (
         layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
         for layout, value in zip(layouts, values, strict=True)
     )
     product = np.matmul(change(a), change(b))
-    product = product + c.astype(product.dtype)
+    if saturates:
+        ends = np.iinfo(np.int32)
+        product = np.clip(product.astype(np.int64) + c.astype(np.int64), ends.min, ends.max)
+    else:
+        product = product + c.astype(product.dtype)
     result = np.zeros_like(product, shape=(unit.width, *kind.shape), dtype=kind.dtype)
     result[warps] = kind.settle(layouts[2].spread(product)).reshape(*warps.shape, *kind.shape)
     return result

@@ -113,7 +113,8 @@ def load_matrix(site: Site) -> Execute:
 
 @semantics("nvgpu.mma.sync")
 def mma_sync(site: Site) -> Execute:
-    """D = A B + C on fragments; products summed in float32 (f64: float64, integers: int32)."""
+    """D = A B + C on fragments; products summed in float32 (f64: float64, integers: int32, which saturate: MLIR makes
+    them so, NVGPUToNVVM)."""
     m, n, k = site.integers("mmaShape")
     left_kind, kind = site.operand_kind(0), site.result_kind()
     layouts = fragments.nvidia(m, n, k, left_kind.item_bytes * 8)
@@ -125,4 +126,6 @@ def mma_sync(site: Site) -> Execute:
     def change(values: Array) -> Array:
         return (cut_tf32(values) if tf32 else values).astype(wide)
 
-    return lambda unit, *values: fragment_product(unit, site, layouts, values, kind, change)
+    return lambda unit, *values: fragment_product(
+        unit, site, layouts, values, kind, change, saturates=not kind.is_float
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ from mlir_async_pipe.machine.dialects.gpu import (
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import kind_of
+from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.terms import contiguous
+from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 
@@ -36,29 +37,53 @@ Array = np.ndarray
 
 @semantics("nvvm.mma.sync")
 def mma_sync(site: Site) -> Execute:
-    """The product of f16, with sums of f32: a register of sums is an operand, and a member of the
-    result."""
-    sizes = [int(size) for size in re.findall(r"[mnk] = (\d+)", site.text("shape", ""))]
-    counts, (m, n, k) = site.segments(), sizes
-    last = site.operand_type(sum(counts) - 1)
-    if str(site.operand_type(0)) != "vector<2xf16>" or str(last) != "f32":
-        raise site.unsupported("only products of f16 that are summed in f32")
-    layouts = fragments.nvidia(m, n, k, 16)
-    kind = kind_of(last).with_shape((counts[2],))
+    """The product of fragments, with sums of f16, f32, f64 or i32: a register of sums is an operand, and a member of
+    the result."""
+    counts, sizes = site.segments(), re.findall(r"[mnk] = (\d+)", site.text("shape", ""))
+    register = site.operand_kind(sum(counts) - 1)
+    kinds = [_factor_kind(site, side, at) for side, at in (("A", 0), ("B", counts[0]))]
+    m, n, k = map(int, sizes)
+    layouts = fragments.nvidia(m, n, k, 8 * kinds[0].item_bytes)
+    sums = replace(register, shape=())
+    exact = np.int32 if not sums.is_float else np.float64 if sums.name == "f64" else np.float32
+    cut = cut_tf32 if kinds[0].name == "tf32" else as_array
+    starts = (0, counts[0], counts[0] + counts[1])
+    saturates = "satfinite" in site.text("intOverflowBehavior", "")
 
     def execute(unit: Unit, *values: Array) -> tuple[Array, ...]:
-        parts = [
-            list(values[: counts[0]]),
-            list(values[counts[0] : -counts[2]]),
-            list(values[-counts[2] :]),
-        ]
-        joined = tuple(
-            np.stack([lanes_of(value, unit.width) for value in part], axis=1) for part in parts
+        factors = []
+        for start, count, kind in zip(starts, counts, (*kinds, sums), strict=True):
+            held = np.stack(
+                [lanes_of(one, unit.width) for one in values[start : start + count]], axis=1
+            )
+            if kind is not sums and held.dtype != kind.dtype:
+                held = kind.decode(contiguous(held).view(kind.stored))
+            factors.append(held.reshape(unit.width, -1))
+        kind = sums.with_shape((factors[2].shape[1],))
+        made = fragment_product(
+            unit,
+            site,
+            layouts,
+            tuple(factors),
+            kind,
+            lambda part: cut(part).astype(exact),
+            saturates=saturates,
         )
-        sums = fragment_product(unit, site, layouts, joined, kind, lambda a: a.astype(np.float32))
-        return tuple(sums[:, number] for number in range(counts[2]))
+        registers = made.reshape(unit.width, counts[2], *register.shape)
+        return tuple(registers[:, number] for number in range(counts[2]))
 
     return execute
+
+
+def _factor_kind(site: Site, side: str, at: int) -> Kind:
+    """The type of the elements of A or B: what the op says, else that of its first register."""
+    said = re.search(r"mma_type<(\w+)>", site.text(f"multiplicand{side}PtxType", ""))
+    held = site.operand_kind(at)
+    if said is None or said[1] == held.name:
+        return replace(held, shape=())
+    if said[1] not in FACTOR_KINDS:
+        raise site.unsupported(f"products of {said[1]}")
+    return FACTOR_KINDS[said[1]]
 
 
 @semantics("nvvm.cp.async.shared.global")

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.barrier_phases import Commit, StuckError
 from mlir_async_pipe.machine.decode import Site
@@ -23,10 +22,10 @@ from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready, warps_of
-from mlir_async_pipe.machine.dialects.warpgroup import KINDS, ProductArithmetic, operand_addresses
+from mlir_async_pipe.machine.dialects.warpgroup import ProductArithmetic, operand_addresses
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
@@ -300,9 +299,6 @@ def product(site: Site) -> Execute:
         raise site.unsupported("it runs without shifted A, scaled D and lanes that are left out")
     kind = product_kind(site.op)
     in_tensor = "ptr" in str(site.operand_type(1))
-    kinds = {
-        name: kind_of(ir.Type.parse(text, site.op.context), site.op) for name, text in KINDS.items()
-    }
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
@@ -313,10 +309,10 @@ def product(site: Site) -> Execute:
                 raise site.unsupported(f"it runs into f32, not '{kind}' with {instruction:#x}")
             if shape.m not in (64, LANES) or not 8 <= shape.n <= 256 or shape.n % 8:
                 raise site.unsupported(f"{shape.m} rows and {shape.n} columns are no product")
-            if not set(shape.types) <= kinds.keys():
+            if not set(shape.types) <= FACTOR_KINDS.keys():
                 raise site.unsupported(f"operands of {shape.types}")
             sign = -1 if shape.negated[0] != shape.negated[1] else 1
-            types = kinds[shape.types[0]], kinds[shape.types[1]]
+            types = FACTOR_KINDS[shape.types[0]], FACTOR_KINDS[shape.types[1]]
             _Product(
                 unit, site, lane, shape, ProductArithmetic(types, np.dtype(np.float32), sign)
             ).issue(d, a, b, bool(adds), in_tensor)

@@ -40,7 +40,8 @@ _SWIZZLE_CHUNKS = {"none": 1, "swizzle_32b": 2, "swizzle_64b": 4, "swizzle_128b"
 @semantics("nvgpu.tma.create.descriptor")
 def create_descriptor(site: Site) -> Execute:
     """The tensor in global memory, and the box that one copy moves."""
-    chunks = _swizzle(str(site.result_type()))
+    _, swizzle = box_and_swizzle(str(site.result_type()))
+    chunks = _SWIZZLE_CHUNKS[swizzle]
 
     def execute(unit: Unit, memory: MemRef, *box: Array) -> LaneTensor:
         return LaneTensor(memory, tuple(int(size[0]) for size in box), chunks)
@@ -51,12 +52,13 @@ def create_descriptor(site: Site) -> Execute:
 def passed_tensor(site: Site) -> Execute:
     """A cast from a pointer to a tensor map: it describes the array that was passed as that
     pointer; its box is the tensor of the map's type."""
-    tensor = _TENSOR.search(str(site.result_type()))
+    text = str(site.result_type())
+    box, swizzle = box_and_swizzle(text)
+    tensor = _TENSOR.search(text)
     if tensor is None:
         raise site.unsupported("a tensor map of an unknown box")
-    box = tuple(int(size) for size in tensor[1].split("x")[:-1])
     kind = kind_of(ir.Type.parse(tensor[2], site.op.context), site.op)
-    chunks = _swizzle(str(site.result_type()))
+    chunks = _SWIZZLE_CHUNKS[swizzle]
 
     def execute(unit: Unit, pointer: Array) -> LaneTensor:
         given = unit.launch.tensors.get(int(pointer[0]))
@@ -249,9 +251,11 @@ def _without(given: tuple[Any, ...], *numbers: int) -> tuple[Any, ...]:
     return tuple(None if number in numbers else value for number, value in enumerate(given))
 
 
-def _swizzle(text: str) -> int:
-    match = re.search(r"swizzle = (\w+)", text)
-    return _SWIZZLE_CHUNKS[match[1] if match else "none"]
+def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:
+    """What the type of a tensor map says of it; a box that it does not say is ()."""
+    tensor, swizzle = _TENSOR.search(text), re.search(r"swizzle = (\w+)", text)
+    box = tuple(int(size) for size in tensor[1].split("x")[:-1]) if tensor else ()
+    return box, swizzle[1] if swizzle else "none"
 
 
 def _box(

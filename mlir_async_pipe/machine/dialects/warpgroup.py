@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import commit, wait_groups
@@ -28,7 +27,7 @@ from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import Kind, cut_tf32, kind_of
+from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -330,10 +329,6 @@ def _sizes(text: str) -> tuple[int, ...]:
 # PTX ISA leaves open how many), tf32 operands lose 13 bits, and f16 sums are rounded after each product.
 
 
-KINDS = {
-    **{name: name for name in ("f16", "bf16", "tf32")},
-    **{"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "s8": "i8", "u8": "ui8"},
-}
 _SUMS = {"f16": np.float16, "f32": np.float32, "s32": np.int32}
 _REGISTER_BYTES = 4
 
@@ -346,7 +341,7 @@ def mma_async(site: Site) -> Execute:
     if in_registers and not is_assembled(site.op):
         raise site.unsupported("of inline assembly instructions with rows run")
     form = product_form(site.op)
-    if form is None or not set(form.types) <= set(KINDS) or form.sums not in _SUMS:
+    if form is None or not set(form.types) <= set(FACTOR_KINDS) or form.sums not in _SUMS:
         raise site.unsupported("it runs on operands of 8, 16 and 32 bits, not of single bits")
     arithmetic = _arithmetic(site, form)
     layout, queue = fragments.warpgroup(form.m, form.n), site.queue()
@@ -419,9 +414,7 @@ def fence(site: Site) -> Execute:
 
 
 def _arithmetic(site: Site, form: ProductForm) -> ProductArithmetic:
-    left, right = (
-        kind_of(ir.Type.parse(KINDS[name], site.op.context), site.op) for name in form.types
-    )
+    left, right = (FACTOR_KINDS[name] for name in form.types)
     sign = -1 if form.negated[0] != form.negated[1] else 1
     return ProductArithmetic((left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.facts.flow.algorithms import by_components, computed, reached, walked
+from mlir_async_pipe.facts.flow.algorithms import by_loops, computed, reached, walked
 
 GRAPH = {"a": ["b", "c"], "b": ["d"], "c": ["d", "a"], "d": ["e"], "e": []}
 
@@ -40,10 +40,10 @@ def test_nothing_is_reached_from_nowhere() -> None:
 
 def test_loops_come_before_what_follows_them() -> None:
     nested = {"a": ["x", "b"], "b": ["c"], "c": ["b", "d"], "d": ["a"], "x": ["y"], "y": ["x", "z"]}
-    order = by_components(["a"], lambda node: nested.get(node, []))
+    order = by_loops(["a"], lambda node: nested.get(node, []))
     assert order[0] == "a" and set(order[:4]) == {"a", "b", "c", "d"}
     assert order[4:] == ["x", "y", "z"]
-    assert by_components(["y"], lambda node: nested.get(node, [])) == ["y", "x", "z"]
+    assert by_loops(["y"], lambda node: nested.get(node, [])) == ["y", "x", "z"]
 
 
 def test_what_is_needed_is_computed_first_and_once() -> None:
@@ -61,3 +61,20 @@ def test_what_is_needed_is_computed_first_and_once() -> None:
     assert computed(20_004, known, needs, find) == 4 * 7 + 3
     assert asked == [20_003, 20_004]
     assert computed(19_999, {}, lambda n: [n - 1] if n else [], lambda n: n) == 19_999
+
+
+def test_paths_come_together_after_all_that_lead_there() -> None:
+    """As machine code has it: the end of a loop stands before its head, and one path to it is short."""
+    code = {
+        "entry": ["end", "head"],
+        "latch": ["end", "head"],
+        "head": ["arrive", "latch"],
+        "arrive": ["latch"],
+        "end": [],
+    }
+    assert by_loops(["entry"], code.__getitem__) == ["entry", "head", "arrive", "latch", "end"]
+
+
+def test_an_inner_loop_is_left_before_what_follows_it_in_the_outer_one() -> None:
+    nest = {"o": ["z", "i"], "i": ["a", "b"], "a": ["i"], "b": ["o"], "z": []}
+    assert by_loops(["o"], nest.__getitem__) == ["o", "i", "a", "b", "z"]

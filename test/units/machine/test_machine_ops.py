@@ -156,6 +156,36 @@ def test_branches_between_blocks_keep_lanes_apart():
     np.testing.assert_array_equal(result.arrays[0], [t * (t - 1) for t in range(8)])
 
 
+def test_lanes_meet_where_their_paths_do_wherever_that_is_written():
+    """As machine code has it, the end of an iteration stands before its begin."""
+    program = """
+    func.func @f(%out: memref<8xindex>) {
+      %t = gpu.thread_id x
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %one = arith.constant 1 : i32
+      %c3 = arith.constant 3 : index
+      cf.br ^head(%c0, %c0 : index, index)
+    ^latch(%j: index, %sum: index):
+      %met = gpu.subgroup_reduce add %one : (i32) -> i32
+      %meet = arith.index_cast %met : i32 to index
+      %next = arith.addi %sum, %meet : index
+      %more = arith.addi %j, %c1 : index
+      %go = arith.cmpi ult, %more, %c3 : index
+      cf.cond_br %go, ^head(%more, %next : index, index), ^end(%next : index)
+    ^head(%i: index, %s: index):
+      %first = arith.cmpi eq, %t, %c0 : index
+      cf.cond_br %first, ^alone, ^latch(%i, %s : index, index)
+    ^alone:
+      cf.br ^latch(%i, %s : index, index)
+    ^end(%total: index):
+      memref.store %total, %out[%t] : memref<8xindex>
+      return
+    }"""
+    result = run(program, np.zeros(8, np.int64), threads=8, warp=8)
+    np.testing.assert_array_equal(result.arrays[0], [24] * 8)
+
+
 def test_while_loop_stops_each_lane_at_its_condition():
     program = """
     func.func @f(%out: memref<8xindex>) {

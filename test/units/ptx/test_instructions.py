@@ -160,6 +160,11 @@ ROWS = {
     "mbarrier.complete_tx": ("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r2], 64", "nvvm.mbarrier.complete_tx"),
     "mbarrier.try_wait": ("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], %r1", "nvvm.mbarrier.try_wait"),
     "mbarrier.test_wait": ("mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r2], %r1", "nvvm.mbarrier.test.wait"),
+    "mma.sync": (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f1, %f2}, {%r1, %r2, %r1, %r2}, "
+        "{%r1, %r2}, {%f1, %f2, %f1, %f2}",
+        "nvvm.mma.sync llvm.extractvalue",
+    ),
     "wgmma.fence": ("wgmma.fence.sync.aligned", "nvvm.wgmma.fence.aligned"),
     "wgmma.commit_group": ("wgmma.commit_group.sync.aligned", "nvvm.wgmma.commit.group.sync.aligned"),
     "wgmma.wait_group": ("wgmma.wait_group.sync.aligned 1", "nvvm.wgmma.wait.group.sync.aligned"),
@@ -273,6 +278,9 @@ NUMBERS = [
     ("bfi.b32 %r3, %r4, %r1, 4, 8", lambda n, m: n & ~0xFF0 | (m & 255) << 4),
     ("lop3.b32 %r3, %r1, %r4, %r1, 0x6c", lambda n, m: table(0x6C, n, m, n)),
     ("prmt.b32 %r3, %r1, %r4, 0x6130", lambda n, m: by_bytes(0x6130, n, m)),
+    ("prmt.b32 %r3, %r1, %r4, 0xb39f", lambda n, m: by_bytes(0xB39F, n, m)),
+    ("cvt.s8.s32 %h1, %r1; cvt.s32.s16 %r3, %h1", lambda n, m: (n & 255) - 2 * (n & 128)),
+    ("cvt.u8.u32 %h1, %r1; cvt.s32.s16 %r3, %h1", lambda n, m: n & 255),
     ("mul.hi.u32 %r3, %r1, -1431655765", lambda n, m: n * 2863311531 >> 32),
     ("mul.hi.s32 %r3, %r1, -7", lambda n, m: signed(n) * -7 >> 32),
     ("min.u32 %r3, %r1, -5", lambda n, m: min(n, 2**32 - 5)),
@@ -292,7 +300,10 @@ def table(bits: int, a: int, b: int, c: int) -> int:
 
 def by_bytes(selector: int, a: int, b: int) -> int:
     whole = [*a.to_bytes(4, "little"), *b.to_bytes(4, "little")]
-    return sum(whole[selector >> 4 * n & 7] << 8 * n for n in range(4))
+    chosen = [(whole[selector >> 4 * n & 7], selector >> 4 * n & 8) for n in range(4)]
+    # The highest bit of a selector spreads the sign of its byte.
+    made = [255 * (byte >> 7) if spreads else byte for byte, spreads in chosen]
+    return sum(byte << 8 * n for n, byte in enumerate(made))
 
 
 @pytest.mark.parametrize(("instruction", "meaning"), NUMBERS, ids=[one for one, _ in NUMBERS])

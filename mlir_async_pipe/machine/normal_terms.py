@@ -1,0 +1,499 @@
+"""Terms in one form, where they are the same number for all data: what compilers make of arithmetic.
+
+    (x + 3) * 2, 6 + (x << 1)                         -->   6 + 2 x          integers, modulo 2^bits
+    i8(byte 0 of (3 + i16(x)))                        -->   3 + x            their lower bits
+    x - 2.0, x * 2.0, x * 1.0                         -->   x + -2.0, x + x, x
+    f32(f64(x) + f64(y))                              -->   x + y
+    max(max(x, y), max(z, x))                         -->   max(x, y, z)
+    (1 if b else 0) != 0                              -->   b
+
+All of it is exact for floating-point numbers, too, but for a NaN's payload: a sum, product or quotient that is rounded to 53 bits and then to 24
+is rounded once (Figueroa, When is double rounding innocuous?, 1995: 53 >= 2 * 24 + 2); 0.0 is left out of a sum only
+where the other addend cannot be -0.0, as x + -2.0 cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+import numpy as np
+
+from mlir_async_pipe.machine.term_table import (
+    BITS,
+    BYTE,
+    BYTE_VALUES,
+    CAST,
+    CONSTANT,
+    JOIN,
+    LINEAR,
+    PLACES,
+    SELECT,
+    Operator,
+    TermTable,
+    is_leaf,
+)
+from mlir_async_pipe.machine.terms import made_again
+
+Array = np.ndarray
+
+_BY_BITS = ("multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
+_RING = frozenset((*_BY_BITS, "add", "subtract", "negative", "left_shift", CAST, BITS, JOIN, BYTE))
+_EXTREMES = ("maximum", "minimum")
+_NARROWED = frozenset(("add", "subtract", "multiply", "divide"))
+# What is computed in the second type and then rounded to the first is the same computed in the first.
+_WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.float16): np.dtype(np.float32)}
+_OFFSETS = (1 << PLACES) - 1
+_ZERO = -BYTE_VALUES
+
+
+class NormalForms:
+    """The normal forms of the terms of one table, each found once."""
+
+    def __init__(self, table: TermTable) -> None:
+        self.table = table
+        self._found = np.full(0, -1, np.int64)
+
+    def of(self, ids: Array) -> Array:
+        """The normal form of each term."""
+        needed = self._needed(ids)
+        # Operands have smaller numbers than what is made of them; a level has no operand within it.
+        level = self._levels(needed)
+        order = np.argsort(level, kind="stable")
+        for _, members in groupby(order, key=level.__getitem__):
+            terms = needed[list(members)]
+            for operator, chosen in self.table.groups(terms):
+                self._put(terms[chosen], self._normal(operator, terms[chosen]))
+        return self._found[ids]
+
+    def _put(self, terms: Array, forms: Array) -> None:
+        if len(self._found) < self.table.count:
+            more = np.full(self.table.count - len(self._found), -1, np.int64)
+            self._found = np.concatenate([self._found, more])
+        self._found[terms] = forms
+        # A normal form is its own.
+        self._found[forms] = forms
+
+    def _operands(self, operator: Operator, terms: Array) -> Array:
+        """The terms that terms of one operator are made of, a row each; bytes that are numbers are -1."""
+        if is_leaf(operator.name):
+            return np.empty((len(terms), 0), np.int64)
+        rows = self.table.rows(terms, operator.arity)
+        return np.maximum(rows >> PLACES, -1) if operator.name in (JOIN, BYTE) else rows
+
+    def _needed(self, ids: Array) -> Array:
+        """All terms in these whose form is not known, in order."""
+        self._put(np.empty(0, np.int64), np.empty(0, np.int64))
+        seen = self._found >= 0
+        found, left = [], np.unique(ids)
+        while len(left):
+            left = left[~seen[left]]
+            seen[left] = True
+            found.append(left)
+            inner = [np.empty(0, np.int64)]
+            for operator, chosen in self.table.groups(left):
+                inner.append(self._operands(operator, left[chosen]).reshape(-1))
+            left = np.unique(np.concatenate(inner))
+            left = left[left >= 0]
+        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    def _levels(self, needed: Array) -> Array:
+        """Of each term how many others it is nested in, counted from the leaves."""
+        place = np.full(self.table.count + 1, -1, np.int64)
+        place[needed] = np.arange(len(needed))
+        level = np.zeros(len(needed), np.int64)
+        inner = [
+            (chosen, place[self._operands(operator, needed[chosen])])
+            for operator, chosen in self.table.groups(needed)
+        ]
+        changed = True
+        while changed:
+            changed = False
+            for chosen, operands in inner:
+                if not operands.shape[1]:
+                    continue
+                deepest = np.where(operands >= 0, level[operands] + 1, 0).max(axis=1)
+                if (deepest > level[chosen]).any():
+                    level[chosen] = np.maximum(level[chosen], deepest)
+                    changed = True
+        return level
+
+    # Rules --------------------------------------------------------------------------------------
+
+    def _normal(self, operator: Operator, terms: Array) -> Array:
+        table = self.table
+        if is_leaf(operator.name):
+            return terms
+        rows = table.rows(terms, operator.arity)
+        if operator.name in (JOIN, BYTE):
+            whole = rows >= 0
+            rows[whole] = (self._found[rows[whole] >> PLACES] << PLACES) | (rows[whole] & _OFFSETS)
+            made = table.join(rows, operator.dtype)
+        else:
+            rows = self._found[rows]
+            made = self._folded(operator, rows)
+        if operator.dtype.kind in "iu" and operator.name in _RING:
+            return self._each(made, self._linear)
+        return made
+
+    def _folded(self, operator: Operator, rows: Array) -> Array:
+        """Terms of an operator on normal forms."""
+        rule = _RULES.get((operator.name, operator.dtype.kind))
+        if operator.name in _EXTREMES:
+            return self._each(made_again(self.table, operator, rows), self._extreme)
+        if operator.name == "bitwise_xor" and operator.dtype.kind == "b":
+            return self._each(made_again(self.table, operator, rows), self._parity)
+        return (
+            made_again(self.table, operator, rows) if rule is None else rule(self, operator, rows)
+        )
+
+    def _each(self, terms: Array, rule: Callable[[int], int]) -> Array:
+        """A rule on each of the terms."""
+        distinct, back = np.unique(terms, return_inverse=True)
+        return np.array([rule(term) for term in distinct.tolist()], np.int64)[back.reshape(-1)]
+
+    def make(self, name: str, dtype: np.dtype, *columns: Array) -> Array:
+        """Terms of an operator on normal forms, in normal form."""
+        operator = Operator(name, dtype, len(columns))
+        return self._folded(operator, np.stack(columns, axis=-1))
+
+    def is_number(self, terms: Array, number: float, dtype: np.dtype) -> Array:
+        """Which terms are this number, bit for bit."""
+        return np.asarray(terms == self.table.constants(np.array([number], dtype))[0])
+
+    def _extreme(self, term: int) -> int:
+        """The largest, or smallest, of all that chains of them compare, each once."""
+        operator, operands = self.table.of(term)
+        found: set[int] = set()
+        left = list(operands)
+        while left:
+            one = left.pop()
+            inner, parts = self.table.of(one)
+            if inner.name == operator.name and inner.dtype == operator.dtype:
+                left += parts
+            else:
+                found.add(one)
+        if len(found) == 1:
+            return found.pop()
+        row = np.array([sorted(found)])
+        return int(self.table.make_rows(operator.name, operator.dtype, row)[0])
+
+    def _parity(self, term: int) -> int:
+        """Whether an odd number of truth values hold; True is one of them, and what is there twice goes."""
+        found: set[int] = set()
+        left = [term]
+        while left:
+            one = left.pop()
+            operator, parts = self.table.of(one)
+            of_truths = operator.dtype.kind == "b" and operator.name == "bitwise_xor"
+            if of_truths:
+                left += parts
+            elif not self.is_number(np.array([one]), 0, operator.dtype)[0]:
+                found ^= {one}
+        if len(found) < 2:
+            return found.pop() if found else int(self.table.constants(np.array([False]))[0])
+        return int(
+            self.table.make_rows("bitwise_xor", np.dtype(bool), np.array([sorted(found)]))[0]
+        )
+
+    # Integers -----------------------------------------------------------------------------------
+
+    def _linear(self, term: int) -> int:
+        """An integer as c + n1 t1 + …, modulo its bits."""
+        dtype = self.table.of(term)[0].dtype
+        return self._cast_bits(self._lower_sum(term, dtype.itemsize), dtype)
+
+    def _lower_sum(self, term: int, size: int) -> int:
+        """The lower bytes of an integer as such a sum, which is signed."""
+        constant, parts = self._sum_of(term, size)
+        whole = np.dtype(f"i{size}")
+        numbers = sorted((atom, n) for atom, n in parts.items() if n)
+        if not numbers:
+            return self._constant(constant, whole)
+        if constant == 0 and len(numbers) == 1 and numbers[0][1] == 1:
+            return numbers[0][0]
+        row = [_signed(constant, size)]
+        for atom, n in numbers:
+            row += [_signed(n, size), atom]
+        return int(self.table.make_rows(LINEAR, whole, np.array([row]))[0])
+
+    def _constant(self, number: int, dtype: np.dtype) -> int:
+        bits = number % (1 << 8 * dtype.itemsize)
+        raw = np.array([bits], np.dtype(f"u{dtype.itemsize}")).view(dtype)
+        return int(self.table.constants(raw)[0])
+
+    def _cast_bits(self, term: int, dtype: np.dtype) -> int:
+        return int(self.table.bitcast(np.array([term]), dtype)[0])
+
+    def _sum_of(self, term: int, size: int) -> tuple[int, dict[int, int]]:
+        """The lower `size` bytes of a term: a constant, and how often each other term is added."""
+        operator, operands = self.table.of(term)
+        name, modulus = operator.name, 1 << 8 * size
+        parts: dict[int, int] = {}
+        if name == CONSTANT:
+            return int(operands[0]) % modulus, {}
+        if name == LINEAR:
+            constant = operands[0] % modulus
+            for n, atom in zip(operands[1::2], operands[2::2], strict=True):
+                constant = _add(parts, constant, self._sum_of(atom, size), n, modulus)
+            return constant, parts
+        if operator.dtype.kind in "iu":
+            if name == BITS and self.table.of(operands[0])[0].dtype.kind in "iu":
+                return self._sum_of(operands[0], size)
+            if name == CAST:
+                of = self.table.of(operands[0])[0].dtype
+                if of.kind in "iu" and size <= of.itemsize:
+                    return self._sum_of(operands[0], size)
+            if name in ("add", "subtract", "negative"):
+                constant = 0
+                signs = {"add": (1, 1), "subtract": (1, -1), "negative": (-1,)}[name]
+                for sign, operand in zip(signs, operands, strict=True):
+                    constant = _add(parts, constant, self._sum_of(operand, size), sign, modulus)
+                return constant, parts
+            if name in ("multiply", "left_shift"):
+                for factor, other in (operands, operands[::-1]):
+                    number = self.number(factor)
+                    if number is None or (name == "left_shift" and factor != operands[1]):
+                        continue
+                    if name == "left_shift" and not 0 <= number < 8 * operator.dtype.itemsize:
+                        continue
+                    times = number if name == "multiply" else 1 << number
+                    return _add(parts, 0, self._sum_of(other, size), times, modulus), parts
+        atom = self._lower(term, size)
+        if self.table.of(atom)[0].name in (LINEAR, CONSTANT):
+            return self._sum_of(atom, size)
+        return 0, {atom: 1}
+
+    def number(self, term: int) -> int | None:
+        operator, _ = self.table.of(term)
+        if operator.name != CONSTANT or operator.dtype.kind not in "iu":
+            return None
+        return int(self.table.numbers(np.array([term]), operator.dtype)[0])
+
+    def _lower(self, term: int, size: int) -> int:
+        """The lower bytes of a term that is no sum, as a signed integer."""
+        operator, operands = self.table.of(term)
+        whole = np.dtype(f"i{size}")
+        have = operator.dtype.itemsize
+        if operator.name in (JOIN, BYTE) and have >= size:
+            if size == have and (extended := self._extended(operands)) is not None:
+                return self._cast_bits(extended, whole)
+            cells = np.array([operands[:size]])
+            first = cells[0, 0]
+            source = int(first >> PLACES)
+            if first >= 0 and not first & _OFFSETS and (cells[0] == first + np.arange(size)).all():
+                # The lower bytes of something larger, which may be a sum.
+                inner = self.table.of(source)[0]
+                if inner.dtype.kind in "iu" and inner.dtype.itemsize > size:
+                    return self._lower_sum(source, size)
+            return int(self.table.join(cells, whole)[0])
+        truth = self.truth_of(term)
+        if truth is not None:
+            return int(self.table.make(CAST, whole, np.array([truth]))[0])
+        if operator.name in _BY_BITS:
+            row = np.array([sorted(self._lower_sum(one, size) for one in operands)])
+            return int(self.table.make_rows(operator.name, whole, row)[0])
+        if operator.name == CAST and size > self.table.of(operands[0])[0].dtype.itemsize:
+            inner, parts = self.table.of(operands[0])
+            if inner.name in _EXTREMES and inner.dtype.kind == "i":
+                # The larger one of two, extended, is the larger one of both, extended.
+                longer = [self._widened(one, whole) for one in parts]
+                return self._extreme(
+                    int(self.table.make_rows(inner.name, whole, np.array([longer]))[0])
+                )
+            return self._widened(operands[0], whole)
+        if operator.name in _EXTREMES and size < have:
+            for of in dict.fromkeys((operator.dtype.kind, "u")):
+                small = np.dtype(f"{of}{size}")
+                narrow = [self._extended_from(one, small) for one in operands]
+                if None not in narrow:
+                    row = np.array([narrow])
+                    made = self._extreme(int(self.table.make_rows(operator.name, small, row)[0]))
+                    return self._cast_bits(made, whole)
+        if size == have:
+            return self._cast_bits(term, whole)
+        cells = self.table.cells_of(np.array([term]), have)[:, :size]
+        return int(self.table.join(cells, whole)[0])
+
+    def _widened(self, term: int, dtype: np.dtype) -> int:
+        number = self.number(term)
+        if number is not None:
+            return self._constant(number, dtype)
+        return int(self.table.make(CAST, dtype, np.array([term]))[0])
+
+    def _extended(self, cells: tuple[int, ...]) -> int | None:
+        """The conversion of a shorter integer of which these are the bytes, its own lower ones or that one's."""
+        last = cells[-1] >> PLACES
+        if cells[-1] < 0 or self.table.of(last)[0].name != CAST:
+            return None
+        source = self.table.of(last)[1][0]
+        size = self.table.of(source)[0].dtype.itemsize
+        for place, cell in enumerate(cells):
+            if cell != last << PLACES | place and (
+                place >= size or cell != source << PLACES | place
+            ):
+                return None
+        return last
+
+    def _extended_from(self, term: int, small: np.dtype) -> int | None:
+        """The term of a smaller type that this is an extension of, with signs or zeros as that type has them."""
+        number = self.number(term)
+        if number is not None:
+            ends = np.iinfo(small)
+            return self._constant(number, small) if ends.min <= number <= ends.max else None
+        operator, operands = self.table.of(term)
+        size = small.itemsize
+        if operator.name == CAST and small.kind == "i":
+            of = self.table.of(operands[0])[0].dtype
+            return operands[0] if of == small else None
+        zeros = operands[size:]
+        if operator.name != JOIN or small.kind == "i" or any(cell != _ZERO for cell in zeros):
+            return None
+        return int(self.table.join(np.array([operands[:size]]), small)[0])
+
+    def truth_of(self, term: int) -> int | None:
+        """The truth value that an integer is, 0 or 1; None if it is another one."""
+        operator, operands = self.table.of(term)
+        if operator.name == BITS:
+            return self.truth_of(operands[0])
+        if operator.name == CAST:
+            return operands[0] if self.table.of(operands[0])[0].dtype.kind == "b" else None
+        if operator.name not in (JOIN, BYTE) or operands[0] < 0 or operands[0] & _OFFSETS:
+            return None
+        if any(cell != _ZERO for cell in operands[1:]):
+            return None
+        return self.truth_of(operands[0] >> PLACES)
+
+
+def _signed(number: int, size: int) -> int:
+    half = 1 << (8 * size - 1)
+    return (number + half) % (2 * half) - half
+
+
+def _add(
+    parts: dict[int, int], constant: int, more: tuple[int, dict[int, int]], times: int, modulus: int
+) -> int:
+    """Add a multiple of a sum to `parts`; the constants' sum."""
+    for atom, n in more[1].items():
+        parts[atom] = (parts.get(atom, 0) + times * n) % modulus
+    return (constant + times * more[0]) % modulus
+
+
+# Rules of single operators, on the normal forms of their operands, a row each ---------------------
+
+
+def _difference(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """x - c is x + -c."""
+    table, made = forms.table, made_again(forms.table, operator, rows)
+    chosen = table.is_constant(rows[:, 1])
+    if chosen.any():
+        negated = table.constants(-table.numbers(rows[chosen, 1], operator.dtype))
+        made[chosen] = forms.make("add", operator.dtype, rows[chosen, 0], negated)
+    return made
+
+
+def _sum(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """x + -0.0 is x; x + 0.0 is x where that is no -0.0."""
+    table, made = forms.table, made_again(forms.table, operator, rows)
+    for zero, other in (rows.T, rows.T[::-1]):
+        left_out = forms.is_number(zero, -0.0, operator.dtype)
+        left_out |= forms.is_number(zero, 0.0, operator.dtype) & _adds_a_number(table, other)
+        made[left_out] = other[left_out]
+    return made
+
+
+def _adds_a_number(table: TermTable, terms: Array) -> Array:
+    """Which terms are sums with a number that is no zero: rounded to nearest, such a sum is never -0.0."""
+    found = table.named("add")[table.code[terms]]
+    for chosen in np.flatnonzero(found):
+        operator, operands = table.of(int(terms[chosen]))
+        numbers = [np.array([one]) for one in operands if table.is_constant(np.array([one]))[0]]
+        found[chosen] = any(table.numbers(one, operator.dtype)[0] != 0 for one in numbers)
+    return found
+
+
+def _product(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """x * 1.0 is x, x * 2.0 is x + x."""
+    made = made_again(forms.table, operator, rows)
+    for number, other in (rows.T, rows.T[::-1]):
+        one, two = (forms.is_number(number, n, operator.dtype) for n in (1.0, 2.0))
+        made[one] = other[one]
+        if two.any():
+            made[two] = forms.make("add", operator.dtype, other[two], other[two])
+    return made
+
+
+def _rounded(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """f32(f64(x) + f64(y)) is x + y, and so of products, quotients and halves."""
+    table, made = forms.table, made_again(forms.table, operator, rows)
+    wide = _WIDER.get(operator.dtype)
+    for inner, chosen in table.groups(rows[:, 0]):
+        if inner.dtype != wide or inner.name not in _NARROWED:
+            continue
+        operands = table.rows(rows[chosen, 0], 2)
+        narrow, known = _narrow(table, operands, operator.dtype)
+        both = known.all(axis=1)
+        if both.any():
+            made[chosen[both]] = forms.make(inner.name, operator.dtype, *narrow[both].T)
+    return made
+
+
+def _narrow(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Array]:
+    """The terms of a narrower type that terms are conversions of, and which are."""
+    flat = terms.reshape(-1)
+    found, known = flat.copy(), np.zeros(len(flat), np.bool_)
+    for operator, chosen in table.groups(flat):
+        if operator.name == CAST:
+            inner = table.operand(flat[chosen], 0)
+            same = table.has_dtype(inner, dtype)
+            found[chosen[same]], known[chosen[same]] = inner[same], True
+        elif operator.name == CONSTANT:
+            numbers = table.numbers(flat[chosen], operator.dtype)
+            with np.errstate(all="ignore"):
+                same = numbers.astype(dtype).astype(operator.dtype) == numbers
+            found[chosen[same]] = table.constants(numbers[same].astype(dtype))
+            known[chosen[same]] = True
+    return found.reshape(terms.shape), known.reshape(terms.shape)
+
+
+def _choice(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """1 if b else 0 is the number of b."""
+    made = made_again(forms.table, operator, rows)
+    condition, yes, no = rows.T
+    truth = forms.is_number(yes, 1, operator.dtype) & forms.is_number(no, 0, operator.dtype)
+    if truth.any():
+        made[truth] = forms.table.make(CAST, operator.dtype, condition[truth])
+    return made
+
+
+def _is_set(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """(1 if b else 0) != 0 is b."""
+    made = made_again(forms.table, operator, rows)
+    for at, row in enumerate(rows.tolist()):
+        for zero, other in (row, row[::-1]):
+            truth = forms.truth_of(other)
+            if truth is not None and forms.number(zero) == 0:
+                made[at] = truth
+    return made
+
+
+def _mask(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """(1 if b else 0) & 1 is itself."""
+    made = made_again(forms.table, operator, rows)
+    for at, row in enumerate(rows.tolist()):
+        for one, other in (row, row[::-1]):
+            if forms.number(one) == 1 and forms.truth_of(other) is not None:
+                made[at] = other
+    return made
+
+
+Rule = Callable[[NormalForms, Operator, Array], Array]
+_RULES: dict[tuple[str, str], Rule] = {
+    ("subtract", "f"): _difference,
+    ("add", "f"): _sum,
+    ("multiply", "f"): _product,
+    (CAST, "f"): _rounded,
+    ("not_equal", "b"): _is_set,
+    **{(SELECT, kind): _choice for kind in "iu"},
+    **{("bitwise_and", kind): _mask for kind in "iu"},
+}
