@@ -134,7 +134,8 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
             in_flight,
             -barriers,
             products,
-            len(body),
+            # Of two versions the one for which the shorter code was written.
+            -len(body),
         )
 
     return max(bodies, key=rank)

@@ -328,7 +328,7 @@ def narrow_counters(function: Operation) -> None:
     for argument in found:
         _retype(argument)
     for argument in found:
-        for end, place in _forwarding(argument):
+        for end, place in forwarding(argument):
             end.operands[place] = _Narrower(found, end).narrow(end.operands[place])
 
 
@@ -408,7 +408,7 @@ def _retype(argument: Value) -> None:
         user.operands[place] = extended
 
 
-def _forwarding(argument: Value) -> list[tuple[Operation, int]]:
+def forwarding(argument: Value) -> list[tuple[Operation, int]]:
     """The branches that forward a block argument, and which operand it is."""
     block, number = ir.BlockArgument(argument).owner, ir.BlockArgument(argument).arg_number
     found = []

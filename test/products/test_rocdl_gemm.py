@@ -166,7 +166,9 @@ def test_the_kernel_loop_waits_for_exactly_the_copies_of_older_groups(chip, stag
     found = kernel(chip, stages)
     assert len(found.kernels) == 1
     left = (stages - 2) * copies
-    loops = sorted(sorted(set(counts)) for counts in found.kernels[0].loop_counts().values())
+    # On chips that copy 4 bytes at once the kernel loop has a version for short rows, which waits alike.
+    counted = found.kernels[0].loop_counts().values()
+    loops = [list(counts) for counts in sorted({tuple(sorted(set(counts))) for counts in counted})]
     assert loops == ([[0], [left]] if stages > 2 else [[0]])
     counter = "asynccnt" if chip == "gfx1250" else "vmcnt"
     assert {wait.counter for wait in found.kernels[0].waits if wait.marker is not None} == {counter}
@@ -200,7 +202,7 @@ def test_more_copies_than_vmcnt_tells_apart_are_waited_for_down_to_62():
     found = kernel("gfx942", 4, tile=64, waves=1)
     assert len(found.kernels) == 1
     assert (62,) in found.kernels[0].loop_counts().values()
-    (entry,) = [e for e in found.waits if e.left_in_loops == (62,)]
+    (entry,) = [e for e in found.waits if set(e.left_in_loops) == {62}]
     assert entry.verdict == "stricter"
     assert "64 copies may stay in flight" in entry.reason
 

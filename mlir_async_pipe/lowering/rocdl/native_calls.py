@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.facts.flow.region_flow import Varying
+from mlir_async_pipe.lowering.rocdl.scalar_bases import use_scalar_bases
 from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
 from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.split_addresses import (
@@ -190,9 +191,10 @@ class _NativeCopy:
 def split_for_rocdl(root: Operation, chip: str) -> None:
     """Take the addresses of the LLVM dialect below `root` apart, for the AMD chip of that name."""
     form = CHIPS[chip].copy_form
-    for op in walk(root):
-        if form is not None and op.name == "llvm.func" and has_body(op):
+    for op in list(walk_named(root, "llvm.func".__eq__, inside=False)):
+        if form is not None and has_body(op):
             share_lds_addresses(op, form.largest_constant)
+            use_scalar_bases(op)
     split_all(root, AMD)
 
 

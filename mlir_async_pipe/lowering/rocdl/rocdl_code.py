@@ -38,6 +38,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, WaitReadback, explain, mark, read
+from mlir_async_pipe.lowering.rocdl.narrow_strides import give_narrow_versions
 from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 
@@ -114,6 +115,7 @@ def generate(
     waits = () if emit == "llvm" else mark(root)
     # The copies of a loop have the marks of its waits.
     unroll_shifts(root)
+    give_narrow_versions(root, chip)
     end_by_equality(root)
     if emit == "llvm":
         text = (yield from back_end_process.run(_request(root, chip, "", bare_pointers))).decode()

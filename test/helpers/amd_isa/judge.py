@@ -83,15 +83,17 @@ def run(k: Kernel, program: Program) -> tuple[str | None, int, int]:
 
 def memory_of(k: Kernel, trips: int) -> tuple[np.ndarray, int, int]:
     """Global memory with A, C, B and the arguments; the addresses of arguments, the place of B."""
-    a, c = inputs_of(k)
+    a, c = (_laid_out(k, array) for array in inputs_of(k))
     arrays = [a, c, np.full(k.length, UNWRITTEN, np.uint32)]
     starts, end = [], 0
     for array in arrays:
         starts.append(end)
         end += -(-array.nbytes // 256) * 256 + GUARD_BYTES
     words: list[int] = []
-    for start in starts:
-        words += [GLOBAL_BASE + start, GLOBAL_BASE + start, 0, k.length, 1]
+    columns = k.trips * k.width
+    for start, apart in zip(starts, (k.apart, k.apart, False), strict=True):
+        shape = [k.length // columns, columns, columns, 1] if apart else [k.length, 1]
+        words += [GLOBAL_BASE + start, GLOBAL_BASE + start, 0, *shape]
     words += [trips, k.limit]
     place = end
     memory = np.zeros(end + 8 * len(words) + 256, np.uint8)
@@ -99,6 +101,13 @@ def memory_of(k: Kernel, trips: int) -> tuple[np.ndarray, int, int]:
         memory[start : start + array.nbytes] = array.view(np.uint8)
     memory[place : place + 8 * len(words)] = np.array(words, np.uint64).view(np.uint8)
     return memory, GLOBAL_BASE + place, starts[2]
+
+
+def _laid_out(k: Kernel, array: np.ndarray) -> np.ndarray:
+    """An input as it lies in memory: a row a thread holds what it copies, iteration by iteration."""
+    if not k.apart:
+        return array
+    return array.reshape(k.outer, k.trips, k.threads, k.width).swapaxes(1, 2).reshape(-1)
 
 
 def weakened(program: Program, allowed: list[int]) -> list[tuple[str, Program]]:

@@ -9,7 +9,7 @@ the tensor data mover may copy, for each wave its part of a tile, or for the blo
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,8 @@ LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
 @dataclass(frozen=True)
 class Kernel:
     """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2; `mover`: who copies by
-    the tensor data mover, "waves" or one "wave", "" if lanes copy."""
+    the tensor data mover, "waves" or one "wave", "" if lanes copy. `apart`: each thread reads a row of its own, of
+    arrays of dynamic strides."""
 
     chip: str
     stages: int
@@ -38,6 +39,7 @@ class Kernel:
     masked: bool
     number: int
     mover: str = ""
+    apart: bool = False
 
     @property
     def threads(self) -> int:
@@ -72,6 +74,7 @@ class Kernel:
         found += ["2-D blocks"] if self.rows > 1 else []
         found += ["masked copies"] if self.masked else []
         found += [f"tensor copies by {self.mover}"] if self.mover else []
+        found += ["rows of dynamic stride"] if self.apart else []
         found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
         found += ["fewer iterations than stages"] if self.trips < self.stages else []
         return found
@@ -85,7 +88,7 @@ def random_kernel(chip: str, seed: int) -> Kernel:
     choose = random.Random(f"{chip} {seed}")
     tiles = choose.choice([1, 1, 2])
     movers = ("", "", "waves", "wave") if chip == "gfx1250" else ("",)
-    return Kernel(
+    made = Kernel(
         chip,
         choose.randint(2, 4),
         choose.choice([1, 2, 3, 4, 5, 7, 9, 12]),
@@ -102,6 +105,8 @@ def random_kernel(chip: str, seed: int) -> Kernel:
         choose.randrange(1, 1 << 20),
         choose.choice(movers),
     )
+    apart = not made.mover and not made.masked and choose.random() < 0.5
+    return replace(made, apart=apart)
 
 
 def text_of(k: Kernel) -> str:
@@ -112,7 +117,9 @@ def text_of(k: Kernel) -> str:
         f"memref<{n}xi32, {WG}>",
         f"vector<{w}xi32>",
     )
-    given = f"{array} {{llvm.align = 16 : i64, llvm.noalias}}"
+    read = f"memref<?x?xi32, {GLOBAL}>" if k.apart else array
+    at = "%my_row, %column" if k.apart else "%at"
+    given, written = (f"{kind} {{llvm.align = 16 : i64, llvm.noalias}}" for kind in (read, array))
     names = "ac"[: k.tiles]
     kept = ", %kept" if k.masked else ""
     theirs = {
@@ -123,7 +130,7 @@ def text_of(k: Kernel) -> str:
         "exchanged": "%theirs = arith.xori %tid, %c1 : index",
     }[k.reads]
     copies = [
-        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[%at], %t{t}[%mine], {w}{kept} : {array} to {tile}"
+        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[{at}], %t{t}[%mine], {w}{kept} : {read} to {tile}"
         for t in names
     ]
     groups = [f"%group_{t} = nvgpu.device_async_create_group %copy_{t}" for t in names]
@@ -149,7 +156,8 @@ def text_of(k: Kernel) -> str:
         if k.carried
         else ("", "", "", "%w")
     )
-    inner = f"""{"%r = " if k.carried else ""}scf.for %i = %c0 to %ub step %step{carried[0]} {{
+    inner = f"""{"%r = " if k.carried else ""}scf.for %{"column" if k.apart else "i"} = %c0 to %ub step %{"width" if k.apart else "step"}{carried[0]} {{
+        {"%i = arith.muli %column, %threads : index" if k.apart else ""}
         %row = arith.addi %i, %base : index
         %at = arith.addi %row, %mine : index
         %left = arith.subi %limit, %at : index
@@ -166,12 +174,12 @@ def text_of(k: Kernel) -> str:
         {carried[2]}
       }} {{async_pipe.num_stages = {k.stages} : i64}}"""
     ub = (
-        "%ub = arith.muli %n, %step : index"
+        f"%ub = arith.muli %n, %{'width' if k.apart else 'step'} : index"
         if k.dynamic
-        else f"%ub = arith.constant {k.trips * n} : index"
+        else f"%ub = arith.constant {k.trips * (w if k.apart else n)} : index"
     )
     return f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
-    gpu.func @k(%A : {given}, %C : {given}, %B : {given}, %n : index, %limit : index)
+    gpu.func @k(%A : {given}, %C : {given}, %B : {written}, %n : index, %limit : index)
       workgroup({", ".join(f"%t{t} : {tile}" for t in names)}) kernel
       attributes {{known_block_size = array<i32: {k.block[0]}, {k.block[1]}, 1>}} {{
       %c0 = arith.constant 0 : index
@@ -194,7 +202,10 @@ def text_of(k: Kernel) -> str:
       %from = arith.muli %theirs, %width : index
       %k = arith.constant dense<{k.number}> : {row}
       %zero = arith.constant dense<0> : {row}
+      %per_row = arith.constant {k.trips * w} : index
       scf.for %base = %c0 to %all step %rows {{
+      %first_row = arith.divui %base, %per_row : index
+      %my_row = arith.addi %first_row, %tid : index
       {inner}
       gpu.barrier
       }}
