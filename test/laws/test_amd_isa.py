@@ -17,7 +17,7 @@ import pytest
 
 from helpers.amd_isa.judge import judge
 from helpers.amd_isa.kernels import CHIPS, random_kernel
-from helpers.amd_isa.machine import GLOBAL_BASE, Hazard, run_block
+from helpers.amd_isa.machine import GLOBAL_BASE, Hazard, Unsupported, run_block
 from helpers.amd_isa.program import Program, parse
 
 KERNELS = int(os.environ.get("ASYNC_PIPE_SAMPLES", "15"))
@@ -50,6 +50,24 @@ def test_so_are_those_of_the_tensor_data_mover(number: int) -> None:
     assert verdict.wrong is None
     assert verdict.missed == ()
     assert verdict.mutants > 0
+
+
+BUFFERS = [
+    k
+    for seed in range(SEED, SEED + 40)
+    for k in (random_kernel("gfx942", seed), random_kernel("gfx950", seed))
+    if k.buffers
+]
+
+
+@needs_back_end
+@pytest.mark.parametrize("number", range(max(2, KERNELS // 7)))
+def test_so_are_copies_from_buffers(number: int) -> None:
+    """The same law of copies by a descriptor of a buffer and offsets of 32 bits."""
+    verdict = judge(BUFFERS[number % len(BUFFERS)], mutants=True)
+    assert verdict.wrong is None
+    assert verdict.missed == ()
+    assert verdict.copies > 0
 
 
 def program(body: str, chip: str = "gfx942") -> Program:
@@ -94,6 +112,29 @@ def test_a_copy_that_is_waited_for_is_read() -> None:
 def test_a_copy_in_flight_is_no_thing_to_read(late: bool) -> None:
     with pytest.raises(Hazard, match="copy in flight"):
         outcome(COPY + WAIT.format(1) + READ + STORE, late=late)
+
+
+def from_buffer(wait: str, *, length: int = 256, name: str = "buffer_load_dword") -> np.ndarray:
+    """The data after a copy from a buffer of so many bytes."""
+    describe = f"	s_mov_b32 s4, s2\n	s_mov_b32 s5, s3\n	s_mov_b32 s6, {length}\n	s_mov_b32 s7, 0\n"
+    return outcome(f"{describe}	{name} v1, s[4:7], 0 offen lds\n{wait}{READ}{STORE}")
+
+
+@pytest.mark.parametrize("length", [256, 128, 130])
+def test_a_buffer_is_copied_as_far_as_it_goes(length: int) -> None:
+    """Element 32 is not whole in 130 bytes."""
+    wanted = np.where(np.arange(64) < length // 4, np.arange(64), 0)
+    assert np.array_equal(from_buffer(WAIT.format(0), length=length), wanted)
+
+
+def test_a_copy_from_a_buffer_in_flight_is_no_thing_to_read() -> None:
+    with pytest.raises(Hazard, match="copy in flight"):
+        from_buffer(WAIT.format(1))
+
+
+def test_a_buffer_is_read_to_lds_only() -> None:
+    with pytest.raises(Unsupported, match="buffer_load_ushort"):
+        from_buffer(WAIT.format(0), name="buffer_load_ushort")
 
 
 def test_a_read_in_flight_is_not_overwritten() -> None:

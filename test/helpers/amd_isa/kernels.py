@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 WG, GLOBAL = "#gpu.address_space<workgroup>", "#gpu.address_space<global>"
+BUFFER = "#amdgpu.address_space<fat_raw_buffer>"
 CHIPS = {"gfx942": (1, 4), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
 LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
 
@@ -22,7 +23,7 @@ LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
 class Kernel:
     """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2; `mover`: who copies by
     the tensor data mover, "waves" or one "wave", "" if lanes copy. `apart`: each thread reads a row of its own, of
-    arrays of dynamic strides."""
+    arrays of dynamic strides; `buffers`: the arrays are copied from as buffers."""
 
     chip: str
     stages: int
@@ -40,6 +41,7 @@ class Kernel:
     number: int
     mover: str = ""
     apart: bool = False
+    buffers: bool = False
 
     @property
     def threads(self) -> int:
@@ -75,6 +77,7 @@ class Kernel:
         found += ["masked copies"] if self.masked else []
         found += [f"tensor copies by {self.mover}"] if self.mover else []
         found += ["rows of dynamic stride"] if self.apart else []
+        found += ["buffers"] if self.buffers else []
         found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
         found += ["fewer iterations than stages"] if self.trips < self.stages else []
         return found
@@ -106,7 +109,8 @@ def random_kernel(chip: str, seed: int) -> Kernel:
         choose.choice(movers),
     )
     apart = not made.mover and not made.masked and choose.random() < 0.5
-    return replace(made, apart=apart)
+    buffers = chip != "gfx1250" and not apart and not made.masked and choose.random() < 0.5
+    return replace(made, apart=apart, buffers=buffers)
 
 
 def text_of(k: Kernel) -> str:
@@ -117,10 +121,16 @@ def text_of(k: Kernel) -> str:
         f"memref<{n}xi32, {WG}>",
         f"vector<{w}xi32>",
     )
+    names = "ac"[: k.tiles]
     read = f"memref<?x?xi32, {GLOBAL}>" if k.apart else array
+    copied = array.replace(GLOBAL, BUFFER) if k.buffers else read
+    from_ = {t: f"%{t.upper()}{'_buffer' if k.buffers else ''}" for t in names}
+    casts = [
+        f"%{t.upper()}_buffer = amdgpu.fat_raw_buffer_cast %{t.upper()} : {array} to {copied}"
+        for t in (names if k.buffers else "")
+    ]
     at = "%my_row, %column" if k.apart else "%at"
     given, written = (f"{kind} {{llvm.align = 16 : i64, llvm.noalias}}" for kind in (read, array))
-    names = "ac"[: k.tiles]
     kept = ", %kept" if k.masked else ""
     theirs = {
         "own": "%theirs = arith.addi %tid, %c0 : index",
@@ -130,7 +140,7 @@ def text_of(k: Kernel) -> str:
         "exchanged": "%theirs = arith.xori %tid, %c1 : index",
     }[k.reads]
     copies = [
-        f"%copy_{t} = nvgpu.device_async_copy %{t.upper()}[{at}], %t{t}[%mine], {w}{kept} : {read} to {tile}"
+        f"%copy_{t} = nvgpu.device_async_copy {from_[t]}[{at}], %t{t}[%mine], {w}{kept} : {copied} to {tile}"
         for t in names
     ]
     groups = [f"%group_{t} = nvgpu.device_async_create_group %copy_{t}" for t in names]
@@ -191,6 +201,7 @@ def text_of(k: Kernel) -> str:
       %rows = arith.constant {k.trips * n} : index
       %all = arith.constant {k.length} : index
       {ub}
+      {" ".join(casts)}
       %x = gpu.thread_id x
       %y = gpu.thread_id y
       %columns = arith.constant {k.block[0]} : index

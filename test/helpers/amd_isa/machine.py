@@ -20,11 +20,10 @@ import numpy as np
 
 from helpers.amd_isa.alu import M32
 from helpers.amd_isa.arithmetic import scalar_step, vector_step
-from helpers.amd_isa.memory import global_step, lds_step, scalar_load, tensor_step
+from helpers.amd_isa.memory import buffer_copy, global_step, lds_step, scalar_load, tensor_step
 from helpers.amd_isa.program import Instruction, Program
-from helpers.amd_isa.registers import Hazard, Registers, Unsupported
+from helpers.amd_isa.registers import GLOBAL_BASE, Hazard, Registers, Unsupported
 
-GLOBAL_BASE = 1 << 20
 STEP_LIMIT = 200_000
 
 
@@ -131,6 +130,8 @@ class Wave(Registers):
                 self._note(i, counters[part], most)
         elif name.startswith("tensor_"):
             tensor_step(self, i)
+        elif name.startswith("buffer_"):
+            buffer_copy(self, i)
         elif name.startswith("s_load_"):
             scalar_load(self, i)
         elif name.startswith("ds_"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.amd_isa.alu import M32
 from helpers.amd_isa.program import Instruction
-from helpers.amd_isa.registers import Hazard, Op, Unsupported
+from helpers.amd_isa.registers import GLOBAL_BASE, Hazard, Op, Unsupported
 
 if TYPE_CHECKING:
     from helpers.amd_isa.machine import Wave
@@ -69,6 +69,24 @@ def _get(wave: Wave, operand: str, size: int) -> np.ndarray:
     return np.ascontiguousarray(words).view(np.uint8)[:, :size]
 
 
+def buffer_copy(wave: Wave, i: Instruction) -> None:
+    """A buffer to LDS: the descriptor's words are a base of 48 bits, a stride, the bytes, and flags; what lies
+    outside of these bytes is zero (CDNA 3 ISA, section 9.1)."""
+    if not i.name.startswith("buffer_load_dword") or not {"offen", "lds"} <= set(i.modifiers):
+        raise Unsupported(i.name)
+    block, chosen, size = wave.block, wave.active(), bytes_of(i.name)
+    base, high, length, _ = _scalars(wave, i.operands[1])
+    if high >> 16:
+        raise Unsupported("a buffer with a stride")
+    # The scalar offset counts for the address, and not for the range.
+    own = wave.source(i.operands[0]).astype(np.int64) + i.offset()
+    held = (own >= 0) & (own + size <= length)
+    start = base + (high << 32) + wave.scalar(i.operands[2])
+    source = block.at(np.where(held, start + own, GLOBAL_BASE)[chosen], size)
+    target = wave.special["m0"] + i.offset() + np.arange(wave.lanes) * size
+    _issue(wave, block.inside(target[chosen], size), source, held[chosen, None], "vm")
+
+
 def _copy(wave: Wave, i: Instruction) -> None:
     """Global memory to LDS. The offset counts on both sides."""
     block, chosen, size = wave.block, wave.active(), bytes_of(i.name)
@@ -81,20 +99,28 @@ def _copy(wave: Wave, i: Instruction) -> None:
         address, base = i.operands[0], i.operands[1]
     source = block.at(_addresses(wave, i, address, base, size)[chosen], size)
     places = block.inside(target[chosen], size)
+    _issue(wave, places, source, np.True_, "async" if wave.split_counters else "vm")
+
+
+def _issue(
+    wave: Wave, places: np.ndarray, source: np.ndarray, held: np.ndarray, counter: str
+) -> None:
+    """Let a copy be in flight; what is not `held` of it becomes zeros."""
+    block = wave.block
     if block.pending[places].any():
         raise Hazard("a copy writes LDS that another copy in flight writes")
     if block.reading[places].any():
         raise Hazard("a copy writes LDS that a read in flight reads")
     block.copies += 1
     if not block.late:
-        block.lds[places] = block.memory[source]
+        block.lds[places] = np.where(held, block.memory[source], 0)
     block.pending[places] += 1
 
     def finish() -> None:
-        block.lds[places] = block.memory[source]
+        block.lds[places] = np.where(held, block.memory[source], 0)
         block.pending[places] -= 1
 
-    wave.issue(Op("async" if wave.split_counters else "vm", finish))
+    wave.issue(Op(counter, finish))
 
 
 def tensor_step(wave: Wave, i: Instruction) -> None:
@@ -124,20 +150,7 @@ def tensor_step(wave: Wave, i: Instruction) -> None:
     places, held = block.inside(target, size), inside.reshape(-1, 1)
     if i.name == "tensor_store_from_lds":
         raise Unsupported(i.name)
-    if block.pending[places].any():
-        raise Hazard("a copy writes LDS that another copy in flight writes")
-    if block.reading[places].any():
-        raise Hazard("a copy writes LDS that a read in flight reads")
-    block.copies += 1
-    if not block.late:
-        block.lds[places] = np.where(held, block.memory[source], 0)
-    block.pending[places] += 1
-
-    def finish() -> None:
-        block.lds[places] = np.where(held, block.memory[source], 0)
-        block.pending[places] -= 1
-
-    wave.issue(Op("tensor", finish))
+    _issue(wave, places, source, held, "tensor")
 
 
 def _scalars(wave: Wave, operand: str) -> list[int]:

@@ -11,6 +11,9 @@ import numpy as np
 from helpers.amd_isa.alu import M32
 from helpers.amd_isa.program import Program
 
+# Where global memory begins.
+GLOBAL_BASE = 1 << 20
+
 
 class Hazard(Exception):
     """The code touches bytes that something in flight writes or reads, or uses a register too
