@@ -135,5 +135,7 @@ def test_the_contraction_keeps_its_count_in_the_instructions(chip):
         pipelined("gemm_contract.mlir", f"rocdl:{chip}"), target=Target.of_chip(chip), emit="isa"
     )
     (kernel,) = code.kernels
-    # 8 copies a group, one group left in flight; the loop for short trips waits for all.
-    assert sorted(kernel.loop_counts().values()) == [(0,), (8,)]
+    # 8 copies a group, one group left in flight; the loop for short trips waits for all. Where lanes copy 4 bytes at
+    # once, the loop has a version for short rows, which waits alike.
+    versions = 2 if chip == "gfx942" else 1
+    assert sorted(kernel.loop_counts().values()) == [(0,), *[(8,)] * versions]
