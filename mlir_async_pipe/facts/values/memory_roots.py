@@ -25,12 +25,13 @@ A view of dynamic shared memory is a *window*, and a root of its own:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
+    Block,
     Operation,
     Value,
     as_kind,
@@ -43,7 +44,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.integer_ops import bits_of, memoised
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
@@ -235,20 +236,24 @@ def _address_in_sum(op: Operation) -> Value | None:
 def _may_hold_an_address(number: Value) -> bool:
     """Whether an integer is made of an address, or of 64 bits of which nobody says what they are: loaded ones, and
     what loops carry. A parameter is what its type says."""
-    seen, open_ones = {number}, [number]
-    while open_ones:
-        value = open_ones.pop()
-        made = defining_op(value)
-        if made is not None and made.name in OPERATORS:
-            more = set(made.operands) - seen
-            seen |= more
-            open_ones += more
-            continue
-        given = made is None and _argument_root(value).kind == "argument"
-        known = given or launch_id(value) is not None or constant_value(value) is not None
-        if not known and bits_of(value.type) >= POINTER_BITS:
-            return True
-    return False
+    made = defining_op(number)
+    known = {} if made is None else _found_in(made.block)
+    return bool(memoised(number, known, _holds_an_address))
+
+
+@remembered
+def _found_in(block: Block) -> dict[Value, bool]:
+    """What was found of the integers that were asked about in a block: each is made of those before it."""
+    return {}
+
+
+def _holds_an_address(value: Value, known: Callable[[Value], bool]) -> bool:
+    made = defining_op(value)
+    if made is not None and made.name in OPERATORS:
+        return any(known(operand) for operand in made.operands)
+    given = made is None and _argument_root(value).kind == "argument"
+    told = given or launch_id(value) is not None or constant_value(value) is not None
+    return not told and bits_of(value.type) >= POINTER_BITS
 
 
 # Addresses of shared memory, of which a block has less than 2^32 bytes, and of other memory.

@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     parent,
     terminator,
+    unchanged,
     users,
     walk,
 )
@@ -75,8 +76,10 @@ def raise_mbarriers(loops: Iterable[Operation]) -> None:
     for function, inside in loops_of.items():
         name_numbers(function)
         ops = [op for loop in inside for op in walk(loop)]
-        named = dict.fromkeys(root_of(p).identity for op in ops for p in _pointer_of(op))
-        for root, uses in _uses(function, named) if named else ():
+        with unchanged():
+            named = dict.fromkeys(root_of(p).identity for op in ops for p in _pointer_of(op))
+            found = _uses(function, named) if named else []
+        for root, uses in found:
             _rewrite(function, root, uses)
         for op in [op for loop in inside for op in walk(loop)]:
             if "isCTAOnly" in op.attributes and ir.BoolAttr(op.attributes["isCTAOnly"]).value:
