@@ -2,7 +2,7 @@
 
     (x + 3) * 2, 6 + (x << 1)                         -->   6 + 2 x          integers, modulo 2^bits
     i8(byte 0 of (3 + i16(x)))                        -->   3 + x            their lower bits
-    x - 2.0, x * 2.0, x * 1.0                         -->   x + -2.0, x + x, x
+    x - 2.0, x * 2.0, x * 1.0, x / 4.0                -->   x + -2.0, x + x, x, x * 0.25
     f32(f64(x) + f64(y))                              -->   x + y
     max(max(x, y), max(z, x))                         -->   max(x, y, z)
     (1 if b else 0) != 0                              -->   b
@@ -423,6 +423,22 @@ def _product(forms: NormalForms, operator: Operator, rows: Array) -> Array:
     return made
 
 
+def _quotient(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+    """x / 4.0 is x * 0.25: both are the same number, rounded once, if the divisor is a power of two."""
+    table, made = forms.table, made_again(forms.table, operator, rows)
+    constant = np.flatnonzero(table.is_constant(rows[:, 1]))
+    divisors = table.numbers(rows[constant, 1], operator.dtype)
+    inverse = 1 / divisors
+    exact = (
+        np.isfinite(inverse) & (np.abs(np.frexp(divisors)[0]) == 0.5) & (1 / inverse == divisors)
+    )
+    if exact.any():
+        chosen = constant[exact]
+        factor = table.constants(inverse[exact])
+        made[chosen] = forms.make("multiply", operator.dtype, rows[chosen, 0], factor)
+    return made
+
+
 def _rounded(forms: NormalForms, operator: Operator, rows: Array) -> Array:
     """f32(f64(x) + f64(y)) is x + y, and so of products, quotients and halves."""
     table, made = forms.table, made_again(forms.table, operator, rows)
@@ -492,6 +508,7 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("subtract", "f"): _difference,
     ("add", "f"): _sum,
     ("multiply", "f"): _product,
+    ("divide", "f"): _quotient,
     (CAST, "f"): _rounded,
     ("not_equal", "b"): _is_set,
     **{(SELECT, kind): _choice for kind in "iu"},

@@ -51,6 +51,8 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: x * F32.type(2), lambda x, y: x + x),
     (F32, lambda x, y: y * F32.type(1), lambda x, y: y),
     (F32, lambda x, y: x + F32.type(-0.0), lambda x, y: x),
+    (F32, lambda x, y: x / F32.type(4), lambda x, y: x * F32.type(0.25)),
+    (F16, lambda x, y: x / F16.type(0.5), lambda x, y: x + x),
     (F32, lambda x, y: (x - F32.type(2)) + F32.type(0), lambda x, y: x - F32.type(2)),
     (F32, lambda x, y: (x.astype(F64) * F64.type(1) + y.astype(F64)).astype(F32), lambda x, y: x + y),
     (F32, lambda x, y: (x.astype(F64) / F64.type(3)).astype(F32), lambda x, y: x / F32.type(3)),
@@ -103,7 +105,9 @@ def drawn(random: np.random.Generator, pool: list[Any], dtypes: list[np.dtype]) 
         else random.choice([-2, -1, 0, 1, 2, 3])
     )
     other = constant if random.integers(3) == 0 else mate
-    match random.integers(9):
+    match random.integers(10):
+        case 9 if of.dtype.kind == "f":
+            return of / other
         case 0:
             return of + other
         case 1:
