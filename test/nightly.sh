@@ -6,7 +6,7 @@
 # A run that was cut off goes on where it stopped if it is started again with the same seed and the same sources: what each judge
 # said of them is kept.
 #
-# Random pipelines by feature, blocks that wait for each other, mutants of right kernels and of the values that pipelines compute, PTX and AMD assembly of random kernels, and
+# Random pipelines by feature, blocks that wait for each other, mutants of right kernels and of the values that pipelines compute, PTX for all data, PTX and AMD assembly of random kernels, and
 # the property tests with more samples, and what our machine code costs. What each printed, and its figures as JSON, stay in
 # build/nightly/. The exit code is 0 only if nothing was wrong or missed.
 set -u
@@ -48,8 +48,6 @@ judge() {
 # those that the first report judges, and the second machine has a run of its own.
 mapfile -t laws < <(grep -rl --include='test_*.py' --exclude=test_random_pipelines.py ASYNC_PIPE_NIGHTLY test)
 second=test/laws/test_second_machine.py
-judge all -m pytest --numprocesses "$jobs" --dist worksteal --tier all --junitxml="$out/all.xml" \
-  "--ignore=$second" "${laws[@]/#/--ignore=}"
 judge lit "$bin/lit" --succinct --workers "$jobs" lit-tests
 judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
 judge flags test/reports/random_flags_report.py --programs 1000 --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
@@ -58,10 +56,14 @@ judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs
 judge tensors test/reports/tensor_loops_report.py --loops 400 --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"
 judge phases test/reports/phase_report.py --loops 300 --mutants 900 --made 200 --seed "$seed" --jobs "$jobs" --json "$out/phases.json"
 judge validation test/reports/validation_report.py --mutants 2000 --seed "$seed" --jobs "$jobs" --json "$out/validation.json"
+judge validated test/reports/validated_ptx_report.py --kernels 200 --seed "$seed" --jobs "$jobs" --json "$out/validated.json"
 judge amd test/reports/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
 ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" "$second"
 ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"
 judge code bench/code.py --compare
+# The longest one is last, and names each failure when it comes: what was cut off has told something, too.
+judge all -m pytest --verbose --verbose --numprocesses "$jobs" --dist worksteal --tier all --junitxml="$out/all.xml" \
+  "--ignore=$second" "${laws[@]/#/--ignore=}"
 
 "$bin/python" test/reports/nightly_table.py "$out" "$seed" | tee "$out/table.md"
 exit "$failed"

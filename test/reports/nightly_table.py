@@ -137,6 +137,14 @@ def validation(found: dict[str, Any]) -> Rows:
     yield "told apart by a run and called equal", str(len(found["missed"]))
 
 
+def validated(found: dict[str, Any]) -> Rows:
+    """PTX of random kernels, and mutants of it, compared with the kernel for all data."""
+    yield "kernels, by verdict", listed(found["kernels"])
+    yield "longer than ten seconds", str(found["slow"])
+    yield "mutants, by verdict", listed(found["mutants"])
+    yield "right and called different, or wrong in a run and called equal", str(len(found["wrong"]))
+
+
 REPORTS: dict[str, Callable[[Any], Rows]] = {
     "pipelines": pipelines,
     "flags": flags,
@@ -146,6 +154,7 @@ REPORTS: dict[str, Callable[[Any], Rows]] = {
     "phases": phases,
     "amd": amd,
     "validation": validation,
+    "validated": validated,
 }
 
 
