@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ class NormalForms:
     def _folded(self, operator: Operator, rows: Array) -> Array:
         """Terms of an operator on normal forms."""
         rule = _RULES.get((operator.name, operator.dtype.kind))
-        if operator.name in _EXTREMES:
+        if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
             return self._each(made_again(self.table, operator, rows), self._extreme)
         if operator.name == "bitwise_xor" and operator.dtype.kind == "b":
             return self._each(made_again(self.table, operator, rows), self._parity)
@@ -173,6 +174,13 @@ class NormalForms:
                 left += parts
             else:
                 found.add(one)
+        constants = {one for one in found if self.table.of(one)[0].name == CONSTANT}
+        found -= constants
+        if constants:
+            numbers = self.table.numbers(np.array(sorted(constants)), operator.dtype)
+            last = _last_of(numbers, operator.name)
+            if not found or last != _first_of(operator.dtype, operator.name):
+                found.add(int(self.table.constants(np.array([last], operator.dtype))[0]))
         if len(found) == 1:
             return found.pop()
         row = np.array([sorted(found)])
@@ -363,6 +371,25 @@ class NormalForms:
         if any(cell != _ZERO for cell in operands[1:]):
             return None
         return self.truth_of(operands[0] >> PLACES)
+
+
+def _last_of(numbers: Array, name: str) -> Any:
+    """The largest number, or the smallest; 0.0 is larger than -0.0 (IEEE 754, maximum and minimum)."""
+    last = (np.maximum if name == "maximum" else np.minimum).reduce(numbers)
+    if numbers.dtype.kind != "f" or last != 0:
+        return last
+    positive = ~np.signbit(numbers[numbers == 0])
+    is_positive = positive.any() if name == "maximum" else positive.all()
+    return numbers.dtype.type(0.0 if is_positive else -0.0)
+
+
+def _first_of(dtype: np.dtype, name: str) -> Any:
+    """The number that any other one is at least, or at most."""
+    is_largest = name == "maximum"
+    if dtype.kind == "f":
+        return dtype.type(-np.inf if is_largest else np.inf)
+    ends = np.iinfo(dtype)
+    return dtype.type(ends.min if is_largest else ends.max)
 
 
 def _signed(number: int, size: int) -> int:
