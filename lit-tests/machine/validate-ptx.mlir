@@ -2,10 +2,13 @@
 
 // RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --validate=sum 2>&1 | FileCheck %s
 // RUN: not async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --validate=typo 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: async-pipe-opt %s --async-pipe --target=nvvm:sm_80 --emit=ptx --validate=sum --check-only 2>&1 | FileCheck %s --check-prefix=NONE
 // REQUIRES: bindings-numba-cuda-mlir
 
 // CHECK: remark: the PTX of 'sum' computes what it did: 16 elements are the same terms of its input [equal]
 // CHECK: .entry sum
+// No PTX is made: the IR is compared.
+// NONE: remark: 'sum' computes what it did: 16 elements
 // NAME: error: no kernel 'typo' in the module before [no-function]
 // NAME-NOT: .entry
 gpu.module @kernels {

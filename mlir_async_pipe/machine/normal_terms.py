@@ -14,8 +14,7 @@ where the other addend cannot be -0.0, as x + -2.0 cannot.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -57,12 +56,7 @@ class NormalForms:
 
     def of(self, ids: Array) -> Array:
         """The normal form of each term."""
-        needed = self._needed(ids)
-        # Operands have smaller numbers than what is made of them; a level has no operand within it.
-        level = self._levels(needed)
-        order = np.argsort(level, kind="stable")
-        for _, members in groupby(order, key=level.__getitem__):
-            terms = needed[list(members)]
+        for terms in self._levels(self._needed(ids)):
             for operator, chosen in self.table.groups(terms):
                 self._put(terms[chosen], self._normal(operator, terms[chosen]))
         return self._found[ids]
@@ -98,26 +92,30 @@ class NormalForms:
             left = left[left >= 0]
         return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
 
-    def _levels(self, needed: Array) -> Array:
-        """Of each term how many others it is nested in, counted from the leaves."""
+    def _levels(self, needed: Array) -> Iterator[Array]:
+        """These terms by levels: those without operands among them, then those that need no others than terms of
+        earlier levels."""
         place = np.full(self.table.count + 1, -1, np.int64)
         place[needed] = np.arange(len(needed))
-        level = np.zeros(len(needed), np.int64)
-        inner = [
-            (chosen, place[self._operands(operator, needed[chosen])])
-            for operator, chosen in self.table.groups(needed)
-        ]
-        changed = True
-        while changed:
-            changed = False
-            for chosen, operands in inner:
-                if not operands.shape[1]:
-                    continue
-                deepest = np.where(operands >= 0, level[operands] + 1, 0).max(axis=1)
-                if (deepest > level[chosen]).any():
-                    level[chosen] = np.maximum(level[chosen], deepest)
-                    changed = True
-        return level
+        sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for operator, chosen in self.table.groups(needed):
+            operands = place[self._operands(operator, needed[chosen])]
+            sources.append(operands.reshape(-1))
+            targets.append(np.repeat(chosen, operands.shape[1]))
+        source, target = np.concatenate(sources), np.concatenate(targets)
+        source, target = source[source >= 0], target[source >= 0]
+        target = target[np.argsort(source, kind="stable")]
+        uses = np.bincount(source, minlength=len(needed))
+        first = np.cumsum(uses) - uses
+        left = np.bincount(target, minlength=len(needed))
+        level = np.flatnonzero(left == 0)
+        while len(level):
+            yield needed[level]
+            count = uses[level]
+            starts = np.repeat(first[level] - np.cumsum(count) + count, count)
+            users, times = np.unique(target[starts + np.arange(len(starts))], return_counts=True)
+            left[users] -= times
+            level = users[left[users] == 0]
 
     # Rules --------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def process(source: Source, work: Work) -> Processed:
 
                     record_outlines(root, session)
             validated = partial(_validated, before, root, work, session)
-            if options.emit != "ptx":
+            if options.emit != "ptx" or not _makes_code(options):
                 validated(root)
             content = _print(root, work, session, last_check, validated)
             if options.explain:
@@ -236,9 +236,12 @@ def _may_check_beside(options: Options) -> bool:
         or options.explain
         or options.mlir_pass_pipeline_crash_reproducer
     )
+    return _makes_code(options) and not looks_on
+
+
+def _makes_code(options: Options) -> bool:
     only_asks = options.check_only or options.suggest
-    makes_code = options.emit != "mlir" and options.run is None and not only_asks
-    return makes_code and not looks_on
+    return options.emit != "mlir" and options.run is None and not only_asks
 
 
 def _defaults(work: Work) -> dict[str, Any]:
