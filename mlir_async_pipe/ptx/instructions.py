@@ -299,8 +299,8 @@ def _logic_of_three(w: FunctionWriter, i: Instruction) -> None:
 _RELATIONS = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge",
               "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}  # fmt: skip
 # Numbers of the predicates of llvm.fcmp.
-_FLOAT_RELATIONS = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 6, "num": 7, "nan": 8,
-                    "equ": 9, "gtu": 10, "geu": 11, "ltu": 12, "leu": 13, "neu": 14}  # fmt: skip
+_FLOAT_RELATIONS = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 6, "num": 7, "equ": 8,
+                    "gtu": 9, "geu": 10, "ltu": 11, "leu": 12, "neu": 13, "nan": 14}  # fmt: skip
 
 
 @_row(VALUES, "setp")

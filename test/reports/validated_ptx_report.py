@@ -39,6 +39,8 @@ from mlir_async_pipe.machine import Data
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 SECONDS = 10.0
+# A loop that a change keeps from ending is given up.
+STEPS = 200_000
 CHANGES = (
     (r"(cp\.async\.wait_group\s+)(\d+)", 1),
     (r"(ld\.shared\.[\w.]+\s+\S+, \[%\w+\+)(\d+)", 4),
@@ -103,6 +105,7 @@ def judge(number: int, each: int) -> Judged:
             threads=spec.block,
             grid=spec.blocks,
             target=TARGET,
+            step_limit=STEPS,
         )
         started = time.process_time()
         answer = ask(code)

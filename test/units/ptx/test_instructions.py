@@ -322,6 +322,36 @@ def test_an_instruction_computes_what_the_manual_says(instruction: str, meaning)
     assert found == [meaning(int(n), int(m)) % 2**32 for n, m in numbers]
 
 
+RELATIONS = {
+    "eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "ne": lambda a, b: (a < b) | (a > b),
+}  # fmt: skip
+# With an u they hold, too, where one is no number.
+UNORDERED = {"equ": "eq", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge", "neu": "ne"}
+
+
+@pytest.mark.parametrize("relation", [*RELATIONS, *UNORDERED, "num", "nan"])
+def test_floating_point_numbers_compare_as_the_manual_says(relation: str) -> None:
+    values = np.array([0.0, -0.0, 1.0, 2.0, -1.0, np.inf, np.nan, 2.0], np.float32)
+    pairs = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2).copy()
+    kernel = HEAD.replace(".reqntid 128", ".reqntid 64") + (
+        "  mov.u32 %r5, %tid.x;\n  mul.wide.u32 %d2, %r5, 8;\n  add.s64 %d3, %d1, %d2;\n"
+        f"  ld.global.v2.f32 {{%f1, %f2}}, [%d3];\n  setp.{relation}.f32 %p1, %f1, %f2;\n"
+        "  selp.f32 %f3, 0f3F800000, 0f00000000, %p1;\n  st.global.f32 [%d3], %f3;\n  ret;\n}\n"
+    )
+    kernel = kernel.replace("  mov.u32 %r2, smem;\n", "")
+    module = raise_ptx(kernel, new_context(), "k.ptx")
+    found = machine.run(module, "k", [pairs, 0], threads=64).arrays[0][:, 0]
+    a, b = pairs.T
+    none = np.isnan(a) | np.isnan(b)
+    if relation in ("num", "nan"):
+        wanted = none if relation == "nan" else ~none
+    else:
+        wanted = RELATIONS[UNORDERED.get(relation, relation)](a, b)
+        wanted = wanted | none if relation in UNORDERED else wanted & ~none
+    np.testing.assert_array_equal(found, wanted)
+
+
 COLUMNS = """\
 .version 8.6
 .target sm_100a
