@@ -61,10 +61,12 @@ class NormalForms:
                 self._put(terms[chosen], self._normal(operator, terms[chosen]))
         return self._found[ids]
 
+    def _make_room(self) -> None:
+        more = np.full(self.table.count - len(self._found), -1, np.int64)
+        self._found = np.concatenate([self._found, more])
+
     def _put(self, terms: Array, forms: Array) -> None:
-        if len(self._found) < self.table.count:
-            more = np.full(self.table.count - len(self._found), -1, np.int64)
-            self._found = np.concatenate([self._found, more])
+        self._make_room()
         self._found[terms] = forms
         # A normal form is its own.
         self._found[forms] = forms
@@ -77,10 +79,10 @@ class NormalForms:
         return np.maximum(rows >> PLACES, -1) if operator.name in (JOIN, BYTE) else rows
 
     def _needed(self, ids: Array) -> Array:
-        """All terms in these whose form is not known, in order."""
-        self._put(np.empty(0, np.int64), np.empty(0, np.int64))
+        """All terms in these whose form is not known."""
+        self._make_room()
         seen = self._found >= 0
-        found, left = [], np.unique(ids)
+        found, left = [np.empty(0, np.int64)], np.unique(ids)
         while len(left):
             left = left[~seen[left]]
             seen[left] = True
@@ -90,7 +92,7 @@ class NormalForms:
                 inner.append(self._operands(operator, left[chosen]).reshape(-1))
             left = np.unique(np.concatenate(inner))
             left = left[left >= 0]
-        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return np.concatenate(found)
 
     def _levels(self, needed: Array) -> Iterator[Array]:
         """These terms by levels: those without operands among them, then those that need no others than terms of
@@ -510,22 +512,26 @@ def _choice(forms: NormalForms, operator: Operator, rows: Array) -> Array:
 def _is_set(forms: NormalForms, operator: Operator, rows: Array) -> Array:
     """(1 if b else 0) != 0 is b."""
     made = made_again(forms.table, operator, rows)
-    for at, row in enumerate(rows.tolist()):
-        for zero, other in (row, row[::-1]):
-            truth = forms.truth_of(other)
-            if truth is not None and forms.number(zero) == 0:
-                made[at] = truth
+    for at, truth, _ in _beside_truths(forms, rows, 0):
+        made[at] = truth
     return made
 
 
 def _mask(forms: NormalForms, operator: Operator, rows: Array) -> Array:
     """(1 if b else 0) & 1 is itself."""
     made = made_again(forms.table, operator, rows)
+    for at, _, integer in _beside_truths(forms, rows, 1):
+        made[at] = integer
+    return made
+
+
+def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tuple[int, int, int]]:
+    """Rows of this number and an integer that is a truth value: which row, that value, and the integer."""
     for at, row in enumerate(rows.tolist()):
         for one, other in (row, row[::-1]):
-            if forms.number(one) == 1 and forms.truth_of(other) is not None:
-                made[at] = other
-    return made
+            truth = forms.truth_of(other) if forms.number(one) == number else None
+            if truth is not None:
+                yield at, truth, other
 
 
 Rule = Callable[[NormalForms, Operator, Array], Array]

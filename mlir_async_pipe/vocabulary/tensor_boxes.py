@@ -37,7 +37,8 @@ def tensor_map_type(value: Any) -> str:
     return text if "tensormap" in text else ""
 
 
-_BOX = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
+# In the type of a tensor map: the sizes of its box, and the type of its elements.
+BOX_IN_TYPE = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 
 # On a copy by a map that is made elsewhere: the box that it moves, memref<128x64xf16>, whose rows come last.
 BOX = "async_pipe.box"
@@ -54,7 +55,7 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
     if is_im2col(op):
         return None
     for operand in op.operands:
-        found = _BOX.search(tensor_map_type(operand))
+        found = BOX_IN_TYPE.search(tensor_map_type(operand))
         if found is None:
             continue
         try:

@@ -26,14 +26,13 @@ from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
-from mlir_async_pipe.vocabulary.tensor_boxes import is_im2col
+from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, is_im2col
 
 Array = np.ndarray
 
 # A swizzle of W bytes xors the 16-byte chunk number with the number of the 128-byte line it is
 # in, modulo W / 16 (PTX ISA, swizzling modes).
 TENSOR_MAP = "!nvgpu.tensormap.descriptor<"
-_TENSOR = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 _SWIZZLE_CHUNKS = {"none": 1, "swizzle_32b": 2, "swizzle_64b": 4, "swizzle_128b": 8}
 
 
@@ -54,7 +53,7 @@ def passed_tensor(site: Site) -> Execute:
     pointer; its box is the tensor of the map's type."""
     text = str(site.result_type())
     box, swizzle = box_and_swizzle(text)
-    tensor = _TENSOR.search(text)
+    tensor = BOX_IN_TYPE.search(text)
     if tensor is None:
         raise site.unsupported("a tensor map of an unknown box")
     kind = kind_of(ir.Type.parse(tensor[2], site.op.context), site.op)
@@ -253,7 +252,7 @@ def _without(given: tuple[Any, ...], *numbers: int) -> tuple[Any, ...]:
 
 def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:
     """What the type of a tensor map says of it; a box that it does not say is ()."""
-    tensor, swizzle = _TENSOR.search(text), re.search(r"swizzle = (\w+)", text)
+    tensor, swizzle = BOX_IN_TYPE.search(text), re.search(r"swizzle = (\w+)", text)
     box = tuple(int(size) for size in tensor[1].split("x")[:-1]) if tensor else ()
     return box, swizzle[1] if swizzle else "none"
 
