@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
 from io import StringIO
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
 
@@ -395,10 +395,42 @@ def create(
     )
 
 
+class OpWriter:
+    """Makes ops at one place."""
+
+    def __init__(self, ip: Any, location: Any) -> None:
+        self.ip = ip
+        self.location = location
+
+    @classmethod
+    def before(cls, op: Operation) -> Self:
+        """The writer of what stands before an op, with its location."""
+        return cls(before(op), op.location)
+
+    def op(
+        self,
+        name: str,
+        operands: Iterable[Value] = (),
+        results: Iterable[Any] = (),
+        attributes: dict[str, Any] | None = None,
+    ) -> Operation:
+        return create(name, operands, results, attributes, ip=self.ip, loc=self.location)
+
+    def make(
+        self,
+        name: str,
+        operands: Iterable[Value],
+        kind: Any,
+        attributes: dict[str, Any] | None = None,
+    ) -> Value:
+        """The value of type `kind` that an op gives."""
+        return self.op(name, operands, [kind], attributes).results[0]
+
+
 def constant(number: int, kind: Any, ip: Any, loc: Any) -> Value:
     """An arith.constant of an integer type or index."""
     value = {"value": ir.IntegerAttr.get(kind, number)}
-    return create("arith.constant", (), [kind], value, ip=ip, loc=loc).results[0]
+    return OpWriter(ip, loc).make("arith.constant", (), kind, value)
 
 
 def again(

@@ -13,7 +13,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
-    create,
     is_function,
     operations,
 )
@@ -93,7 +92,7 @@ def _thread_id(axis: str, write: IntegerWriter) -> Value:
     example = ir.Module.parse(f"%0 = gpu.thread_id {axis}", write.context)
     dimension = {"dimension": example.body.operations[0].operation.attributes["dimension"]}
     kinds = [write.index]
-    return create("gpu.thread_id", (), kinds, dimension, ip=write.ip, loc=write.location).results[0]
+    return write.op("gpu.thread_id", (), kinds, dimension).results[0]
 
 
 def writer() -> IntegerWriter:

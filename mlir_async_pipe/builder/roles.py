@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, create, plain_values
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import caller, here, located, misuse
 from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of
@@ -224,14 +224,11 @@ class RoleMbarriers:
     """`full` and `empty`, one of each for each slot; `number` is that of the thread that runs."""
 
     def __init__(self, op: Operation, slots: int, consumers: int, sizes: tuple[int, ...]) -> None:
-        ip, loc = entry(op), here()
-        write = IntegerWriter(ip, loc)
+        write = IntegerWriter(entry(op), here())
         kind = ir.Type.parse(
             f"!nvgpu.mbarrier.group<memorySpace = {SPACE}, num_barriers = {slots}>"
         )
-        self.full, self.empty = (
-            create("nvgpu.mbarrier.create", (), [kind], ip=ip, loc=loc).results[0] for _ in range(2)
-        )
+        self.full, self.empty = (write.make("nvgpu.mbarrier.create", (), kind) for _ in range(2))
         number = thread_number(sizes, write)
         assert not isinstance(number, int)
         self.number = number
@@ -239,32 +236,32 @@ class RoleMbarriers:
         for barrier, arrivals in ((self.full, 1), (self.empty, consumers)):
             for slot in range(slots):
                 operands = [barrier, write.constant(arrivals), write.constant(slot), first]
-                create("nvgpu.mbarrier.init", operands, ip=ip, loc=loc)
-        create("nvvm.fence.mbarrier.init", ip=ip, loc=loc)
+                write.op("nvgpu.mbarrier.init", operands)
+        write.op("nvvm.fence.mbarrier.init")
         proxy = {
             "kind": attribute("#nvvm.proxy_kind<async.shared>", op.context),
             "space": attribute("#nvvm.shared_space<cta>", op.context),
         }
-        create("nvvm.fence.proxy", (), (), proxy, ip=ip, loc=loc)
-        create("gpu.barrier", ip=ip, loc=loc)
+        write.op("nvvm.fence.proxy", (), (), proxy)
+        write.op("gpu.barrier")
 
     def wait(self, barriers: Value, slot: Value, phase: Value) -> None:
         """Stop until the phase of this parity is over."""
         write = _writer()
         operands = [barriers, phase, write.constant(TICKS), slot]
-        create("nvgpu.mbarrier.try_wait.parity", operands, ip=write.ip, loc=write.location)
+        write.op("nvgpu.mbarrier.try_wait.parity", operands)
 
     def expect(self, slot: Value, size: int) -> None:
         """Announce the bytes of the slot's copies."""
         write = _writer()
         operands = [self.full, write.constant(size), slot]
-        create("nvgpu.mbarrier.arrive.expect_tx", operands, ip=write.ip, loc=write.location)
+        write.op("nvgpu.mbarrier.arrive.expect_tx", operands)
 
     def give_back(self, slot: Value) -> None:
         """This thread is done with the slot."""
         write, token = _writer(), ir.Type.parse("!nvgpu.mbarrier.token")
         operands = [self.empty, slot]
-        create("nvgpu.mbarrier.arrive", operands, [token], ip=write.ip, loc=write.location)
+        write.op("nvgpu.mbarrier.arrive", operands, [token])
 
     def copy(self, source: Value, target: Value, at: Sequence[Any], slot: Value) -> None:
         """Copy the box of a tensor map that begins at these subscripts."""
@@ -274,7 +271,7 @@ class RoleMbarriers:
         operands = [target, self.full, source, *reversed(places), slot]
         sizes = ir.DenseI32ArrayAttr.get([1, 1, 1, len(places), 1, 0, 0])
         segments = {"operandSegmentSizes": sizes}
-        create("nvgpu.tma.async.load", operands, (), segments, ip=write.ip, loc=write.location)
+        write.op("nvgpu.tma.async.load", operands, (), segments)
 
 
 def _writer() -> IntegerWriter:

@@ -21,7 +21,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, source_op
+from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value, source_op
 from mlir_async_pipe.builder.caller import here, in_context, misuse
 from mlir_async_pipe.builder.participants import entry
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
@@ -150,11 +150,10 @@ class SlotMemory:
         return slot, parity
 
     def _load(self, cell: Value, kind: Any) -> Value:
-        ip = ir.InsertionPoint.current
-        return create("memref.load", [cell], [kind], ip=ip, loc=here()).results[0]
+        return OpWriter(ir.InsertionPoint.current, here()).make("memref.load", [cell], kind)
 
     def _store(self, value: Value, cell: Value) -> None:
-        create("memref.store", [value, cell], ip=ir.InsertionPoint.current, loc=here())
+        OpWriter(ir.InsertionPoint.current, here()).op("memref.store", [value, cell])
 
     def cell(self, element: str, start: int = 0) -> Value:
         """Memory for one number, which begins with `start` and becomes a value."""
@@ -163,8 +162,8 @@ class SlotMemory:
             CURSOR: ir.UnitAttr.get(),
         }
         cell = self._at_entry("memref.alloca", f"memref<{element}>", attributes)
-        value = IntegerWriter(self._entry, here()).constant(start, ir.Type.parse(element))
-        create("memref.store", [value, cell], ip=self._entry, loc=here())
+        write = IntegerWriter(self._entry, here())
+        write.op("memref.store", [write.constant(start, ir.Type.parse(element)), cell])
         return cell
 
     def _allocate(self, kind: str, alignment: int) -> Value:
@@ -176,8 +175,7 @@ class SlotMemory:
         return self._at_entry("memref.alloc", kind, attributes)
 
     def _at_entry(self, name: str, kind: str, attributes: dict[str, Any]) -> Value:
-        results = [ir.Type.parse(kind)]
-        return create(name, (), results, attributes, ip=self._entry, loc=here()).results[0]
+        return OpWriter(self._entry, here()).make(name, (), ir.Type.parse(kind), attributes)
 
 
 def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) -> Value:
@@ -198,8 +196,7 @@ def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) 
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0]),
     }
     kind = _type(ir.MemRefType(memory.type), static_strides(memory)[outer:], shape)
-    made = create("memref.subview", [memory, *dynamic], [kind], attributes, ip=ip, loc=loc)
-    return made.results[0]
+    return OpWriter(ip, loc).make("memref.subview", [memory, *dynamic], kind, attributes)
 
 
 def _type(whole: Any, strides: list[int | None], shape: Sequence[int]) -> Any:

@@ -23,7 +23,7 @@ from math import gcd, prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, attribute, create, plain_values, terminator
+from mlir_async_pipe.bindings.raw_ops import OpWriter, Value, attribute, plain_values, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
 from mlir_async_pipe.builder.caller import misuse
 from mlir_async_pipe.builder.participants import (
@@ -152,7 +152,7 @@ class _Copy:
         body = loop.regions[0].blocks[0]
         build.enter(ir.InsertionPoint(body))
         self._copy(build.multiply(body.arguments[0], self.who.count))
-        create("scf.yield", ip=build.ip, loc=build.location)
+        build.op("scf.yield")
         build.leave(outside)
 
     def _guarded(self, condition: Value, write: Callable[[], None]) -> None:
@@ -172,7 +172,7 @@ class _Copy:
             return
         kind = ir.VectorType.get([self.width], tile.element, loc=build.location)
         loaded = self._load(at, kind, kept)
-        create("vector.store", [loaded, tile.slot, *at], ip=build.ip, loc=build.location)
+        build.op("vector.store", [loaded, tile.slot, *at])
 
     def _place(self, before: Value | int) -> list[Value]:
         """The subscripts of the first element."""
@@ -227,22 +227,20 @@ class _Copy:
         build, tile = self.build, self.tile
         i64 = ir.IntegerType.get_signless(64)
         aligned = {"alignment": ir.IntegerAttr.get(i64, self.width * tile.bytes)}
-        place = {"ip": build.ip, "loc": build.location}
         if kept is None:
-            return create("vector.load", [tile.source, *at], [kind], aligned, **place).results[0]
+            return build.make("vector.load", [tile.source, *at], kind, aligned)
         zeros = build.zero(kind, attribute(f"dense<{tile.zero}> : {kind}", build.context))
         i1 = ir.IntegerType.get_signless(1)
         masked = ir.VectorType.get([self.width], i1, loc=build.location)
-        mask = create("vector.create_mask", [kept], [masked], **place).results[0]
+        mask = build.make("vector.create_mask", [kept], masked)
         operands = [tile.source, *at, mask, zeros]
-        return create("vector.maskedload", operands, [kind], aligned, **place).results[0]
+        return build.make("vector.maskedload", operands, kind, aligned)
 
     def _element(self, at: list[Value], kept: Value | None) -> None:
         """One element of a row whose elements are not next to each other."""
         build, tile = self.build, self.tile
-        place: dict[str, Any] = {"ip": build.ip, "loc": build.location}
         if kept is None:
-            loaded = create("memref.load", [tile.source, *at], [tile.element], **place).results[0]
+            loaded = build.make("memref.load", [tile.source, *at], tile.element)
         else:
             zero = build.zero(
                 tile.element, attribute(f"{tile.zero} : {tile.element}", build.context)
@@ -250,15 +248,10 @@ class _Copy:
             inside = build.compare("ne", kept, 0)
             branch = write_if(inside, [zero], [zero], build.ip, build.location)
             end = terminator(branch.regions[0].blocks[0])
-            end.operands[0] = create(
-                "memref.load",
-                [tile.source, *at],
-                [tile.element],
-                ip=ir.InsertionPoint(end),
-                loc=build.location,
-            ).results[0]
+            inner = OpWriter(ir.InsertionPoint(end), build.location)
+            end.operands[0] = inner.make("memref.load", [tile.source, *at], tile.element)
             loaded = branch.results[0]
-        create("memref.store", [loaded, tile.slot, *at], **place)
+        build.op("memref.store", [loaded, tile.slot, *at])
 
 
 @dataclass(frozen=True)
@@ -326,9 +319,9 @@ def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[V
         mask = []
         for axis in range(rank - tile_rank, rank):
             operands = [source, build.constant(axis)]
-            made = create("memref.dim", operands, [build.index], ip=build.ip, loc=build.location)
+            made = build.make("memref.dim", operands, build.index)
             begin = build.constant(at[axis]) if isinstance(at[axis], int) else at[axis]
-            mask.append(build.subtract(made.results[0], begin))
+            mask.append(build.subtract(made, begin))
     return window(source, at, list(kinds[1].shape)), mask
 
 

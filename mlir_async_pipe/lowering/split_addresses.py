@@ -44,11 +44,11 @@ from mlir_async_pipe.facts.values.integer_ops import (
     integer_constant,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear, modulo_index
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.pointers import is_pointer, step_bytes
 from mlir_async_pipe.facts.values.sums import ZERO, add
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of

@@ -17,15 +17,14 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    before,
     constant_value,
-    create,
     defining_op,
     erase,
     functions,
     users,
     walk_named,
 )
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 
 
 def write_divisions(root: Any) -> None:
@@ -84,9 +83,8 @@ def _extended(value: Value) -> Value | None:
 
 
 def _write(op: Operation, divided: Value, by: int) -> None:
-    ip, loc, kind = before(op), op.location, divided.type
-    given = _constant(by, kind, ip, loc)
-    quotient = create("llvm.udiv", (divided, given), (kind,), ip=ip, loc=loc).results[0]
+    write, kind = LlvmBuilder.before(op), divided.type
+    quotient = write.binary("llvm.udiv", divided, by)
     result, wanted = quotient, op.results[0].type
     for user in users(op.results[0]):
         if user.name == "llvm.trunc" and user.results[0].type == kind:
@@ -94,7 +92,7 @@ def _write(op: Operation, divided: Value, by: int) -> None:
             erase([user])
     if wanted != kind:
         name = "llvm.zext" if _bits(quotient) < _bits(op.results[0]) else "llvm.trunc"
-        result = create(name, (quotient,), (wanted,), ip=ip, loc=loc).results[0]
+        result = write.cast(name, quotient, wanted)
     op.results[0].replace_all_uses_with(result)
     erase([op])
     for product in users(quotient):
@@ -110,13 +108,6 @@ def _write_remainders(product: Operation, divided: Value, by: int) -> None:
         subtracts = user.name == "llvm.sub" and factor == by and a == divided
         adds = user.name == "llvm.add" and factor == -by and divided in (a, b)
         if subtracts or adds:
-            ip, loc, kind = before(user), user.location, divided.type
-            given = _constant(by, kind, ip, loc)
-            rest = create("llvm.urem", (divided, given), (kind,), ip=ip, loc=loc).results[0]
+            rest = LlvmBuilder.before(user).binary("llvm.urem", divided, by)
             user.results[0].replace_all_uses_with(rest)
             erase([user])
-
-
-def _constant(number: int, kind: Any, ip: Any, loc: Any) -> Value:
-    value = {"value": ir.IntegerAttr.get(kind, number)}
-    return create("llvm.mlir.constant", (), (kind,), value, ip=ip, loc=loc).results[0]

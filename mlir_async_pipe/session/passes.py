@@ -45,23 +45,25 @@ class Pass:
     members: Callable[[Any], list[tuple[Pass, Any]]] | None = None
 
 
-# What `async-pipe-normalise` runs, in order. Affine first: the others know loops of scf only. Copies
-# of tiles before guards, which may stand around them; both before the nests, where loops that load
-# are distinguished from loops that do not; tiles are laid out before a loop gets versions; slots last, where the loops are as they will be scheduled.
-NORMALISING = (
-    "async-pipe-normalise-affine",
-    "async-pipe-normalise-tile-copies",
-    "async-pipe-normalise-guards",
-    "async-pipe-normalise-nests",
-    "async-pipe-normalise-mbarriers",
-    "async-pipe-normalise-addresses",
-    "async-pipe-normalise-predicates",
-    "async-pipe-normalise-buffers",
-    "async-pipe-normalise-swizzle",
-    "async-pipe-normalise-alignment",
-    "async-pipe-normalise-loads",
-    "async-pipe-normalise-slots",
-)
+# What `async-pipe-normalise` runs, in order, and where each rewrite stands. Affine first: the others know loops of
+# scf only. Copies of tiles before guards, which may stand around them; both before the nests, where loops that load
+# are distinguished from loops that do not; tiles are laid out before a loop gets versions; slots last, where the loops
+# are as they will be scheduled.
+_NORMALISING = {
+    "async-pipe-normalise-affine": "affine_loops",
+    "async-pipe-normalise-tile-copies": "tile_copies",
+    "async-pipe-normalise-guards": "guarded_stores",
+    "async-pipe-normalise-nests": "sink_annotations",
+    "async-pipe-normalise-mbarriers": "raise_mbarriers",
+    "async-pipe-normalise-addresses": "sink_addresses",
+    "async-pipe-normalise-predicates": "predicate_transactions",
+    "async-pipe-normalise-buffers": "own_buffers",
+    "async-pipe-normalise-swizzle": "swizzle_tiles",
+    "async-pipe-normalise-alignment": "aligned_versions",
+    "async-pipe-normalise-loads": "guarded_loads",
+    "async-pipe-normalise-slots": "manual_slots",
+}
+NORMALISING = tuple(_NORMALISING)
 # From annotated loops to pipelines with tokens.
 PIPELINING = (*NORMALISING, "async-pipe-schedule", "async-pipe-expand")
 
@@ -72,18 +74,10 @@ _MODULES: dict[str, str] = {
     "async-pipe-cursors": "mlir_async_pipe.waits.ssa.cursors",
     "async-pipe-recount": "mlir_async_pipe.pipeliner.ask_checker.recount_existing",
     "async-pipe-normalise": "mlir_async_pipe.pipeliner.normalise.normalise_pass",
-    "async-pipe-normalise-affine": "mlir_async_pipe.pipeliner.normalise.affine_loops",
-    "async-pipe-normalise-tile-copies": "mlir_async_pipe.pipeliner.normalise.tile_copies",
-    "async-pipe-normalise-guards": "mlir_async_pipe.pipeliner.normalise.guarded_stores",
-    "async-pipe-normalise-nests": "mlir_async_pipe.pipeliner.normalise.sink_annotations",
-    "async-pipe-normalise-mbarriers": "mlir_async_pipe.pipeliner.normalise.raise_mbarriers",
-    "async-pipe-normalise-addresses": "mlir_async_pipe.pipeliner.normalise.sink_addresses",
-    "async-pipe-normalise-predicates": "mlir_async_pipe.pipeliner.normalise.predicate_transactions",
-    "async-pipe-normalise-buffers": "mlir_async_pipe.pipeliner.normalise.own_buffers",
-    "async-pipe-normalise-swizzle": "mlir_async_pipe.pipeliner.normalise.swizzle_tiles",
-    "async-pipe-normalise-alignment": "mlir_async_pipe.pipeliner.normalise.aligned_versions",
-    "async-pipe-normalise-loads": "mlir_async_pipe.pipeliner.normalise.guarded_loads",
-    "async-pipe-normalise-slots": "mlir_async_pipe.pipeliner.normalise.manual_slots",
+    **{
+        name: f"mlir_async_pipe.pipeliner.normalise.{module}"
+        for name, module in _NORMALISING.items()
+    },
     "async-pipe-schedule": "mlir_async_pipe.pipeliner.schedule.schedule_pass",
     "async-pipe-suggest": "mlir_async_pipe.pipeliner.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.pipeliner.expand.expand_pass",

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlir_async_pipe.session.diagnostics import (
-    Diagnostic,
-    Note,
-    Place,
-    Severity,
-)
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, Severity
 
 # The name that MLIR gives a buffer that was parsed without one.
 UNNAMED = "-"
@@ -36,14 +31,9 @@ def errors_of(error: Any, *, code: str) -> tuple[Diagnostic, ...]:
 def diagnostic(entry: Any) -> Diagnostic:
     """One ir.Diagnostic or ir.DiagnosticInfo, with its notes."""
     severity = str(entry.severity).rsplit(".", 1)[-1].lower()
-    notes = tuple(Note(note.message.strip(), place(note.location)) for note in entry.notes)
+    notes = tuple(Note(note.message.strip(), Place.of(note.location)) for note in entry.notes)
     known: Severity = next((name for name in _SEVERITIES if name == severity), "error")
-    return Diagnostic(known, entry.message.strip(), "", place(entry.location), notes)
-
-
-def place(location: Any) -> Place:
-    """The place of a location; `"-":0:0` and other line 0 places know no more than a file."""
-    return Place.of(location)
+    return Diagnostic(known, entry.message.strip(), "", Place.of(entry.location), notes)
 
 
 def forward(context: Any, emit: Callable[[Diagnostic], None]) -> Any:

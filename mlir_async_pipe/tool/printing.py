@@ -10,7 +10,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import parent, symbol_name, walk
 from mlir_async_pipe.tool.flags import Options
 from mlir_async_pipe.tool.pass_steps import Step
-from mlir_async_pipe.tool.run import selected
+from mlir_async_pipe.tool.run import Instrument, selected
 
 
 def print_ir(root: Any, options: Options) -> str:
@@ -52,7 +52,7 @@ def _numbered(number: int, location: Any) -> Any:
     return ir.Location.name(f"v{number}", location, context=location.context)
 
 
-class DumpIr:
+class DumpIr(Instrument):
     """Dumps IR to stderr around the steps that the flags name.
 
     Steps must be single passes. `after_change` keeps the text before a step, which costs one
@@ -64,7 +64,6 @@ class DumpIr:
         self._earlier = ""
 
     def before(self, step: Step, root: Any) -> None:
-        """Dump before a step, if asked for."""
         options = self._options
         if options.mlir_print_ir_before_all or step.name in options.mlir_print_ir_before:
             self._dump("Before", step, root)
@@ -72,7 +71,6 @@ class DumpIr:
             self._earlier = print_ir(root, options)
 
     def after(self, step: Step, root: Any) -> None:
-        """Dump after a step that succeeded, if asked for."""
         options = self._options
         if not self._is_selected(step) or options.mlir_print_ir_after_failure:
             return
@@ -81,7 +79,6 @@ class DumpIr:
         self._dump("After", step, root)
 
     def failed(self, step: Step, root: Any) -> None:
-        """Dump after a step that failed, if asked for."""
         if self._is_selected(step):
             self._dump("After", step, root, " Failed")
 

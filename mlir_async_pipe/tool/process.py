@@ -348,7 +348,7 @@ def code(
     return lowered
 
 
-class Statistics:
+class Statistics(run.Instrument):
     """Counts, as an instrument, what each step adds to the session."""
 
     def __init__(self, session: Session) -> None:
@@ -357,7 +357,6 @@ class Statistics:
         self._lines: list[str] = []
 
     def before(self, step: Step, root: Any) -> None:
-        """Remember how much there is."""
         self._earlier = self._counts()
 
     def after(self, step: Step, root: Any) -> None:
@@ -370,9 +369,8 @@ class Statistics:
             if added:
                 self._lines.append(f"  (S) {added} {kind}")
 
-    def failed(self, step: Step, root: Any) -> None:
-        """A failed step counts as any other."""
-        self.after(step, root)
+    # A failed step counts as any other.
+    failed = after
 
     def write(self) -> None:
         """Write the statistics to stderr, if a pass of ours ran."""

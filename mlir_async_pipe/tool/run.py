@@ -8,7 +8,7 @@ kernels that it left as they were is given to a check right after it, which does
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
@@ -26,7 +26,7 @@ ANY = "any"
 _ISOLATED = (*SYMBOL_TABLES, *FUNCTION_OPS)
 
 
-class Instrument(Protocol):
+class Instrument:
     """Looks on while steps run."""
 
     def before(self, step: Step, root: Any) -> None:
@@ -39,7 +39,7 @@ class Instrument(Protocol):
         """Called after the step that failed, if any."""
 
 
-class Follow:
+class Follow(Instrument):
     """Keeps the activity up to date, so that a crash can be reported with its pass."""
 
     def __init__(self, activity: Activity) -> None:
@@ -47,12 +47,6 @@ class Follow:
 
     def before(self, step: Step, root: Any) -> None:
         self._activity.is_now(f"running '{step.name}'")
-
-    def after(self, step: Step, root: Any) -> None:
-        """A step ended."""
-
-    def failed(self, step: Step, root: Any) -> None:
-        """A step failed."""
 
 
 def run(

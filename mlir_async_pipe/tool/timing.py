@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.tool.pass_steps import Step
+from mlir_async_pipe.tool.run import Instrument
 
 RULE = "===" + "-" * 73 + "==="
 
 
-class Timing:
+class Timing(Instrument):
     """Times phases (`with timing.phase("Parser")`) and, as an instrument, the steps of a run."""
 
     def __init__(self, started: float) -> None:
@@ -40,16 +41,13 @@ class Timing:
         self._parts[len(self._rows) - 1] = list(seconds.items())
 
     def before(self, step: Step, root: Any) -> None:
-        """Start the clock of a step."""
         self._step_began = time.perf_counter()
 
     def after(self, step: Step, root: Any) -> None:
         nest = "".join(f"'{anchor}' " for anchor in step.anchors[1:])
         self.add(f"{nest}{step.name}", time.perf_counter() - self._step_began)
 
-    def failed(self, step: Step, root: Any) -> None:
-        """Stop it for a step that failed, too."""
-        self.after(step, root)
+    failed = after
 
     def write(self) -> None:
         """Write the report to stderr; "Rest" is what no row covers."""

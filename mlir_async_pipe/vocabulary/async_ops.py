@@ -99,17 +99,13 @@ def copy(
     op: str,
     operands: tuple[str, ...],
     queue: Queue,
-    extent: Callable[[Any], tuple[int, ...] | None],
+    extent: Extent,
     *,
-    asynchronous: Callable[[Any], bool] = always,
-    token: bool = False,
-    commits: Literal["self"] | None = None,
-    completion: Literal["group", "counter", "mbarrier"] = "group",
     source_indices: str = "source_indices",
     destination_indices: str = "destination_indices",
     over_lanes: bool = False,
-    async_attribute: str = "",
     limit: Callable[[Any], Any] = whole_source,
+    **more: Any,
 ) -> Row:
     """A row that reads `source` and writes `destination` between issue and completion. Of the source it
     reads no more than the operand `limit` says, if there is one."""
@@ -123,43 +119,41 @@ def copy(
         given = limit(op)
         return given is None or bool(constant_value(given))
 
-    return Row(
-        op,
-        operands,
-        accesses=(
-            AccessRule("read", "source", source_indices, read, certain, contiguous=True),
-            AccessRule(
-                "write",
-                "destination",
-                destination_indices,
-                extent,
-                over_lanes=over_lanes,
-                contiguous=True,
-            ),
+    rules = (
+        AccessRule("read", "source", source_indices, read, certain, contiguous=True),
+        AccessRule(
+            *("write", "destination", destination_indices, extent),
+            over_lanes=over_lanes,
+            contiguous=True,
         ),
-        queue=queue,
-        asynchronous=asynchronous,
-        token=token,
-        commits=commits,
-        completion=completion,
-        async_attribute=async_attribute,
-        counter=ASYNCCNT if queue == ASYNC_LDS else None,
     )
+    counter = ASYNCCNT if queue == ASYNC_LDS else None
+    return Row(op, operands, rules, queue, **{"asynchronous": always, "counter": counter, **more})
 
 
 def pointer_copy(
     op: str, operands: tuple[str, ...], queue: Queue, size: str | int, **options: Any
 ) -> Row:
     """A copy between two pointers without subscripts; `size` is an attribute or bytes."""
-    return copy(
+    without: dict[str, Any] = {"source_indices": "", "destination_indices": ""}
+    return copy(op, operands, queue, bytes_at(size), **without, **options)
+
+
+def _tile_store(op: str, *operands: str, adds: bool = False) -> Row:
+    """A tensor copy out of `source`."""
+    return Row(
         op,
         operands,
-        queue,
-        bytes_at(size),
-        source_indices="",
-        destination_indices="",
-        **options,
+        accesses=(AccessRule("read", "source", "", whole),),
+        queue=BULK_STORE,
+        asynchronous=always,
+        swizzled="source",
+        adds=adds,
     )
+
+
+def _counter_wait(op: str, queue: Queue) -> Row:
+    return Row(op, queue=queue, wait=WaitRule("count", "count", 16), completion="counter")
 
 
 TOKEN_WAIT = WaitRule("token", "numGroups", 32)
@@ -189,35 +183,20 @@ NVIDIA_ROWS = (
     ),
     Row("nvvm.cp.async.commit.group", queue=CP_ASYNC, commits="group"),
     Row("nvvm.cp.async.wait.group", queue=CP_ASYNC, wait=WaitRule("count", "n", 32)),
-    Row(
-        "nvgpu.tma.async.store",
-        ("source", "tensor_map", "coordinates*", "predicate?"),
-        accesses=(AccessRule("read", "source", "", whole),),
-        queue=BULK_STORE,
-        asynchronous=always,
-        swizzled="source",
-    ),
+    _tile_store("nvgpu.tma.async.store", "source", "tensor_map", "coordinates*", "predicate?"),
     pointer_copy(
         "nvvm.cp.async.bulk.global.shared.cta",
         ("destination", "source", "bytes", "l2_cache_hint?", "byte_mask?"),
         BULK_STORE,
         "",
     ),
-    Row(
+    _tile_store(
         "nvvm.cp.async.bulk.tensor.global.shared.cta",
-        ("tensor_map", "source", "coordinates*", "l2_cache_hint?", "predicate?"),
-        accesses=(AccessRule("read", "source", "", whole),),
-        queue=BULK_STORE,
-        asynchronous=always,
-        swizzled="source",
+        *("tensor_map", "source", "coordinates*", "l2_cache_hint?", "predicate?"),
     ),
-    Row(
+    _tile_store(
         "nvvm.cp.async.bulk.tensor.reduce",
-        ("tensor_map", "source", "coordinates*", "l2_cache_hint?"),
-        accesses=(AccessRule("read", "source", "", whole),),
-        queue=BULK_STORE,
-        asynchronous=always,
-        swizzled="source",
+        *("tensor_map", "source", "coordinates*", "l2_cache_hint?"),
         adds=True,
     ),
     Row("nvvm.cp.async.bulk.commit.group", queue=BULK_STORE, commits="group"),
@@ -284,19 +263,9 @@ AMD_ROWS = (
     ),
     Row("rocdl.asyncmark", queue=ASYNC_LDS, commits="group"),
     Row("rocdl.wait.asyncmark", queue=ASYNC_LDS, wait=WaitRule("count", "count", 16)),
-    Row(
-        "rocdl.s.wait.asynccnt",
-        queue=ASYNCCNT,
-        wait=WaitRule("count", "count", 16),
-        completion="counter",
-    ),
+    _counter_wait("rocdl.s.wait.asynccnt", ASYNCCNT),
     *TENSOR_COPIES,
-    Row(
-        "rocdl.s.wait.tensorcnt",
-        queue=TENSORCNT,
-        wait=WaitRule("count", "count", 16),
-        completion="counter",
-    ),
+    _counter_wait("rocdl.s.wait.tensorcnt", TENSORCNT),
 )
 
 ABSTRACT_ROWS = (
@@ -318,7 +287,7 @@ ASYNC_ROWS = {
 }
 
 
-def abstract_queue_number(op: Any) -> int | None:
+def queue_number(op: Any) -> int | None:
     """The abstract queue of an `async_pipe` op, None where it is not a constant."""
     return integer_attribute(op, "queue")
 

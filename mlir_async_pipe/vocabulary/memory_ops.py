@@ -44,6 +44,7 @@ from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES
 from mlir_async_pipe.vocabulary.rows import (
     AccessKind,
     AccessRule,
+    Extent,
     Row,
     Share,
     acquire_release,
@@ -51,6 +52,8 @@ from mlir_async_pipe.vocabulary.rows import (
     relaxed,
     volatile_order,
 )
+
+Certain = Callable[[Any], bool]
 
 
 def element(op: Any) -> tuple[int, ...]:
@@ -63,7 +66,7 @@ def whole(op: Any) -> None:
     return None
 
 
-def neighbours(name: str) -> Callable[[Any], tuple[int, ...] | None]:
+def neighbours(name: str) -> Extent:
     """As many neighbours as the integer attribute `name` says."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
@@ -97,7 +100,7 @@ def transfer_type(op: Any) -> tuple[int, ...] | None:
     return shape_of(ir.TypeAttr(op.attributes["transferType"]).value)
 
 
-def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
+def bytes_of(size: str | int) -> Extent:
     """A number of bytes after a pointer: a constant, or the integer attribute `size`."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
@@ -107,14 +110,14 @@ def bytes_of(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
     return extent
 
 
-def bytes_at(size: str | int) -> Callable[[Any], tuple[int, ...] | None]:
+def bytes_at(size: str | int) -> Extent:
     """The same, where an immediate `offset` may move both ends of a copy (LLVM, AMDGPU intrinsics):
     the copy is then somewhere in their memory."""
     extent = bytes_of(size)
     return lambda op: None if integer_attribute(op, "offset") else extent(op)
 
 
-def bytes_given(offset: int, size: int | None = None) -> Callable[[Any], tuple[int, ...] | None]:
+def bytes_given(offset: int, size: int | None = None) -> Extent:
     """The same of a call whose operand `offset` is the immediate; without a `size` in bytes operand 2
     is that."""
 
@@ -131,7 +134,7 @@ def result_bytes(op: Any) -> tuple[int, ...] | None:
     return _type_bytes(op.results[0].type)
 
 
-def operand_bytes(number: int) -> Callable[[Any], tuple[int, ...] | None]:
+def operand_bytes(number: int) -> Extent:
     """Bytes after a pointer that hold operand `number`."""
     return lambda op: _type_bytes(op.operands[number].type)
 
@@ -271,7 +274,7 @@ def _masked_row(op: str, kind: AccessKind, value: str) -> Row:
     def certain(op: Any) -> bool:
         return kept(op) is not None
 
-    rule = AccessRule(kind, "memory", "indices", extent, certain, contiguous=True)
+    rule = _rule(kind, extent, certain, contiguous=True)
     return Row(op, ("memory", "indices*", "mask", value), (rule,))
 
 
@@ -281,7 +284,7 @@ def _packed_row(op: str, kind: AccessKind) -> Row:
     def extent(op: Any) -> tuple[int, ...]:
         return shape_of(op.operands[len(op.operands) - 1].type)
 
-    rule = AccessRule(kind, "memory", "indices", extent, never, contiguous=True)
+    rule = _rule(kind, extent, never, contiguous=True)
     return Row(op, ("memory", "indices*", "mask", "value"), (rule,))
 
 
@@ -297,17 +300,37 @@ def never(op: Any) -> bool:
     return False
 
 
-def _load(op: str, extent: Callable[[Any], tuple[int, ...] | None]) -> Row:
-    return Row(op, ("memory", "indices*"), (AccessRule("read", "memory", "indices", extent),))
+def _rule(
+    kind: AccessKind, extent: Extent, certain: Certain | None = None, **more: Any
+) -> AccessRule:
+    """An access to a memref at subscripts."""
+    return AccessRule(kind, "memory", "indices", extent, certain, **more)
 
 
-def _store(op: str, extent: Callable[[Any], tuple[int, ...] | None]) -> Row:
-    return Row(
-        op,
-        ("value", "memory", "indices*"),
-        (AccessRule("write", "memory", "indices", extent),),
-        stores=True,
-    )
+def _pointer_rule(
+    kind: AccessKind, extent: Extent, certain: Certain | None = None, **more: Any
+) -> AccessRule:
+    """An access from a pointer on."""
+    return AccessRule(kind, "memory", "", extent, certain, takes_slot_index=False, **more)
+
+
+def _load(op: str, extent: Extent, **more: Any) -> Row:
+    return Row(op, ("memory", "indices*"), (_rule("read", extent, **more),))
+
+
+def _store(op: str, extent: Extent) -> Row:
+    return Row(op, ("value", "memory", "indices*"), (_rule("write", extent),), stores=True)
+
+
+def _transfer(kind: AccessKind) -> AccessRule:
+    return _rule(kind, transferred, wholly_transferred, takes_slot_index=False)
+
+
+def _copy(op: str, *more: str, certain: Certain | None = None) -> Row:
+    """From one memory to another, all of both, or as much as nobody knows."""
+    read = AccessRule("read", "source", "", whole, takes_slot_index=False)
+    write = AccessRule("write", "destination", "", whole, certain, takes_slot_index=False)
+    return Row(op, ("source", "destination", *more), (read, write))
 
 
 _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
@@ -315,7 +338,7 @@ _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
 
 def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
     """An op whose mask, vector of offsets or map says which elements it accesses."""
-    return Row(op, operands, (AccessRule(kind, "memory", "indices", whole, never),))
+    return Row(op, operands, (_rule(kind, whole, never),))
 
 
 def _bulk(op: str, source: str, size: int | str) -> Row:
@@ -341,6 +364,12 @@ def _bulk(op: str, source: str, size: int | str) -> Row:
     return Row(op, operands, (*reads, rule("write", "destination")), order=volatile_order)
 
 
+_OF_POINTERS: tuple[tuple[str, tuple[str, ...], AccessKind, Extent, bool], ...] = (
+    ("llvm.load", ("memory",), "read", result_bytes, False),
+    ("llvm.store", ("value", "memory"), "write", operand_bytes(0), True),
+    ("llvm.atomicrmw", ("memory", "value"), "atomic", operand_bytes(1), False),
+    ("llvm.cmpxchg", ("memory", "expected", "value"), "atomic", operand_bytes(2), False),
+)
 MEMORY_ROWS = {
     row.op: row
     for row in (
@@ -351,18 +380,7 @@ MEMORY_ROWS = {
         _load("vector.load", vector_loaded),
         _store("vector.store", vector_stored),
         Row(
-            "vector.transfer_read",
-            ("memory", "indices*", "padding", "mask?"),
-            (
-                AccessRule(
-                    "read",
-                    "memory",
-                    "indices",
-                    transferred,
-                    certain=wholly_transferred,
-                    takes_slot_index=False,
-                ),
-            ),
+            "vector.transfer_read", ("memory", "indices*", "padding", "mask?"), (_transfer("read"),)
         ),
         _masked_row("vector.maskedload", "read", "padding"),
         _masked_row("vector.maskedstore", "write", "value"),
@@ -373,67 +391,25 @@ MEMORY_ROWS = {
         Row(
             "vector.transfer_write",
             ("value", "memory", "indices*", "mask?"),
-            (
-                AccessRule(
-                    "write",
-                    "memory",
-                    "indices",
-                    transferred,
-                    certain=wholly_transferred,
-                    takes_slot_index=False,
-                ),
-            ),
+            (_transfer("write"),),
             stores=True,
         ),
-        Row(
-            "memref.atomic_rmw",
-            ("value", "memory", "indices*"),
-            (AccessRule("atomic", "memory", "indices", element),),
-            order=acquire_release,
+        *(
+            Row(op, operands, (_rule("atomic", element),), order=acquire_release)
+            for op, operands in (
+                ("memref.atomic_rmw", ("value", "memory", "indices*")),
+                ("memref.generic_atomic_rmw", ("memory", "indices*")),
+            )
         ),
-        Row(
-            "memref.generic_atomic_rmw",
-            ("memory", "indices*"),
-            (AccessRule("atomic", "memory", "indices", element),),
-            order=acquire_release,
-        ),
-        Row(
-            "memref.copy",
-            ("source", "destination"),
-            (
-                AccessRule("read", "source", "", whole, takes_slot_index=False),
-                AccessRule("write", "destination", "", whole, takes_slot_index=False),
-            ),
-        ),
+        _copy("memref.copy"),
         _bulk("llvm.intr.memcpy", "source", 2),
         _bulk("llvm.intr.memmove", "source", 2),
         _bulk("llvm.intr.memset", "value", 2),
         _bulk("llvm.intr.memcpy.inline", "source", "len"),
         _bulk("llvm.intr.memset.inline", "value", "len"),
-        Row(
-            "llvm.load",
-            ("memory",),
-            (AccessRule("read", "memory", "", result_bytes, takes_slot_index=False),),
-            order=attribute_order,
-        ),
-        Row(
-            "llvm.store",
-            ("value", "memory"),
-            (AccessRule("write", "memory", "", operand_bytes(0), takes_slot_index=False),),
-            stores=True,
-            order=attribute_order,
-        ),
-        Row(
-            "llvm.atomicrmw",
-            ("memory", "value"),
-            (AccessRule("atomic", "memory", "", operand_bytes(1), takes_slot_index=False),),
-            order=attribute_order,
-        ),
-        Row(
-            "llvm.cmpxchg",
-            ("memory", "expected", "value"),
-            (AccessRule("atomic", "memory", "", operand_bytes(2), takes_slot_index=False),),
-            order=attribute_order,
+        *(
+            Row(op, operands, (_pointer_rule(kind, extent),), order=attribute_order, stores=stores)
+            for op, operands, kind, extent, stores in _OF_POINTERS
         ),
     )
 }
@@ -479,10 +455,6 @@ def has_known_shares(op: Any) -> bool:
     return shares_of_sums(op) is not None
 
 
-def _pointer_rule(kind: str, extent: Callable[[Any], Any], **more: Any) -> AccessRule:
-    return AccessRule(kind, "memory", "", extent, takes_slot_index=False, **more)  # type: ignore[arg-type]
-
-
 def _reads(op: str, *operands: str) -> Row:
     """Loads as many bytes as its result has, from its first operand on, or (with more operands:
     offsets, strides) from somewhere in that memory."""
@@ -490,21 +462,17 @@ def _reads(op: str, *operands: str) -> Row:
     return Row(op, ("memory", *operands), (rule,))
 
 
-def _pointed_somewhere(kind: str) -> AccessRule:
+def _pointed_somewhere(kind: AccessKind) -> AccessRule:
     """Touches a part of the memory, and it is not followed which."""
-    return _pointer_rule(kind, whole, certain=never)
+    return _pointer_rule(kind, whole, never)
 
 
 _WAVE_TILES = (
-    Row(
-        "gpu.subgroup_mma_load_matrix",
-        ("memory", "indices*"),
-        (AccessRule("read", "memory", "indices", matrix_tile),),
-    ),
+    _load("gpu.subgroup_mma_load_matrix", matrix_tile),
     Row(
         "gpu.subgroup_mma_store_matrix",
         ("value", "memory", "indices*"),
-        (AccessRule("write", "memory", "indices", matrix_tile, active_lanes=first_lane),),
+        (_rule("write", matrix_tile, active_lanes=first_lane),),
     ),
     _reads("nvvm.wmma.load", "stride"),
     Row(
@@ -512,20 +480,7 @@ _WAVE_TILES = (
         ("memory", "values*", "stride"),
         (_pointer_rule("write", whole, active_lanes=first_lane),),
     ),
-    Row(
-        "nvgpu.ldmatrix",
-        ("memory", "indices*"),
-        (
-            AccessRule(
-                "read",
-                "memory",
-                "indices",
-                matrix_row,
-                active_lanes=matrix_lanes,
-                contiguous=True,
-            ),
-        ),
-    ),
+    _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
     Row(
         "nvvm.ldmatrix",
         ("memory",),
@@ -539,25 +494,11 @@ _WAVE_TILES = (
     Row(
         "nvgpu.warpgroup.mma.store",
         ("value", "memory"),
-        (
-            AccessRule(
-                "write",
-                "memory",
-                "",
-                whole,
-                has_known_shares,
-                shares=shares_of_sums,
-                takes_slot_index=False,
-            ),
-        ),
+        (_pointer_rule("write", whole, has_known_shares, shares=shares_of_sums),),
     ),
     # Each lane reads at the address it names; what it read goes to other lanes.
     *(
-        Row(
-            op,
-            ("memory", "indices*"),
-            (AccessRule("read", "memory", "indices", vector_result, contiguous=True),),
-        )
+        _load(op, vector_result, contiguous=True)
         for op in ("amdgpu.transpose_load", "amdgpu.global_transpose_load")
     ),
     *(
@@ -596,6 +537,9 @@ def unchecked(op: Any) -> bool:
     return not checked and in_buffer(op) is not None
 
 
+_ATOMICS = {"cmpswap": ("value", "expected")} | dict.fromkeys(
+    ("fadd", "fmax", "smax", "umin"), ("value",)
+)
 _in_buffer = partial(AccessRule, takes_slot_index=False, contiguous=True)
 
 # A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
@@ -618,10 +562,7 @@ _BUFFERS = (
             (_in_buffer("atomic", "memory", "", whole, never),),
             order=relaxed,
         )
-        for name, values in (
-            ("cmpswap", ("value", "expected")),
-            *((name, ("value",)) for name in ("fadd", "fmax", "smax", "umin")),
-        )
+        for name, values in _ATOMICS.items()
     ),
     _reads("rocdl.raw.ptr.buffer.load", "offset", "scalar_offset", "flags"),
     _reads("rocdl.ptr.s.buffer.load", "offset", "flags"),
@@ -637,30 +578,19 @@ _BUFFERS = (
             (_pointed_somewhere("atomic"),),
             order=relaxed,
         )
-        for name, values in (
-            ("cmpswap", ("value", "expected")),
-            *((name, ("value",)) for name in ("fadd", "fmax", "smax", "umin")),
-        )
+        for name, values in _ATOMICS.items()
     ),
 )
 
 
-def _copies_to_lds(op: str, *more: str) -> Row:
-    """Global memory to the wave's stretch of LDS; the compiler waits for it where it must."""
-    return Row(
-        op,
-        ("source", "destination", *more),
-        (
-            AccessRule("read", "source", "", whole, takes_slot_index=False),
-            AccessRule("write", "destination", "", whole, never, takes_slot_index=False),
-        ),
-    )
-
-
+# Global memory to the wave's stretch of LDS; the compiler waits for it where it must.
 _LDS_COPIES = (
-    _copies_to_lds("rocdl.load.to.lds"),
-    _copies_to_lds("rocdl.global.load.lds"),
-    _copies_to_lds("rocdl.raw.ptr.buffer.load.lds", "size", "voffset", "soffset", "offset", "aux"),
+    _copy("rocdl.load.to.lds", certain=never),
+    _copy("rocdl.global.load.lds", certain=never),
+    _copy(
+        *("rocdl.raw.ptr.buffer.load.lds", "size", "voffset", "soffset", "offset", "aux"),
+        certain=never,
+    ),
 )
 
 HINTS = (

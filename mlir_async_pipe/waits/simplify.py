@@ -48,7 +48,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, queue_of, row_of
-from mlir_async_pipe.vocabulary.async_ops import abstract_queue_number, count_operand
+from mlir_async_pipe.vocabulary.async_ops import count_operand, queue_number
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.waits.count import TokenWaits, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
@@ -157,7 +157,7 @@ def _abstract(item: Item) -> int | None:
     """The abstract queue of a wait, None for a wait of the chip's own."""
     row = row_of(item.op)
     physical = not row.described or isinstance(row.queue, Queue)
-    return None if physical else abstract_queue_number(item.op)
+    return None if physical else queue_number(item.op)
 
 
 def _stays_with(item: Item, abstract: int | None) -> bool:

@@ -50,7 +50,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
     constant_value,
-    create,
     defining_op,
     operations,
     remembered,
@@ -117,8 +116,7 @@ def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: An
     """A pointer of type `kind` to one mbarrier of a group."""
     i64 = ir.IntegerType.get_signless(64, write.context)
     name = "nvgpu.mbarrier.get"
-    made = create(name, [group, number], [i64], ip=write.ip, loc=write.location)
-    return write.cast(POINTER_OF_ADDRESS, made.results[0], kind)
+    return write.cast(POINTER_OF_ADDRESS, write.make(name, [group, number], i64), kind)
 
 
 def named(op: Operation) -> dict[str, int]:

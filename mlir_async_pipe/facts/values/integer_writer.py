@@ -13,18 +13,17 @@ from operator import add, floordiv, mod, mul, sub
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, constant_value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value, constant_value
 from mlir_async_pipe.facts.values.integer_ops import PREDICATES, as_signed, bits_of
 
 
-class IntegerWriter:
+class IntegerWriter(OpWriter):
     """Writes at a movable insertion point. A number given for a value is a constant of the other
     operand's type; `constants` is another writer, whose place is before this one, that writes
     them. `made` are the ops so far."""
 
     def __init__(self, ip: Any, location: Any, constants: IntegerWriter | None = None) -> None:
-        self.ip = ip
-        self.location = location
+        super().__init__(ip, location)
         self.context = location.context
         self.index = ir.IndexType.get(location.context)
         self.made: list[Operation] = []
@@ -157,13 +156,8 @@ class IntegerWriter:
         scalar = ir.MemRefType.get(
             (), kind.element_type, memory_space=kind.memory_space, loc=self.location
         )
-        described = create(
-            "memref.extract_strided_metadata",
-            [array],
-            [scalar, *[self.index] * (1 + 2 * kind.rank)],
-            ip=self.ip,
-            loc=self.location,
-        )
+        kinds = [scalar, *[self.index] * (1 + 2 * kind.rank)]
+        described = self.op("memref.extract_strided_metadata", [array], kinds)
         _, offset, *shape = described.results
         return offset, shape[: kind.rank], shape[kind.rank :]
 
@@ -193,7 +187,7 @@ class IntegerWriter:
         for known in self._known:
             if key in known:
                 return known[key]
-        made = create(name, operands, [kind], attributes(), ip=self.ip, loc=self.location)
+        made = self.op(name, operands, [kind], attributes())
         self.made.append(made)
         self._known[-1][key] = made.results[0]
         return made.results[0]

@@ -24,15 +24,14 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    before,
     constant_value,
-    create,
     defining_op,
     type_text,
     users,
     walk_named,
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
 from mlir_async_pipe.facts.values.warp_values import WarpValues
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
@@ -126,9 +125,9 @@ def _number_of_parts(op: Operation) -> Value | None:
     each = {2 * (bits_of_text(type_text(half.type)) or 0) for half in halves.values()}
     if set(halves) != {0, 1} or bits is None or each != {bits}:
         return None
-    kind = op.results[0].type
-    low, high = (_made(op, "llvm.zext", kind, halves[n]) for n in (0, 1))
-    return _made(op, "llvm.or", kind, low, _shifted(op, "llvm.shl", high, bits // 2))
+    write = LlvmBuilder.before(op)
+    low, high = (write.cast("llvm.zext", halves[n], op.results[0].type) for n in (0, 1))
+    return write.binary("llvm.or", low, write.binary("llvm.shl", high, bits // 2))
 
 
 def _with_part(op: Operation, put: Operation) -> Value | None:
@@ -164,10 +163,10 @@ def _cast_operand(op: Operation | None) -> Value | None:
 
 def _with_lower_part(op: Operation, number: Value, part: Value) -> Value:
     """number + (part - its lower bits), before an op: of a descriptor to which something is added that is its address, and that."""
-    kind = number.type
-    before_that = _made(op, "llvm.zext", kind, _part(op, number, 0, part.type))
-    more = _made(op, "llvm.sub", kind, _made(op, "llvm.zext", kind, part), before_that)
-    return _made(op, "llvm.add", kind, number, more)
+    kind, write = number.type, LlvmBuilder.before(op)
+    before_that = write.cast("llvm.zext", _part(op, number, 0, part.type), kind)
+    more = write.binary("llvm.sub", write.cast("llvm.zext", part, kind), before_that)
+    return write.binary("llvm.add", number, more)
 
 
 def _parts_of_number(op: Operation) -> Iterator[tuple[Operation, Value]]:
@@ -199,22 +198,9 @@ def _place(op: Operation) -> int | None:
 
 def _part(op: Operation, number: Value, place: int, kind: Any) -> Value:
     """An element of the number, made before an op."""
-    lower = _shifted(op, "llvm.lshr", number, place * (bits_of(kind) or 0))
-    return _made(op, "llvm.trunc", kind, lower)
-
-
-def _shifted(op: Operation, name: str, number: Value, by: int) -> Value:
-    if not by:
-        return number
-    shift = create("llvm.mlir.constant", (), [number.type],
-                   {"value": ir.IntegerAttr.get(number.type, by)},
-                   ip=before(op), loc=op.location).results[0]  # fmt: skip
-    return _made(op, name, number.type, number, shift)
-
-
-def _made(op: Operation, name: str, kind: Any, *operands: Value) -> Value:
-    """An integer op of LLVM's before another one."""
-    return create(name, operands, [kind], ip=before(op), loc=op.location).results[0]
+    write, by = LlvmBuilder.before(op), place * bits_of(kind)
+    lower = write.binary("llvm.lshr", number, by) if by else number
+    return write.cast("llvm.trunc", lower, kind)
 
 
 def _put_together_again(op: Operation) -> Value | None:

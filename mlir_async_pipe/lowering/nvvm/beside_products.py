@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.costs.cost_model import SPECIAL, costs_of
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary import accesses, given_count, named_row, row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 

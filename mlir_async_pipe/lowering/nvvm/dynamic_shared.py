@@ -17,13 +17,13 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     again,
     attributes_of,
     before,
     constant,
     constant_value,
-    create,
     integer_attribute,
     operations,
     set_integer,
@@ -188,13 +188,14 @@ def _replace(memory: Value, offset: int, function: Operation) -> None:
     ip = before(operations(function.regions[0].blocks[0])[0])
     at = constant(offset, index, ip, loc)
     bytes_type = ir.Type.parse(WORKGROUP_BYTES, context)
-    base = create("gpu.dynamic_shared_memory", results=[bytes_type], ip=ip, loc=loc).results[0]
+    write = OpWriter(ip, loc)
+    base = write.make("gpu.dynamic_shared_memory", (), bytes_type)
     space = ir.MemRefType(bytes_type).memory_space
     old = ir.MemRefType(memory.type)
     kind = ir.MemRefType.get(list(old.shape), old.element_type, old.layout, space, loc=loc)
-    view = create("memref.view", [base, at], [kind], ip=ip, loc=loc).results[0]
+    view = write.make("memref.view", [base, at], kind)
     if kind != old:
-        view = create("memref.memory_space_cast", [view], [old], ip=ip, loc=loc).results[0]
+        view = write.make("memref.memory_space_cast", [view], old)
     memory.replace_all_uses_with(view)
 
 

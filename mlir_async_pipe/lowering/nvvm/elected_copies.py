@@ -30,7 +30,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     before,
-    create,
     defining_op,
     operations,
     walk_named,
@@ -212,5 +211,5 @@ def _leader(first: Operation, parts: list[Value]) -> Value:
     thread = next(found for part in parts if (found := compared_thread(part)) is not None)
     write = IntegerWriter(before(first), first.location)
     in_warp_0 = write.compare("ult", thread, WARP)
-    one = create(ELECT, (), [in_warp_0.type], ip=before(first), loc=first.location)
-    return write.binary("arith.andi", one.results[0], in_warp_0)
+    one = write.make(ELECT, (), in_warp_0.type)
+    return write.binary("arith.andi", one, in_warp_0)

@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.region_flow import Varying
 from mlir_async_pipe.facts.values.integer_ops import integer_constant
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Of these two in a row are one LOP3.

@@ -22,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     raw,
     walk,
 )
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.tensor_memory import waits_for
 

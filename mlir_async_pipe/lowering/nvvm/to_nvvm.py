@@ -28,10 +28,10 @@ from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.back_end_child import plain
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     before,
     constant,
     constant_value,
-    create,
     symbol_name,
     type_text,
     walk,
@@ -358,9 +358,9 @@ def _narrow(loop: Operation, counter: Any, bounds: list[int | None]) -> None:
     uses = [(use.owner.operation, use.operand_number) for use in counter.uses]
     counter.set_type(kind)
     begin = ir.InsertionPoint.at_block_begin(loop.regions[0].blocks[0])
-    extended = create("arith.index_castui", (counter,), (wide,), {}, ip=begin, loc=loop.location)
+    extended = OpWriter(begin, loop.location).make("arith.index_castui", (counter,), wide)
     for user, place in uses:
-        user.operands[place] = extended.results[0]
+        user.operands[place] = extended
 
 
 # Addresses in a cluster ----------------------------------------------------------------------
@@ -386,11 +386,9 @@ def keep_cluster_addresses(casts: Iterable[Operation]) -> None:
         if str(source.type) != _OF_BLOCK or str(cast.type) != _OF_CLUSTER:
             continue
         i64 = ir.IntegerType.get_signless(64, op.context)
-        number = create("llvm.ptrtoint", [source], [i64], ip=before(op), loc=op.location)
-        address = create(
-            "llvm.inttoptr", list(number.results), [cast.type], ip=before(op), loc=op.location
-        )
-        cast.replace_all_uses_with(address.results[0])
+        write = OpWriter.before(op)
+        number = write.make("llvm.ptrtoint", [source], i64)
+        cast.replace_all_uses_with(write.make("llvm.inttoptr", [number], cast.type))
         op.erase()
 
 

@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import given_count, row_of
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, TENSORCNT

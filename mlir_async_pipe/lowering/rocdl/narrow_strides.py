@@ -31,7 +31,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     as_kind,
     before,
-    create,
     is_function,
     made_in,
     walk,
@@ -189,14 +188,7 @@ def _view(
         "static_strides": ir.DenseI64ArrayAttr.get(known, context),
     }
     operands = [array, offset, *sizes, *masked.values()]
-    return create(
-        "memref.reinterpret_cast",
-        operands,
-        [result],
-        attributes,
-        ip=write.ip,
-        loc=write.location,
-    ).results[0]
+    return write.make("memref.reinterpret_cast", operands, result, attributes)
 
 
 def _written(form: Linear, write: IntegerWriter) -> Value:

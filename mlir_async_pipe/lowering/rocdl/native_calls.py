@@ -35,9 +35,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.facts.flow.region_flow import Varying
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.rocdl.scalar_bases import use_scalar_bases
 from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.split_addresses import (
     AddressedCopies,
     AddressParts,
@@ -91,7 +91,7 @@ def called(op: Operation) -> str:
 
 def _intrinsic(name: str, build: LlvmBuilder, call: Operation) -> Value:
     (argument,) = call.operands
-    return build.make(f"llvm.intr.{name}", [argument], argument.type, {})
+    return build.make(f"llvm.intr.{name}", [argument], argument.type)
 
 
 def _rsqrt(build: LlvmBuilder, call: Operation) -> Value:
@@ -107,7 +107,7 @@ def _expm1(build: LlvmBuilder, call: Operation) -> Value:
 def _log1p(build: LlvmBuilder, call: Operation) -> Value:
     (argument,) = call.operands
     more = build.binary("llvm.fadd", _one(build, argument.type), argument)
-    return build.make("llvm.intr.log", [more], more.type, {})
+    return build.make("llvm.intr.log", [more], more.type)
 
 
 def _one(build: LlvmBuilder, kind: ir.Type) -> Value:
@@ -130,7 +130,7 @@ def _hidden(first: int, bits: int, build: LlvmBuilder, call: Operation) -> Value
         {"intrin": intrinsic, "op_bundle_sizes": none, "operandSegmentSizes": segments},
     )
     place = build.at(start, first + dimension * bits // 8)
-    read = build.make("llvm.load", [place], build.integer(bits), {})
+    read = build.make("llvm.load", [place], build.integer(bits))
     return build.cast("llvm.zext", read, call.results[0].type)
 
 

@@ -9,14 +9,12 @@ threads share stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     clone,
-    create,
     defining_op,
     source_op,
 )
@@ -129,19 +127,14 @@ class Wave:
         i32 = ir.IntegerType.get_signless(32, build.location.context)
         index = ir.IndexType.get(build.location.context)
         wave = build.divide(thread, self.block.lanes)
-        narrow = self._op("arith.index_cast", wave, i32)
-        scalar = self._op("rocdl.readfirstlane", narrow, i32)
-        self._first = build.multiply(self._op("arith.index_cast", scalar, index), self.block.lanes)
+        narrow = build.cast("arith.index_cast", wave, i32)
+        scalar = build.cast("rocdl.readfirstlane", narrow, i32)
+        self._first = build.multiply(
+            build.cast("arith.index_cast", scalar, index), self.block.lanes
+        )
 
     def _dimension(self, axis: str) -> Value:
         build = self._builder
         attribute = axis_attribute(axis, build.location.context)
         index = ir.IndexType.get(build.location.context)
-        return create(
-            "gpu.thread_id", (), (index,), {"dimension": attribute}, ip=build.ip, loc=build.location
-        ).results[0]
-
-    def _op(self, name: str, operand: Value, kind: Any) -> Value:
-        return create(
-            name, (operand,), (kind,), ip=self._builder.ip, loc=self._builder.location
-        ).results[0]
+        return build.make("gpu.thread_id", (), index, {"dimension": attribute})

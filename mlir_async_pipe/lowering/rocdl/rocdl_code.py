@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.back_end_child import Request
 from mlir_async_pipe.bindings.back_ends import back_end
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     attribute,
     before,
@@ -287,15 +288,9 @@ def _rewrite(op: Operation) -> None:
         operands = (target, source)
         places = [*range(first), *range(held, held + size), *range(first + size, held)]
     mask = ir.DenseI64ArrayAttr.get(places, op.context)
-    made = create(
-        "vector.shuffle",
-        operands,
-        [op.results[0].type],
-        {"mask": mask},
-        ip=before(op),
-        loc=op.location,
-    )
-    op.results[0].replace_all_uses_with(made.results[0])
+    kind = op.results[0].type
+    made = OpWriter.before(op).make("vector.shuffle", operands, kind, {"mask": mask})
+    op.results[0].replace_all_uses_with(made)
     op.erase()
 
 
@@ -325,14 +320,8 @@ def masks_to_constants(root: Operation) -> None:
         shape = [int(size) for size in ir.VectorType(op.results[0].type).shape]
         kind = op.results[0].type
         value = attribute(f"dense<{_elements(shape, kept, True)}> : {kind}", op.context)
-        constant = create(
-            "arith.constant",
-            results=[kind],
-            attributes={"value": value},
-            ip=before(op),
-            loc=op.location,
-        )
-        op.results[0].replace_all_uses_with(constant.results[0])
+        constant = OpWriter.before(op).make("arith.constant", (), kind, {"value": value})
+        op.results[0].replace_all_uses_with(constant)
         op.erase()
 
 

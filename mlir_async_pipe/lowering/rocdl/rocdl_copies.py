@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
     constant_value,
-    create,
     defining_op,
     operations,
     symbol_name,
@@ -160,9 +159,7 @@ def _in_space(plan: CopyPlan, source: Value, build: IntegerWriter) -> Value:
     kind = ir.MemRefType(source.type)
     space = ir.Attribute.parse("#gpu.address_space<global>", build.location.context)
     cast = ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space, loc=build.location)
-    return create(
-        "memref.memory_space_cast", (source,), (cast,), ip=build.ip, loc=build.location
-    ).results[0]
+    return build.make("memref.memory_space_cast", (source,), cast)
 
 
 def _copy_op(
@@ -182,7 +179,7 @@ def _copy_op(
         sizes.append(0)
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, context)
     operands = (_in_space(plan, source, build), *indices, copy.destination, *target)
-    create(plan.form.op, operands, (), attributes, ip=build.ip, loc=build.location)
+    build.op(plan.form.op, operands, (), attributes)
 
 
 # Zeros for the elements that a copy leaves out, on chips whose copies have no such fill.
@@ -240,12 +237,8 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
     if str(kind.memory_space) != str(space):
         own = "" if kind.memory_space is None else f", {kind.memory_space}"
         plain = ir.Type.parse(f"memref<{extents}x{kind.element_type}{own}>", context)
-        value = create(
-            "memref.memory_space_cast", (value,), (plain,), ip=build.ip, loc=build.location
-        ).results[0]
-    return create("memref.cast", (value,), (source.type,), ip=build.ip, loc=build.location).results[
-        0
-    ]
+        value = build.make("memref.memory_space_cast", (value,), plain)
+    return build.make("memref.cast", (value,), source.type)
 
 
 def _symbol_table(op: Operation) -> Operation:
@@ -271,30 +264,17 @@ def fill(
     element = ir.MemRefType(destination.type).element_type
     vector = ir.VectorType.get([elements], element, loc=build.location)
     zero = ir.DenseElementsAttr.get_splat(vector, _zero(element, build.location))
-    zeros = create(
-        "arith.constant", (), (vector,), {"value": zero}, ip=build.ip, loc=build.location
-    ).results[0]
-    create("vector.store", (zeros, destination, *indices[1]), ip=build.ip, loc=build.location)
+    zeros = build.make("arith.constant", (), vector, {"value": zero})
+    build.op("vector.store", (zeros, destination, *indices[1]))
     if all_or_nothing:
         return
     bounds = (build.constant(0), kept, build.constant(1))
     body = write_for(bounds, (), build.ip, build.location).regions[0].blocks[0]
     inner = IntegerWriter(ir.InsertionPoint(body), build.location)
     at = body.arguments[0]
-    value = create(
-        "memref.load",
-        (source, *inner.advanced(indices[0], at)),
-        (element,),
-        ip=inner.ip,
-        loc=build.location,
-    ).results[0]
-    create(
-        "memref.store",
-        (value, destination, *inner.advanced(indices[1], at)),
-        ip=inner.ip,
-        loc=build.location,
-    )
-    create("scf.yield", ip=inner.ip, loc=build.location)
+    value = inner.make("memref.load", (source, *inner.advanced(indices[0], at)), element)
+    inner.op("memref.store", (value, destination, *inner.advanced(indices[1], at)))
+    inner.op("scf.yield")
 
 
 def all_or_nothing(kept: Value, elements: int) -> bool:

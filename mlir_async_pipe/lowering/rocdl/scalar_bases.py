@@ -36,9 +36,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import yield_values
 from mlir_async_pipe.facts.flow.region_flow import Varying
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.sums import Form, interval_of, of_symbol, subtract
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.split_addresses import (
     AddressParts,
     SplitAddress,
@@ -124,7 +124,7 @@ def _rewrite(copies: list[_Copy], loop: _Loop, low: int, step: int) -> None:
         for place, copy in enumerate(some):
             build = LlvmBuilder(before(copy.op), copy.op.location)
             operands = [numbers, build.number(place, 32)]
-            own = build.make("llvm.extractelement", operands, build.integer(32), {})
+            own = build.make("llvm.extractelement", operands, build.integer(32))
             moved = build.at(base, build.cast("llvm.zext", own, build.integer(64)))
             copy.op.operands[copy.operand] = moved
 
@@ -176,8 +176,8 @@ class _Loop:
         """The forms less `low`, in 32 bits each, as a vector."""
         build = self._before()
         # LLVM forgets what an assembly does to a vector of one element.
-        kind = ir.Type.parse(f"vector<{max(len(forms), 2)}xi32>", build.loc.context)
-        all_ = build.make("llvm.mlir.poison", [], kind, {})
+        kind = ir.Type.parse(f"vector<{max(len(forms), 2)}xi32>", build.location.context)
+        all_ = build.make("llvm.mlir.poison", [], kind)
         for place, form in enumerate(forms):
             terms = tuple((self._hoisted(symbol), factor) for symbol, factor in form.terms)
             total = write_sum(build, terms, constant=form.constant - low)
@@ -186,13 +186,13 @@ class _Loop:
                 build.cast("llvm.trunc", total, build.integer(32)),
                 build.number(place, 32),
             ]
-            all_ = build.make("llvm.insertelement", operands, kind, {})
+            all_ = build.make("llvm.insertelement", operands, kind)
         return self._carried(all_, "v")
 
     def _carried(self, start: Value, register: str, step: int = 0) -> Value:
         """An argument of the header: first `start`, then itself, or as a pointer `step` bytes further on, through
         an assembly."""
-        carried = self._header.add_argument(start.type, self._before().loc)
+        carried = self._header.add_argument(start.type, self._before().location)
         for end in self._ends():
             value = start
             if self._holds(end.block):

@@ -70,6 +70,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, accesses, given_count, row_of
+from mlir_async_pipe.vocabulary.async_ops import NO_COPIES, TOKEN_TYPE
 from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC, TENSORCNT
 
@@ -345,12 +346,10 @@ def _crossing(token: Value) -> Operation | None:
 
 # Groups without copies -----------------------------------------------------------------------
 
-EMPTY = "async_pipe.empty"
-
 
 def drop_empty_groups(root: Operation, chip: Chip, session: Session) -> None:
     """Erase the empty groups that nothing names, then count all token waits again."""
-    empty = [op for op in walk(root) if is_group(op) and EMPTY in op.attributes]
+    empty = [op for op in walk(root) if is_group(op) and NO_COPIES in op.attributes]
     unnamed = [op for op in empty if not any(map(is_used, op.results))]
     if not unnamed or _has_bare_waits(root):
         return
@@ -382,8 +381,6 @@ def _has_bare_waits(root: Operation) -> bool:
 # that meets the condition has issued c copies a group, one that does not has none in flight: where
 # a condition is the same in every group, its copies count as if there were none.
 # Tokens have no counterpart; values of their type become i32 zeros that nothing reads.
-
-TOKEN = "!nvgpu.device.async.token"
 
 Form = Literal["marks", "counter"]
 
@@ -596,7 +593,7 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
             for block in region.blocks:
                 values += block.arguments
         for value in values:
-            if str(value.type) == TOKEN:
+            if str(value.type) == TOKEN_TYPE:
                 value.set_type(i32)
         if is_function(op):
             _retype_function(op, i32)
@@ -612,11 +609,11 @@ def _retype_function(function: Operation, i32: Any) -> None:
     if function.name == "llvm.func":
         return
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    if not any(str(part) == TOKEN for part in (*kind.inputs, *kind.results)):
+    if not any(str(part) == TOKEN_TYPE for part in (*kind.inputs, *kind.results)):
         return
 
     def kept(parts: Any) -> list[Any]:
-        return [i32 if str(part) == TOKEN else part for part in parts]
+        return [i32 if str(part) == TOKEN_TYPE else part for part in parts]
 
     made = ir.FunctionType.get(kept(kind.inputs), kept(kind.results), function.context)
     function.attributes["function_type"] = ir.TypeAttr.get(made, function.context)

@@ -16,26 +16,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    DYNAMIC,
-    Operation,
-    Value,
-    ancestors,
-    constant_value,
-    is_function,
-)
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, FUNCTION_OPS, Operation, Value, enclosing
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.numbers import evaluate
+from mlir_async_pipe.facts.values.numbers import evaluate_more
+from mlir_async_pipe.facts.values.thread_numbers import Points, ids_of, points_of, thread_ids
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
-
-LARGEST_ENUMERATION = 1 << 20
+from mlir_async_pipe.vocabulary.launch_ids import Size
 
 
 @dataclass(frozen=True)
@@ -64,23 +55,6 @@ class WaveBlock:
     @property
     def threads(self) -> int:
         return prod(self.size)
-
-    def ids(self, value: Value) -> np.ndarray | None:
-        """What an id is in each thread, in linear order; None for other values."""
-        known = launch_id(value)
-        linear = np.arange(self.threads, dtype=np.int64)
-        if known is None:
-            return None
-        if known.kind == "thread":
-            x, y, _ = self.size
-            return (linear % x, linear // x % y, linear // (x * y))[known.axis]
-        if known.kind == "lane":
-            return linear % self.lanes
-        if known.kind == "subgroup":
-            return linear // self.lanes
-        if known.kind == "block_size":
-            return np.asarray(self.size[known.axis])
-        return None
 
 
 def prove(
@@ -128,8 +102,11 @@ def _places(
     """The element offset of the destination less what all threads share: [points, threads]."""
     strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
     arithmetic = Arithmetic(block.size)
-    loops = _static_loops(copy)
-    total: Any = np.zeros((1, block.threads), dtype=np.int64)
+    points = points_of(copy, enclosing(copy, FUNCTION_OPS) or copy, block.size, block.lanes)
+    if points is None or not points.runs.size:
+        points = Points({}, thread_ids(np.arange(block.threads), block.size), np.ones(1, bool))
+    ids = ids_of(points.threads, block.size, block.lanes)
+    total = np.zeros_like(points.threads[0])
     for index, stride in zip(indices, strides, strict=True):
         form = arithmetic.linear(index)
         for symbol, coefficient in form.terms:
@@ -141,7 +118,7 @@ def _places(
                     code="dynamic-stride",
                     at=copy,
                 )
-            numbers = _enumerate(symbol, loops, block)
+            numbers = evaluate_more(symbol, points.leaves, ids)
             if numbers is None:
                 raise LoweringError(
                     "cannot tell where the lanes of a wave write: a destination index differs "
@@ -151,37 +128,4 @@ def _places(
                     notes=(("the value that differs", uniformity.difference(symbol)),),
                 )
             total = total + numbers * coefficient * stride
-    return np.broadcast_to(total, (total.shape[0], block.threads))
-
-
-def _static_loops(copy: Operation) -> list[tuple[Value, range]]:
-    """Induction variables of the constant loops around the copy, innermost first."""
-    found = []
-    for above in ancestors(copy):
-        if is_function(above):
-            break
-        if above.name != "scf.for":
-            continue
-        bounds = [constant_value(value) for value in list(above.operands)[:3]]
-        if None not in bounds and bounds[2]:
-            found.append((above.regions[0].blocks[0].arguments[0], range(*bounds)))  # type: ignore[arg-type]
-    return found
-
-
-def _enumerate(
-    symbol: Value, loops: list[tuple[Value, range]], block: WaveBlock
-) -> np.ndarray | None:
-    """The symbol in every thread, at every point of the loops: [points, threads]."""
-    alone = evaluate(symbol, {}, block.ids)
-    if alone is not None:
-        return np.broadcast_to(alone, (1, block.threads))
-    points = prod(len(values) for _, values in loops)
-    if not 0 < points * block.threads <= LARGEST_ENUMERATION:
-        return None
-    grids = np.meshgrid(*(np.asarray(values) for _, values in loops), indexing="ij")
-    leaves = {value: grid.reshape(-1, 1) for (value, _), grid in zip(loops, grids, strict=True)}
-    return evaluate(symbol, leaves, lambda value: _row(block.ids(value)))
-
-
-def _row(ids: np.ndarray | None) -> np.ndarray | None:
-    return None if ids is None else ids.reshape(1, -1)
+    return total.reshape(block.threads, -1).T

@@ -40,7 +40,12 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
-from mlir_async_pipe.vocabulary.async_ops import count_operand, no_group, tokens_of
+from mlir_async_pipe.vocabulary.async_ops import (
+    count_operand,
+    no_group,
+    queue_number,
+    tokens_of,
+)
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.dynamic import possible_counts, wait_for_one_of
@@ -408,11 +413,6 @@ def _covers_only_sync(commit: Operation, kinds: Kinds, leaking: set[int | None])
                 return False
             covers_sync = True
     return covers_sync
-
-
-def queue_number(op: Operation) -> int | None:
-    """The abstract queue of an op, None where it is not constant."""
-    return integer_attribute(op, "queue")
 
 
 def may_share(a: Operation, b: Operation) -> bool:

@@ -24,11 +24,11 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     after,
     attribute,
     before,
-    create,
     erase,
     integer_attribute,
     operations,
@@ -96,13 +96,9 @@ def _flatten_attribution(argument: Value, function: Operation) -> None:
 
 def _flatten_address(get_global: Operation) -> None:
     kind = get_global.results[0].type
-    flat = create(
-        "memref.get_global",
-        results=[_flat(kind, get_global)],
-        attributes={"name": get_global.attributes["name"]},
-        ip=before(get_global),
-        loc=get_global.location,
-    )
+    named = {"name": get_global.attributes["name"]}
+    write = OpWriter.before(get_global)
+    flat = write.op("memref.get_global", (), [_flat(kind, get_global)], named)
     seen = _seen_as(kind, flat.results[0], after(flat), get_global.location)
     get_global.results[0].replace_all_uses_with(seen)
     get_global.erase()
@@ -123,10 +119,11 @@ def _seen_as(kind: Any, flat: Value, ip: Any, loc: Any) -> Value:
         "static_strides": ir.DenseI64ArrayAttr.get(strides, context),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0], context),
     }
-    view = create("memref.reinterpret_cast", [flat], [strided], attributes, ip=ip, loc=loc)
+    write = OpWriter(ip, loc)
+    view = write.make("memref.reinterpret_cast", [flat], strided, attributes)
     if strided == kind:
-        return view.results[0]
-    return create("memref.cast", view.results, [kind], ip=ip, loc=loc).results[0]
+        return view
+    return write.make("memref.cast", [view], kind)
 
 
 def join_dynamic_globals(gpu_module: Operation, alignment: int = 1) -> None:

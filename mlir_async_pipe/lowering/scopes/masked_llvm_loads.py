@@ -22,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     integer_attribute,
 )
-from mlir_async_pipe.lowering.scopes.llvm_builder import REGISTERS, LlvmBuilder
+from mlir_async_pipe.facts.values.llvm_builder import REGISTERS, LlvmBuilder
 from mlir_async_pipe.vocabulary.memory_layout import layout_of
 
 MASKED_LOAD = "llvm.intr.masked.load"
@@ -117,6 +117,6 @@ def _hidden_mask(op: Operation) -> Value:
 
 def _load(build: LlvmBuilder, place: Value, kind: Any, piece: _Piece) -> Value:
     if piece.elements > 1:
-        kind = ir.VectorType.get([piece.elements], kind, loc=build.loc)
+        kind = ir.VectorType.get([piece.elements], kind, loc=build.location)
     alignment = ir.IntegerAttr.get(build.integer(64), piece.alignment)
     return build.make("llvm.load", [place], kind, {"alignment": alignment})

@@ -1,7 +1,7 @@
 """Addresses in random loops are the same numbers after `async-pipe-split-addresses` as before.
 
 Covers: lowering/split_addresses.py, facts/flow/region_flow.py,
-lowering/scopes/llvm_builder.py
+facts/values/llvm_builder.py
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.pointers import is_pointer
-from mlir_async_pipe.lowering.scopes.llvm_builder import LlvmBuilder
 from mlir_async_pipe.pipeliner.expand.write.slot_views import freed, move_view, whole_slot
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.buffer_plan import is_movable

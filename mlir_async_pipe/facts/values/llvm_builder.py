@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, create
+from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 
 # Register classes of inline PTX, by their bits.
@@ -14,44 +13,37 @@ REGISTERS = {16: "h", 32: "r", 64: "l"}
 _DYNAMIC_INDEX = -(2**31)
 
 
-@dataclass(frozen=True)
-class LlvmBuilder:
-    """Writes at an insertion point, with a location."""
-
-    ip: Any
-    loc: Any
+class LlvmBuilder(OpWriter):
+    """Writes what the dialect has in many forms."""
 
     def integer(self, width: int) -> Any:
         """The type of integers of `width` bits."""
-        return ir.IntegerType.get_signless(width, self.loc.context)
-
-    def make(
-        self, name: str, operands: list[Value], result: Any, attributes: dict[str, Any]
-    ) -> Value:
-        made = create(name, operands, [result], attributes, ip=self.ip, loc=self.loc)
-        return made.results[0]
+        return ir.IntegerType.get_signless(width, self.location.context)
 
     def number(self, value: int, width: int = 64) -> Value:
-        kind = self.integer(width)
+        return self.constant(value, self.integer(width))
+
+    def constant(self, value: int, kind: Any) -> Value:
         attribute = ir.IntegerAttr.get(kind, value)
         return self.make("llvm.mlir.constant", [], kind, {"value": attribute})
 
     def cast(self, name: str, value: Value, kind: Any) -> Value:
         """The value in another type, by the op called `name`."""
-        return self.make(name, [value], kind, {})
+        return self.make(name, [value], kind)
 
-    def binary(self, name: str, a: Value, b: Value) -> Value:
+    def binary(self, name: str, a: Value, b: Value | int) -> Value:
         """The result of an op of two operands, which is of their type."""
-        return self.make(name, [a, b], a.type, {})
+        b = self.constant(b, a.type) if isinstance(b, int) else b
+        return self.make(name, [a, b], a.type)
 
     def element(self, vector: Value, number: int) -> Value:
         kind = ir.VectorType(vector.type).element_type
-        return self.make("llvm.extractelement", [vector, self.number(number)], kind, {})
+        return self.make("llvm.extractelement", [vector, self.number(number)], kind)
 
     def with_element(self, vector: Value, element: Value, number: int) -> Value:
         """The vector with another element in one place."""
         operands = [vector, element, self.number(number)]
-        return self.make("llvm.insertelement", operands, vector.type, {})
+        return self.make("llvm.insertelement", operands, vector.type)
 
     def hidden(self, value: Value, register: str = "") -> Value:
         """The same integer, of which LLVM knows nothing: an inline asm without instructions.
@@ -69,20 +61,20 @@ class LlvmBuilder:
         has_effects: bool = False,
     ) -> Operation:
         """Inline assembly; without effects it may be moved, or removed where nobody needs its result."""
-        context = self.loc.context
+        context = self.location.context
         attributes: dict[str, Any] = {
             "asm_string": ir.StringAttr.get(text, context),
             "constraints": ir.StringAttr.get(constraints, context),
         }
         if has_effects:
             attributes["has_side_effects"] = ir.UnitAttr.get(context)
-        return create(INLINE_ASSEMBLY, operands, results, attributes, ip=self.ip, loc=self.loc)
+        return self.op(INLINE_ASSEMBLY, operands, results, attributes)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
         """The pointer, `offset` bytes further on."""
         index, moving = (offset, []) if isinstance(offset, int) else (_DYNAMIC_INDEX, [offset])
         attributes = {
-            "rawConstantIndices": ir.DenseI32ArrayAttr.get([index], self.loc.context),
-            "elem_type": ir.TypeAttr.get(self.integer(8), self.loc.context),
+            "rawConstantIndices": ir.DenseI32ArrayAttr.get([index], self.location.context),
+            "elem_type": ir.TypeAttr.get(self.integer(8), self.location.context),
         }
         return self.make("llvm.getelementptr", [pointer, *moving], pointer.type, attributes)
