@@ -201,8 +201,7 @@ def _return(w: FunctionWriter, names: list[str], kinds: list[str], op: Operation
     if len(values) > 1:
         whole = w.make("llvm.mlir.poison", (), type_text(op.results[0].type))
         for number, value in enumerate(values):
-            position = f"position = array<i64: {number}>"
-            whole = w.make("llvm.insertvalue", (whole, value), whole.type, position)
+            whole = w.put(whole, value, number)
         values = [whole]
     w.op("llvm.return", values)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.bindings import ir, passmanager
+from mlir_async_pipe.facts.values.integer_ops import PREDICATES
 from mlir_async_pipe.ptx.syntax import (
     Address,
     Instruction,
@@ -118,8 +119,8 @@ class FunctionWriter:
         self,
         name: str,
         operands: Sequence[Value] = (),
-        results: Sequence[str] = (),
         properties: str = "",
+        results: Sequence[str] = (),
     ) -> list[Value]:
         """Write one op; its results."""
         made = [self.fresh(kind) for kind in results]
@@ -133,11 +134,24 @@ class FunctionWriter:
         )
         return made
 
+    def op_of_groups(
+        self,
+        name: str,
+        groups: Iterable[Sequence[Value]],
+        properties: str = "",
+        results: Sequence[str] = (),
+    ) -> list[Value]:
+        """Write an op whose operands stand in groups, each of which has none, one or more."""
+        groups = list(groups)
+        sizes = f"operandSegmentSizes = array<i32: {', '.join(str(len(one)) for one in groups)}>"
+        operands = [value for group in groups for value in group]
+        return self.op(name, operands, ", ".join(filter(None, (properties, sizes))), results)
+
     def make(
         self, name: str, operands: Sequence[Value], result: str, properties: str = ""
     ) -> Value:
         """Write an op with one result."""
-        return self.op(name, operands, (result,), properties)[0]
+        return self.op(name, operands, properties, (result,))[0]
 
     def branch(self, target: str) -> None:
         self.lines.append(f'"llvm.br"() [^{target}] : () -> () {self.location()}')
@@ -230,9 +244,7 @@ class FunctionWriter:
         return self.make(name, (a, b), a.type, properties)
 
     def compare(self, relation: str, a: Value, b: Value) -> Value:
-        number = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge").index(
-            relation
-        )
+        number = PREDICATES.index(relation)
         return self.make("llvm.icmp", (a, b), "i1", f"predicate = {number} : i64")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
@@ -258,6 +270,15 @@ class FunctionWriter:
 
     def elements(self, vector: Value, kind: str, count: int) -> list[Value]:
         return [self.element(vector, kind, number) for number in range(count)]
+
+    def member(self, whole: Value, kind: str, number: int) -> Value:
+        """A field of a struct."""
+        return self.make("llvm.extractvalue", (whole,), kind, f"position = array<i64: {number}>")
+
+    def put(self, whole: Value, value: Value, number: int) -> Value:
+        """A struct with another value in a field."""
+        position = f"position = array<i64: {number}>"
+        return self.make("llvm.insertvalue", (whole, value), whole.type, position)
 
     # Operands -------------------------------------------------------------------------------
 
@@ -302,8 +323,7 @@ class FunctionWriter:
         bank = self.banks.get(name)
         if bank is None:
             return self.make("llvm.load", (self.storage[name],), self._kind(name))
-        position = f"position = array<i64: {bank.names.index(name)}>"
-        return self.make("llvm.extractvalue", (self.sums(bank),), bank.kind, position)
+        return self.member(self.sums(bank), bank.kind, bank.names.index(name))
 
     def _keep(self, name: str, value: Value) -> None:
         """A register holds a value from here on."""
@@ -311,9 +331,8 @@ class FunctionWriter:
         if bank is None:
             self.op("llvm.store", (self.cast(value, self._kind(name)), self.storage[name]))
             return
-        position = f"position = array<i64: {bank.names.index(name)}>"
-        put = (self.sums(bank), self.cast(value, bank.kind))
-        self.keep_sums(bank, self.make("llvm.insertvalue", put, bank.type, position))
+        sums, number = self.sums(bank), bank.names.index(name)
+        self.keep_sums(bank, self.put(sums, self.cast(value, bank.kind), number))
 
     def _kind(self, name: str) -> str:
         return storage_type(TYPES[self.kernel.registers[name]])

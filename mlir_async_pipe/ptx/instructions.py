@@ -12,7 +12,8 @@ is inline assembly that may do anything, and the checker says so with its text. 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mlir_async_pipe.ptx.function_writer import (
@@ -100,6 +101,73 @@ def _plain(i: Instruction, *allowed: str) -> None:
 
 _ROUNDING = ("rn", "ftz", "approx", "full")
 
+# Instructions that are one op ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OneOp:
+    """The row of an instruction that is one op. {1} is the second part of its name; `operands` says as
+    what each is read that is no result, * as the type of the instruction; the `lanes` that take part
+    come first of the op's."""
+
+    op: str
+    operands: str = ""
+    result: str = ""
+    properties: str = ""
+
+    def __call__(self, w: FunctionWriter, i: Instruction) -> None:
+        given = list(i.operands[bool(self.result) :])
+        kinds = self.operands.split()
+        if kinds[-1:] == ["lanes"]:
+            given, kinds = [*given[-1:], *given[:-1]], ["i32", *kinds[:-1]]
+        values = [_read_as(w, i, *each) for each in zip(given, kinds, strict=True)]
+        name, properties = (text.format(*i.parts) for text in (self.op, self.properties))
+        for made in w.op(name, values, properties, (self.result,) * bool(self.result)):
+            w.assign(i.operands[0], made)
+
+
+def _read_as(w: FunctionWriter, i: Instruction, operand: Operand, kind: str) -> Value:
+    if kind == "mbarrier":
+        return _mbarrier(w, i, operand)
+    return w.read(operand, TYPES[_type(i)] if kind == "*" else kind)
+
+
+VALUES |= {
+    "shfl.sync": OneOp("nvvm.shfl.sync", "i32 i32 i32 lanes", "i32", "kind = #nvvm<shfl_kind {2}>"),
+    "vote.sync": OneOp("nvvm.vote.sync", "i1 lanes", "i1", "kind = #nvvm<vote_sync_kind {2}>"),
+    "vote.sync.ballot": OneOp(
+        "nvvm.vote.sync", "i1 lanes", "i32", "kind = #nvvm<vote_sync_kind ballot>"
+    ),
+    "match.any.sync": OneOp(
+        "nvvm.match.sync", "* lanes", "i32", "kind = #nvvm<match_sync_kind any>"
+    ),
+}
+_ARRIVES_AT_BARRIER = OneOp("nvvm.barrier.arrive", "i32 i32")
+_COUNTS_BYTES = OneOp("nvvm.mbarrier.{1}", "mbarrier i32", "", "scope = #nvvm.mem_scope<cta>")
+EFFECTS |= {
+    "bar.arrive": _ARRIVES_AT_BARRIER,
+    "bar.cta.arrive": _ARRIVES_AT_BARRIER,
+    "barrier.arrive": _ARRIVES_AT_BARRIER,
+    "barrier.cta.arrive": _ARRIVES_AT_BARRIER,
+    "bar.warp.sync": OneOp("nvvm.bar.warp.sync", "i32"),
+    "cp.async.commit_group": OneOp("nvvm.cp.async.commit.group"),
+    "cp.async.bulk.commit_group": OneOp("nvvm.cp.async.bulk.commit.group"),
+    "fence.mbarrier_init": OneOp("nvvm.fence.mbarrier.init"),
+    "griddepcontrol": OneOp("nvvm.griddepcontrol", properties="kind = #nvvm<grid_dep_action {1}>"),
+    "mbarrier.init": OneOp("nvvm.mbarrier.init", "mbarrier i32"),
+    "mbarrier.inval": OneOp("nvvm.mbarrier.inval", "mbarrier"),
+    "mbarrier.expect_tx": _COUNTS_BYTES,
+    "mbarrier.complete_tx": _COUNTS_BYTES,
+    **{
+        f"tcgen05.fence::{side}_thread_sync": OneOp(
+            "nvvm.tcgen05.fence", properties=f"kind = #nvvm.tcgen05_fence<{side}>"
+        )
+        for side in ("before", "after")
+    },
+    "wgmma.commit_group": OneOp("nvvm.wgmma.commit.group.sync.aligned"),
+    "wgmma.fence": OneOp("nvvm.wgmma.fence.aligned"),
+}
+
 # Numbers of numbers --------------------------------------------------------------------------
 
 _LOWER_HALF = 2**32 - 1
@@ -117,7 +185,8 @@ def _two_operands(w: FunctionWriter, i: Instruction) -> None:
     head, kind = i.parts[0], _type(i)
     target, first, second = i.operands
     if head == "mul" and not _is_float(kind):
-        return _multiply(w, i)
+        w.assign(target, _product(w, i, [first, second]))
+        return
     _plain(i, *_ROUNDING, *(("NaN",) if head in _EXTREMES else ()))
     a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
     if head == "and" and isinstance(second, Number) and w.integer(second) == _LOWER_HALF:
@@ -135,13 +204,8 @@ def _two_operands(w: FunctionWriter, i: Instruction) -> None:
     w.assign(target, w.binary(f"llvm.{name}", a, b))
 
 
-def _multiply(w: FunctionWriter, i: Instruction) -> None:
-    """mul.lo, mul.wide, mul.hi"""
-    target, *factors = i.operands
-    w.assign(target, _product(w, i, factors))
-
-
 def _product(w: FunctionWriter, i: Instruction, factors: list[Operand]) -> Value:
+    """mul.lo, mul.wide, mul.hi"""
     half, kind = i.parts[1], _type(i)
     _plain(i, "lo", "wide", "hi")
     signed, bits = kind[0] == "s", bits_of(TYPES[kind])
@@ -336,7 +400,8 @@ def _move(w: FunctionWriter, i: Instruction) -> None:
     target, source = i.operands
     kind = TYPES[_type(i)]
     if isinstance(source, Vector):
-        w.assign(target, _joined(w, source.elements, kind))
+        each = f"i{bits_of(kind) // len(source.elements)}"
+        w.assign(target, _joined(w, (w.read(part, each) for part in source.elements), kind))
     elif isinstance(target, Vector):
         whole = w.cast(w.read(source, kind), f"i{bits_of(kind)}")
         bits = bits_of(kind) // len(target.elements)
@@ -351,18 +416,18 @@ def _move(w: FunctionWriter, i: Instruction) -> None:
         w.assign(target, w.read(source, kind))
 
 
-def _joined(w: FunctionWriter, parts: tuple[Operand, ...], kind: str) -> Value:
+def _joined(w: FunctionWriter, parts: Iterable[Value], kind: str) -> Value:
     """{low, …, high} as one value."""
-    bits = bits_of(kind)
-    each = bits // len(parts)
     made: Value | None = None
-    for number, part in enumerate(parts):
-        wide = w.extended(w.read(part, f"i{each}"), bits, signed=False)
+    at = 0
+    for part in parts:
+        wide = w.extended(part, bits_of(kind), signed=False)
         if made is None:
             made = wide
         else:
-            moved = w.binary("llvm.shl", wide, w.constant(number * each, wide.type))
+            moved = w.binary("llvm.shl", wide, w.constant(at, wide.type))
             made = w.binary("llvm.or", made, moved)
+        at += bits_of(part.type)
     if made is None:
         raise UnreadError
     return w.cast(made, kind)
@@ -391,21 +456,14 @@ def _convert(w: FunctionWriter, i: Instruction) -> None:
     if len(sources) == 2 and len(kinds) == 2 and kinds[0] in ("f16x2", "bf16x2"):
         # The first source becomes the upper half.
         half = kinds[0].removesuffix("x2")
-        low, high = (
-            w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources)
-        )
-        w.assign(target, _joined_values(w, low, high))
+        halves = [w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources)]
+        w.assign(target, _joined(w, (w.cast(one, "i16") for one in halves), "i32"))
         return
     if len(kinds) != 2 or len(sources) != 1:
         raise UnreadError
     to, of = kinds
     value = w.read(sources[0], TYPES[of])
     _assign_filled(w, target, _converted(w, value, to, of, i), to)
-
-
-def _joined_values(w: FunctionWriter, low: Value, high: Value) -> Value:
-    lower, upper = (w.cast(w.cast(one, "i16"), "i32") for one in (low, high))
-    return w.binary("llvm.or", lower, w.binary("llvm.shl", upper, w.constant(16, "i32")))
 
 
 def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction) -> Value:
@@ -435,28 +493,6 @@ def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction
 # What lanes tell each other ---------------------------------------------------------------------
 
 
-@_row(VALUES, "shfl.sync")
-def _shuffle(w: FunctionWriter, i: Instruction) -> None:
-    if isinstance(i.operands[0], Pair):
-        raise UnreadError
-    target, value, lane, clamp, mask = i.operands
-    operands = [w.read(one, "i32") for one in (mask, value, lane, clamp)]
-    w.assign(
-        target, w.make("nvvm.shfl.sync", operands, "i32", f"kind = #nvvm<shfl_kind {i.parts[2]}>")
-    )
-
-
-@_row(VALUES, "vote.sync")
-def _vote(w: FunctionWriter, i: Instruction) -> None:
-    kind = i.parts[2]
-    target, asked, mask = i.operands
-    operands = [w.read(mask, "i32"), w.read(asked, "i1")]
-    result = "i32" if kind == "ballot" else "i1"
-    w.assign(
-        target, w.make("nvvm.vote.sync", operands, result, f"kind = #nvvm<vote_sync_kind {kind}>")
-    )
-
-
 @_row(VALUES, "elect.sync")
 def _elect(w: FunctionWriter, i: Instruction) -> None:
     target, mask = i.operands
@@ -482,14 +518,6 @@ def _reduce(w: FunctionWriter, i: Instruction) -> None:
         raise UnreadError
     operands = (w.read(value, "i32"), w.read(mask, "i32"))
     w.assign(target, w.make("nvvm.redux.sync", operands, "i32", properties))
-
-
-@_row(VALUES, "match.any.sync")
-def _match(w: FunctionWriter, i: Instruction) -> None:
-    target, value, mask = i.operands
-    operands = (w.read(mask, "i32"), w.read(value, TYPES[_type(i)]))
-    made = w.make("nvvm.match.sync", operands, "i32", "kind = #nvvm<match_sync_kind any>")
-    w.assign(target, made)
 
 
 @_row(VALUES, "mapa")
@@ -594,12 +622,8 @@ def _store(w: FunctionWriter, i: Instruction) -> None:
     address, source = i.operands[:2]
     element = storage_type(TYPES[kind])
     whole = w.vector([w.read(one, element) for one in elements_of(source)])
-    w.op(
-        "llvm.store",
-        (whole, w.pointer(address, _space(i))),
-        (),
-        _access_order(i, count * BYTES[kind]),
-    )
+    order = _access_order(i, count * BYTES[kind])
+    w.op("llvm.store", (whole, w.pointer(address, _space(i))), order)
 
 
 # Numbers of the binary operations of llvm.atomicrmw.
@@ -624,7 +648,7 @@ def _atomic(w: FunctionWriter, i: Instruction) -> None:
         pair = w.make(
             "llvm.cmpxchg", (pointer, *(w.read(one, of) for one in given)), both, properties
         )
-        w.assign(target, w.make("llvm.extractvalue", (pair,), of, "position = array<i64: 0>"))
+        w.assign(target, w.member(pair, of, 0))
         return
     name = next((part for part in i.parts[1:] if part in (*_ATOMIC, "min", "max")), "")
     if not name or len(given) != 1:
@@ -653,12 +677,7 @@ def _fence(w: FunctionWriter, i: Instruction) -> None:
         {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
     )
     where = _scope(i) if scope is None else f', syncscope = "{scope}"' if scope else ""
-    w.op("llvm.fence", (), (), f"ordering = {order} : i64{where}")
-
-
-@_row(EFFECTS, "fence.mbarrier_init")
-def _fence_of_init(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.fence.mbarrier.init")
+    w.op("llvm.fence", (), f"ordering = {order} : i64{where}")
 
 
 @_row(EFFECTS, "fence.proxy.tensormap::generic.release", "fence.proxy.tensormap::generic.acquire")
@@ -666,11 +685,11 @@ def _fence_of_maps(w: FunctionWriter, i: Instruction) -> None:
     """fence.proxy.tensormap::generic.acquire.gpu [map], 128;"""
     scope = f"scope = #nvvm.mem_scope<{i.parts[4]}>"
     if i.parts[3] == "release":
-        w.op("nvvm.fence.proxy.release", (), (), scope)
+        w.op("nvvm.fence.proxy.release", (), scope)
         return
     address, size = i.operands
     operands = (w.pointer(address, "generic"), w.read(size, "i32"))
-    w.op("nvvm.fence.proxy.acquire", operands, (), scope)
+    w.op("nvvm.fence.proxy.acquire", operands, scope)
 
 
 # The numbers of what has no number in a tensor map, in the words of MLIR (PTX ISA, tensormap.replace).
@@ -695,7 +714,7 @@ def _change_map(w: FunctionWriter, i: Instruction) -> None:
         properties.append(f"new_value_attr = #nvvm.tensormap_{field}<{name}>")
     else:
         operands.append(w.read(value, TYPES[_type(i)]))
-    w.op("nvvm.tensormap.replace", operands, (), ", ".join(properties))
+    w.op("nvvm.tensormap.replace", operands, ", ".join(properties))
 
 
 @_row(EFFECTS, "tensormap.cp_fenceproxy")
@@ -706,26 +725,20 @@ def _copy_map(w: FunctionWriter, i: Instruction) -> None:
     kind = vector_type("i32", w.integer(size) // 4)
     order = "alignment = 4 : i64, ordering = 0 : i64"
     image = w.make("llvm.load", (w.pointer(source, "shared"),), kind, order)
-    w.op("llvm.store", (image, w.pointer(target, "global")), (), order)
+    w.op("llvm.store", (image, w.pointer(target, "global")), order)
     scope = f"scope = #nvvm.mem_scope<{i.parts[6]}>"
-    w.op("nvvm.fence.proxy.release", (), (), scope)
+    w.op("nvvm.fence.proxy.release", (), scope)
 
 
 @_row(EFFECTS, "fence.proxy.async")
 def _fence_of_proxies(w: FunctionWriter, i: Instruction) -> None:
-    space = next(
-        (part for part in i.parts if part in ("global", "shared::cta", "shared::cluster")), ""
-    )
+    space = _space(i)
     if space.startswith("shared"):
         inner = space.removeprefix("shared::")
-        w.op("nvvm.fence.proxy", (), (), f"kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<{inner}>")  # fmt: skip
+        w.op("nvvm.fence.proxy", (), f"kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<{inner}>")  # fmt: skip
     else:
-        w.op(
-            "nvvm.fence.proxy",
-            (),
-            (),
-            f"kind = #nvvm.proxy_kind<async{'.global' if space else ''}>",
-        )
+        of = "async.global" if space == "global" else "async"
+        w.op("nvvm.fence.proxy", (), f"kind = #nvvm.proxy_kind<{of}>")
 
 
 _TILE = "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
@@ -741,7 +754,7 @@ def _matrix(w: FunctionWriter, i: Instruction) -> None:
     if i.parts[0] == "stmatrix":
         address, source = i.operands
         values = [w.read(one, "i32") for one in elements_of(source)]
-        w.op("nvvm.stmatrix", (w.pointer(address, space), *values), (), f"{_TILE}, {layout}")
+        w.op("nvvm.stmatrix", (w.pointer(address, space), *values), f"{_TILE}, {layout}")
         return
     target, address = i.operands
     result = "i32" if count == 1 else f"!llvm.struct<({', '.join(['i32'] * count)})>"
@@ -757,10 +770,7 @@ def _matrix(w: FunctionWriter, i: Instruction) -> None:
 def _members(w: FunctionWriter, whole: Value, kinds: list[str]) -> list[Value]:
     if len(kinds) == 1:
         return [whole]
-    return [
-        w.make("llvm.extractvalue", (whole,), kind, f"position = array<i64: {number}>")
-        for number, kind in enumerate(kinds)
-    ]
+    return [w.member(whole, kind, number) for number, kind in enumerate(kinds)]
 
 
 # Barriers ---------------------------------------------------------------------------------------
@@ -772,28 +782,18 @@ def _barrier(w: FunctionWriter, i: Instruction) -> None:
     plain = not threads and isinstance(number, Number) and w.integer(number) == 0
     operands = [] if plain else [w.read(one, "i32") for one in i.operands]
     sizes = ", ".join(map(str, named_barrier_sizes(len(operands))))
-    w.op("nvvm.barrier", operands, (), f"operandSegmentSizes = array<i32: {sizes}>")
-
-
-@_row(EFFECTS, "bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
-def _arrive_at_barrier(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.barrier.arrive", [w.read(one, "i32") for one in i.operands])
-
-
-@_row(EFFECTS, "bar.warp.sync")
-def _warp_barrier(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.bar.warp.sync", [w.read(i.operands[0], "i32")])
+    w.op("nvvm.barrier", operands, f"operandSegmentSizes = array<i32: {sizes}>")
 
 
 @_row(EFFECTS, "barrier.cluster.arrive")
 def _arrive_at_cluster(w: FunctionWriter, i: Instruction) -> None:
     name = "nvvm.cluster.arrive.relaxed" if "relaxed" in i.parts else "nvvm.cluster.arrive"
-    w.op(name, (), (), "aligned" if "aligned" in i.parts else "")
+    w.op(name, (), "aligned" if "aligned" in i.parts else "")
 
 
 @_row(EFFECTS, "barrier.cluster.wait")
 def _wait_for_cluster(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.cluster.wait", (), (), "aligned" if "aligned" in i.parts else "")
+    w.op("nvvm.cluster.wait", (), "aligned" if "aligned" in i.parts else "")
 
 
 # Asynchronous copies ----------------------------------------------------------------------------
@@ -812,31 +812,24 @@ def _copy(w: FunctionWriter, i: Instruction) -> None:
     elif read and not (isinstance(read[0], Number) and w.integer(read[0]) == w.integer(size)):
         pointers.append(w.read(read[0], "i32"))
     cache = f"modifier = #nvvm<load_cache_modifier {i.parts[2]}>"
-    w.op("nvvm.cp.async.shared.global", pointers, (), f"{cache}, size = {w.integer(size)} : i32")
-
-
-@_row(EFFECTS, "cp.async.commit_group", "cp.async.bulk.commit_group", "wgmma.commit_group")
-def _commit(w: FunctionWriter, i: Instruction) -> None:
-    names = {"wgmma": "nvvm.wgmma.commit.group.sync.aligned", "cp": "nvvm.cp.async.commit.group"}
-    bulk = "nvvm.cp.async.bulk.commit.group"
-    w.op(bulk if "bulk" in i.parts else names[i.parts[0]])
+    w.op("nvvm.cp.async.shared.global", pointers, f"{cache}, size = {w.integer(size)} : i32")
 
 
 @_row(EFFECTS, "cp.async.wait_group", "cp.async.bulk.wait_group", "wgmma.wait_group")
 def _wait(w: FunctionWriter, i: Instruction) -> None:
     count = w.integer(i.operands[0])
     if i.parts[0] == "wgmma":
-        w.op("nvvm.wgmma.wait.group.sync.aligned", (), (), f"group = {count} : i64")
+        w.op("nvvm.wgmma.wait.group.sync.aligned", (), f"group = {count} : i64")
     elif "bulk" in i.parts:
-        w.op("nvvm.cp.async.bulk.wait_group", (), (), f"group = {count} : i32" + (", read" if "read" in i.parts else ""))  # fmt: skip
+        w.op("nvvm.cp.async.bulk.wait_group", (), f"group = {count} : i32" + (", read" if "read" in i.parts else ""))  # fmt: skip
     else:
-        w.op("nvvm.cp.async.wait.group", (), (), f"n = {count} : i32")
+        w.op("nvvm.cp.async.wait.group", (), f"n = {count} : i32")
 
 
 @_row(EFFECTS, "cp.async.wait_all")
 def _wait_for_all(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.cp.async.commit.group")
-    w.op("nvvm.cp.async.wait.group", (), (), "n = 0 : i32")
+    w.op("nvvm.cp.async.wait.group", (), "n = 0 : i32")
 
 
 def _hints(
@@ -858,30 +851,21 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
     first, second, *more = i.operands
     if "global" in i.parts and i.parts.index("global") == 5:
         # cp.async.bulk.tensor.2d.global.shared::cta: a store.
-        tensor, source = first, second
+        map_, *coordinates = _map_of(w, first)
+        source = w.pointer(second, "shared")
         _, hint = _hints(w, i, more)
-        operands = [
-            *_map_of(w, tensor)[:1],
-            w.pointer(source, "shared"),
-            *_map_of(w, tensor)[1:],
-            *hint,
-        ]
-        sizes = f"array<i32: 1, 1, {len(operands) - 2 - len(hint)}, {len(hint)}, 0>"
-        w.op("nvvm.cp.async.bulk.tensor.global.shared.cta", operands, (), f"mode = #nvvm.tma_store_mode<tile>, operandSegmentSizes = {sizes}")  # fmt: skip
+        groups: list[list[Value]] = [[map_], [source], coordinates, hint, []]
+        mode = "mode = #nvvm.tma_store_mode<tile>"
+        w.op_of_groups("nvvm.cp.async.bulk.tensor.global.shared.cta", groups, mode)
         return
     barrier, *rest = more
     mask, hint = _hints(w, i, rest)
     own = i.parts[5] == "shared::cta"
     map_, *coordinates = _map_of(w, second)
     tile = w.pointer(first, "shared" if own else "shared::cluster")
-    operands = [tile, map_, *coordinates, w.pointer(barrier, "shared"), *mask, *hint]
-    sizes = f"array<i32: 1, 1, {len(coordinates)}, 1, 0, {len(mask)}, {len(hint)}, 0>"
-    w.op(
-        "nvvm.cp.async.bulk.tensor.shared.cluster.global",
-        operands,
-        (),
-        f"isCTAOnly = {'true' if own else 'false'}, mode = #nvvm.tma_load_mode<tile>, operandSegmentSizes = {sizes}",
-    )
+    groups = [[tile], [map_], coordinates, [w.pointer(barrier, "shared")], [], mask, hint, []]
+    mode = f"isCTAOnly = {'true' if own else 'false'}, mode = #nvvm.tma_load_mode<tile>"
+    w.op_of_groups("nvvm.cp.async.bulk.tensor.shared.cluster.global", groups, mode)
 
 
 @_row(EFFECTS, "cp.reduce.async.bulk.tensor")
@@ -893,11 +877,9 @@ def _add_tensor(w: FunctionWriter, i: Instruction) -> None:
         raise UnreadError
     _, hint = _hints(w, i, more)
     map_, *coordinates = _map_of(w, tensor)
-    operands = [map_, w.pointer(source, "shared"), *coordinates, *hint]
-    sizes = f"array<i32: 1, 1, {len(coordinates)}, {len(hint)}>"
+    groups = ([map_], [w.pointer(source, "shared")], coordinates, hint)
     properties = f"mode = #nvvm.tma_store_mode<tile>, redKind = #nvvm.tma_redux_kind<{kind}>"
-    name = "nvvm.cp.async.bulk.tensor.reduce"
-    w.op(name, operands, (), f"{properties}, operandSegmentSizes = {sizes}")
+    w.op_of_groups("nvvm.cp.async.bulk.tensor.reduce", groups, properties)
 
 
 def _map_of(w: FunctionWriter, tensor: Operand) -> list[Value]:
@@ -916,14 +898,9 @@ def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
         if i.parts[4] != "shared::cta":
             raise UnreadError
         _, hint = _hints(w, i, more)
-        operands = [
-            w.pointer(target, "global"),
-            w.pointer(source, "shared"),
-            w.read(size, "i32"),
-            *hint,
-        ]
-        sizes = f"array<i32: 1, 1, 1, {len(hint)}, 0>"
-        w.op("nvvm.cp.async.bulk.global.shared.cta", operands, (), f"operandSegmentSizes = {sizes}")
+        ends = [w.pointer(target, "global")], [w.pointer(source, "shared")]
+        groups: list[list[Value]] = [*ends, [w.read(size, "i32")], hint, []]
+        w.op_of_groups("nvvm.cp.async.bulk.global.shared.cta", groups)
         return
     if i.parts[4] != "global":
         raise UnreadError
@@ -934,23 +911,16 @@ def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
     in_cluster = (
         near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
     )
-    operands = [
-        in_cluster,
-        w.pointer(source, "global"),
-        w.pointer(barrier, "shared"),
-        w.read(size, "i32"),
-        *mask,
-        *hint,
-    ]
-    sizes = f"array<i32: 1, 1, 1, 1, {len(mask)}, {len(hint)}>"
-    w.op("nvvm.cp.async.bulk.shared.cluster.global", operands, (), f"operandSegmentSizes = {sizes}")
+    ends = [in_cluster], [w.pointer(source, "global")]
+    groups = [*ends, [w.pointer(barrier, "shared")], [w.read(size, "i32")], mask, hint]
+    w.op_of_groups("nvvm.cp.async.bulk.shared.cluster.global", groups)
 
 
 # mbarriers --------------------------------------------------------------------------------------
 
 
 def _mbarrier(w: FunctionWriter, i: Instruction, address: Operand) -> Value:
-    space = next((part for part in i.parts if part in SPACES), "generic")
+    space = _space(i)
     if space == "generic":
         generic = w.pointer(address, "generic")
         return w.make("llvm.addrspacecast", (generic,), pointer_type("shared"))
@@ -965,17 +935,6 @@ def _waits_in(i: Instruction) -> str:
     return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{scope}>"
 
 
-@_row(EFFECTS, "mbarrier.init")
-def _init(w: FunctionWriter, i: Instruction) -> None:
-    address, count = i.operands
-    w.op("nvvm.mbarrier.init", (_mbarrier(w, i, address), w.read(count, "i32")))
-
-
-@_row(EFFECTS, "mbarrier.inval")
-def _invalidate(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.mbarrier.inval", (_mbarrier(w, i, i.operands[0]),))
-
-
 @_row(EFFECTS, "mbarrier.arrive")
 def _arrive(w: FunctionWriter, i: Instruction) -> None:
     """mbarrier.arrive[.expect_tx | .noComplete] state, [address], number; without a state on another block's."""
@@ -986,19 +945,12 @@ def _arrive(w: FunctionWriter, i: Instruction) -> None:
     results = () if barrier.type == pointer_type("shared::cluster") else ("i64",)
     name = "nvvm.mbarrier.arrive"
     if "noComplete" in i.parts:
-        made = w.op(f"{name}.nocomplete", (barrier, *given), results)
+        made = w.op(f"{name}.nocomplete", (barrier, *given), "", results)
     else:
         name += ".expect_tx" if "expect_tx" in i.parts else ""
-        made = w.op(name, (barrier, *given), results, _waits_in(i))
+        made = w.op(name, (barrier, *given), _waits_in(i), results)
     if made:
         w.assign(state, made[0])
-
-
-@_row(EFFECTS, "mbarrier.expect_tx", "mbarrier.complete_tx")
-def _transaction(w: FunctionWriter, i: Instruction) -> None:
-    address, size = i.operands
-    name = f"nvvm.mbarrier.{i.parts[1]}"
-    w.op(name, (_mbarrier(w, i, address), w.read(size, "i32")), (), "scope = #nvvm.mem_scope<cta>")
 
 
 @_row(EFFECTS, "mbarrier.try_wait", "mbarrier.test_wait")
@@ -1018,11 +970,6 @@ def write_wait(w: FunctionWriter, i: Instruction) -> None:
 
 
 # Products ---------------------------------------------------------------------------------------
-
-
-@_row(EFFECTS, "wgmma.fence")
-def _products_fence(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.wgmma.fence.aligned")
 
 
 # The register that holds a sum, or two halves.
@@ -1058,14 +1005,13 @@ def _product_of_fragments(w: FunctionWriter, i: Instruction) -> None:
         f"intOverflowBehavior = #nvvm.mma_int_overflow<{bound}>, " if of_result == "s32" else ""
     )
     m, n, k = shape.groups()
-    product = w.make(
+    (product,) = w.op_of_groups(
         "nvvm.mma.sync",
-        [value for part in given for value in part],
-        f"!llvm.struct<({', '.join(made)})>",
+        given,
         f"{overflow}layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, "
         f"multiplicandAPtxType = #nvvm.mma_type<{types[0]}>, multiplicandBPtxType = #nvvm.mma_type<{types[1]}>, "
-        f"operandSegmentSizes = array<i32: {', '.join(str(len(part)) for part in given)}>, "
         f"shape = #nvvm.shape<m = {m}, n = {n}, k = {k}>",
+        (f"!llvm.struct<({', '.join(made)})>",),
     )
     w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
 
@@ -1166,7 +1112,7 @@ def _take_columns(w: FunctionWriter, i: Instruction) -> None:
     """tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 128;"""
     _tensor_modifiers(i, "shared::cta")
     place, columns = i.operands
-    w.op("nvvm.tcgen05.alloc", (w.pointer(place, _space(i)), w.read(columns, "i32")), (), _group(i))
+    w.op("nvvm.tcgen05.alloc", (w.pointer(place, _space(i)), w.read(columns, "i32")), _group(i))
 
 
 @_row(EFFECTS, "tcgen05.dealloc")
@@ -1174,12 +1120,12 @@ def _give_columns_back(w: FunctionWriter, i: Instruction) -> None:
     _tensor_modifiers(i)
     address, columns = i.operands
     operands = (w.read(address, pointer_type("tensor")), w.read(columns, "i32"))
-    w.op("nvvm.tcgen05.dealloc", operands, (), _group(i))
+    w.op("nvvm.tcgen05.dealloc", operands, _group(i))
 
 
 @_row(EFFECTS, "tcgen05.relinquish_alloc_permit")
 def _take_no_more_columns(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.tcgen05.relinquish_alloc_permit", (), (), _group(i))
+    w.op("nvvm.tcgen05.relinquish_alloc_permit", (), _group(i))
 
 
 _OF_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
@@ -1215,22 +1161,16 @@ def _store_tensor(w: FunctionWriter, i: Instruction) -> None:
     registers = elements_of(source)
     properties = _tensor_shape(i, len(registers)) + ", unpack" * ("unpack::16b" in i.parts)
     values = w.vector([w.read(one, "i32") for one in registers])
-    w.op("nvvm.tcgen05.st", (w.pointer(address, "tensor"), values), (), properties)
+    w.op("nvvm.tcgen05.st", (w.pointer(address, "tensor"), values), properties)
 
 
 @_row(EFFECTS, "tcgen05.wait::ld", "tcgen05.wait::st")
 def _wait_for_tensor(w: FunctionWriter, i: Instruction) -> None:
     loads = i.parts[1] == "wait::ld"
     kind = "load" if loads else "store"
-    w.op("nvvm.tcgen05.wait", (), (), f"kind = #nvvm.tcgen05_wait<{kind}>")
+    w.op("nvvm.tcgen05.wait", (), f"kind = #nvvm.tcgen05_wait<{kind}>")
     if loads:
         w.land()
-
-
-@_row(EFFECTS, "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
-def _tensor_fence(w: FunctionWriter, i: Instruction) -> None:
-    side = "before" if "before" in i.parts[1] else "after"
-    w.op("nvvm.tcgen05.fence", (), (), f"kind = #nvvm.tcgen05_fence<{side}>")
 
 
 @_row(EFFECTS, "tcgen05.mma")
@@ -1244,24 +1184,20 @@ def _tensor_product(w: FunctionWriter, i: Instruction) -> None:
         left_out.append(w.vector([w.read(one, "i32") for one in elements_of(rest.pop(0))]))
     adds, *scale = rest
     use = next((part.split("::")[-1] for part in i.parts if part.startswith("coll")), "discard")
-    operands = [
-        w.pointer(target, "tensor"),
-        w.pointer(a, "tensor") if isinstance(a, Address) else w.read(a, "i64"),
-        w.read(b, "i64"),
-        w.read(instruction, "i32"),
-        w.read(adds, "i1"),
-        *(w.read(one, "i64") for one in scale),
-        *left_out,
-    ]
-    w.op(
+    groups = (
+        [w.pointer(target, "tensor")],
+        [w.pointer(a, "tensor") if isinstance(a, Address) else w.read(a, "i64")],
+        [w.read(b, "i64")],
+        [w.read(instruction, "i32")],
+        [w.read(adds, "i1")],
+        [w.read(one, "i64") for one in scale],
+        left_out,
+    )
+    w.op_of_groups(
         "nvvm.tcgen05.mma",
-        operands,
-        (),
+        groups,
         f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>, {_group(i, 'ctaGroup')}, "
-        f"kind = #nvvm.tcgen05_mma_kind<{kind}>, "
-        f"operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, {len(scale)}, {len(left_out)}>"
-        + ", aShift"
-        * ("ashift" in i.parts),
+        f"kind = #nvvm.tcgen05_mma_kind<{kind}>" + ", aShift" * ("ashift" in i.parts),
     )
 
 
@@ -1272,7 +1208,7 @@ def _commit_products(w: FunctionWriter, i: Instruction) -> None:
     operands = [w.pointer(address, "shared"), *(w.read(one, "i16") for one in blocks)]
     if bool(blocks) != ("multicast::cluster" in i.parts):
         raise UnreadError
-    w.op("nvvm.tcgen05.commit", operands, (), _group(i))
+    w.op("nvvm.tcgen05.commit", operands, _group(i))
 
 
 @_row(EFFECTS, "tcgen05.cp")
@@ -1287,13 +1223,13 @@ def _copy_to_tensor(w: FunctionWriter, i: Instruction) -> None:
         elif part != "b8x16":
             properties.append(f"srcFormat = #nvvm.tcgen05_cp_src_fmt<{part}>")
     operands = (w.pointer(address, "tensor"), w.read(source, "i64"))
-    w.op("nvvm.tcgen05.cp", operands, (), ", ".join(properties))
+    w.op("nvvm.tcgen05.cp", operands, ", ".join(properties))
 
 
 @_row(EFFECTS, "tcgen05.shift")
 def _shift_tensor(w: FunctionWriter, i: Instruction) -> None:
     _tensor_modifiers(i, "down")
-    w.op("nvvm.tcgen05.shift", (w.pointer(i.operands[0], "tensor"),), (), _group(i))
+    w.op("nvvm.tcgen05.shift", (w.pointer(i.operands[0], "tensor"),), _group(i))
 
 
 # Others -----------------------------------------------------------------------------------------
@@ -1303,9 +1239,8 @@ def _shift_tensor(w: FunctionWriter, i: Instruction) -> None:
 def _registers(w: FunctionWriter, i: Instruction) -> None:
     action = "increase" if "inc" in i.parts else "decrease"
     count = w.integer(i.operands[0])
-    w.op(
-        "nvvm.setmaxregister", (), (), f"action = #nvvm<action {action}>, regCount = {count} : i32"
-    )
+    properties = f"action = #nvvm<action {action}>, regCount = {count} : i32"
+    w.op("nvvm.setmaxregister", (), properties)
 
 
 @_row(
@@ -1328,12 +1263,7 @@ def _discard(w: FunctionWriter, i: Instruction) -> None:
     kind = vector_type("i32", w.integer(size) // 4)
     order = f"alignment = {w.integer(size)} : i64, ordering = 0 : i64"
     unknown = w.make("llvm.mlir.poison", (), kind)
-    w.op("llvm.store", (unknown, w.pointer(address, _space(i))), (), order)
-
-
-@_row(EFFECTS, "griddepcontrol")
-def _grids(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.griddepcontrol", (), (), f"kind = #nvvm<grid_dep_action {i.parts[1]}>")
+    w.op("llvm.store", (unknown, w.pointer(address, _space(i))), order)
 
 
 # What has no row ----------------------------------------------------------------------------------
@@ -1364,6 +1294,6 @@ def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
     properties = f'asm_string = "{text};", constraints = "{",".join(constraints)}"'
     if effects:
         properties += ", has_side_effects"
-    made = w.op(INLINE_ASSEMBLY, values, (whole,) if kinds else (), properties)
+    made = w.op(INLINE_ASSEMBLY, values, properties, (whole,) if kinds else ())
     if kinds:
         w.assign_all(results, _members(w, made[0], kinds))

@@ -464,20 +464,15 @@ class _Reader:
         return Pair(first, self.single()) if self.taken("|") else first
 
     def single(self) -> Operand:
-        if self.taken("{"):
-            elements: list[Operand] = []
-            while not self.taken("}"):
-                elements.append(self.operand())
-                self.taken(",")
-            return Vector(tuple(elements))
+        for begin, end in ("{}", "()"):
+            if self.taken(begin):
+                elements: list[Operand] = []
+                while not self.taken(end):
+                    elements.append(self.operand())
+                    self.taken(",")
+                return Vector(tuple(elements))
         if self.taken("["):
             return self.address()
-        if self.taken("("):
-            elements = []
-            while not self.taken(")"):
-                elements.append(self.operand())
-                self.taken(",")
-            return Vector(tuple(elements))
         if self.taken("!"):
             return Register(self.known(self.take()), negated=True)
         if self.next == "-" or self.next[:1].isdigit():
