@@ -275,6 +275,12 @@ def symbol_name(op: Operation) -> str:
     return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
+@remembered
+def function_type(function: Operation) -> Any:
+    """What a gpu.func or func.func takes and returns, without its attributions."""
+    return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+
+
 def function_name(op: Operation) -> str:
     """The name of the function that `op` is or stands in, "" if it has none."""
     function = op if is_function(op) else enclosing(op, FUNCTION_OPS)

@@ -81,18 +81,10 @@ def thread_number(sizes: tuple[int, ...], write: IntegerWriter) -> Value | int:
     stride = 1
     for axis, size in zip("xyz", sizes, strict=True):
         if size > 1:
-            part = write.multiply(_thread_id(axis, write), stride)
+            part = write.multiply(write.thread_id(axis), stride)
             number = part if number is None else write.add(number, part)
         stride *= size
     return 0 if number is None else number
-
-
-def _thread_id(axis: str, write: IntegerWriter) -> Value:
-    """%id = gpu.thread_id x; its attribute is `#gpu<dim x>` in most stacks, in others `#gpu.dim<x>`."""
-    example = ir.Module.parse(f"%0 = gpu.thread_id {axis}", write.context)
-    dimension = {"dimension": example.body.operations[0].operation.attributes["dimension"]}
-    kinds = [write.index]
-    return write.op("gpu.thread_id", (), kinds, dimension).results[0]
 
 
 def writer() -> IntegerWriter:

@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import caller, here, located, misuse
-from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of
+from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of, writer
 from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.slot_memory import (
     ROLES,
@@ -163,10 +163,9 @@ class RolePipeline:
         if self._role is not None:
             raise misuse("a role inside of a role", code="role-missing")
         self._begin()
-        ip = ir.InsertionPoint.current
-        build = IntegerWriter(ip, here())
+        build = writer()
         mine = build.compare(predicate, self._mbarriers.number, self.consumers)
-        branch = write_if(mine, (), None, ip, here())
+        branch = write_if(mine, (), None, build.ip, build.location)
         self._role = role
         try:
             with at_end_of(branch.regions[0]):
@@ -247,32 +246,28 @@ class RoleMbarriers:
 
     def wait(self, barriers: Value, slot: Value, phase: Value) -> None:
         """Stop until the phase of this parity is over."""
-        write = _writer()
+        write = writer()
         operands = [barriers, phase, write.constant(TICKS), slot]
         write.op("nvgpu.mbarrier.try_wait.parity", operands)
 
     def expect(self, slot: Value, size: int) -> None:
         """Announce the bytes of the slot's copies."""
-        write = _writer()
+        write = writer()
         operands = [self.full, write.constant(size), slot]
         write.op("nvgpu.mbarrier.arrive.expect_tx", operands)
 
     def give_back(self, slot: Value) -> None:
         """This thread is done with the slot."""
-        write, token = _writer(), ir.Type.parse("!nvgpu.mbarrier.token")
+        write, token = writer(), ir.Type.parse("!nvgpu.mbarrier.token")
         operands = [self.empty, slot]
         write.op("nvgpu.mbarrier.arrive", operands, [token])
 
     def copy(self, source: Value, target: Value, at: Sequence[Any], slot: Value) -> None:
         """Copy the box of a tensor map that begins at these subscripts."""
-        write = _writer()
+        write = writer()
         places = [write.constant(place) if isinstance(place, int) else place for place in at]
         # A tensor map counts its fastest dimension first (PTX ISA, tensor coordinates).
         operands = [target, self.full, source, *reversed(places), slot]
         sizes = ir.DenseI32ArrayAttr.get([1, 1, 1, len(places), 1, 0, 0])
         segments = {"operandSegmentSizes": sizes}
         write.op("nvgpu.tma.async.load", operands, (), segments)
-
-
-def _writer() -> IntegerWriter:
-    return IntegerWriter(ir.InsertionPoint.current, here())

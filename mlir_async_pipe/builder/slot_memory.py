@@ -23,7 +23,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value, source_op
 from mlir_async_pipe.builder.caller import here, in_context, misuse
-from mlir_async_pipe.builder.participants import entry
+from mlir_async_pipe.builder.participants import entry, writer
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.values.alignment import static_strides
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
@@ -137,23 +137,16 @@ class SlotMemory:
     def advance(self, role: str, phase: Value | None = None) -> tuple[Value, Value | None]:
         """The slot that comes next to `role`, and its phase where that is in a cell, too; both cells go
         on to the tile after it."""
-        cell, write = self._cursors[role], IntegerWriter(ir.InsertionPoint.current, here())
-        slot = self._load(cell, write.index)
+        cell, write = self._cursors[role], writer()
+        slot = write.make("memref.load", [cell], write.index)
         if phase is None:
-            self._store(Ring(self.slots).next(slot, write), cell)
+            write.op("memref.store", [Ring(self.slots).next(slot, write), cell])
             return slot, None
-        parity = self._load(phase, ir.IntegerType.get_signless(1))
-        for value, place in zip(
-            Ring(self.slots).advance(slot, parity, write), (cell, phase), strict=True
-        ):
-            self._store(value, place)
+        parity = write.make("memref.load", [phase], ir.IntegerType.get_signless(1))
+        following = Ring(self.slots).advance(slot, parity, write)
+        for value, place in zip(following, (cell, phase), strict=True):
+            write.op("memref.store", [value, place])
         return slot, parity
-
-    def _load(self, cell: Value, kind: Any) -> Value:
-        return OpWriter(ir.InsertionPoint.current, here()).make("memref.load", [cell], kind)
-
-    def _store(self, value: Value, cell: Value) -> None:
-        OpWriter(ir.InsertionPoint.current, here()).op("memref.store", [value, cell])
 
     def cell(self, element: str, start: int = 0) -> Value:
         """Memory for one number, which begins with `start` and becomes a value."""
@@ -180,11 +173,11 @@ class SlotMemory:
 
 def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) -> Value:
     """The elements of `shape` from `offsets` on, along the last dimensions; one along the others."""
-    ip, loc = ir.InsertionPoint.current, here()
+    write = writer()
     places = list(offsets)
     if all(isinstance(place, int) for place in places):
         # One that is no constant of the op makes the offset in the type a question mark.
-        places[0] = IntegerWriter(ip, loc).constant(int(str(places[0])))
+        places[0] = write.constant(int(str(places[0])))
     marker = ir.ShapedType.get_dynamic_stride_or_offset()
     dynamic = [place for place in places if not isinstance(place, int)]
     static = [place if isinstance(place, int) else marker for place in places]
@@ -196,7 +189,7 @@ def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) 
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0]),
     }
     kind = _type(ir.MemRefType(memory.type), static_strides(memory)[outer:], shape)
-    return OpWriter(ip, loc).make("memref.subview", [memory, *dynamic], kind, attributes)
+    return write.make("memref.subview", [memory, *dynamic], kind, attributes)
 
 
 def _type(whole: Any, strides: list[int | None], shape: Sequence[int]) -> Any:

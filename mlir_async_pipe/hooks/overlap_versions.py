@@ -40,7 +40,7 @@ from mlir_async_pipe.facts.values.memory_roots import (
 )
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import slot_zero, versions_of
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known
 from mlir_async_pipe.vocabulary.memory_names import global_name
 
 ARGUMENT_ATTRIBUTES = "arg_attrs"
@@ -86,10 +86,7 @@ def _is_array(argument: Value) -> bool:
     """Whether the extent of what an argument names can be computed."""
     if as_kind(ir.MemRefType, argument.type) is None or space_of_type(argument.type) != "global":
         return False
-    try:
-        return element_bytes(argument.type) > 0
-    except UnknownLayoutError:
-        return False
+    return bool(if_known(element_bytes, argument.type))
 
 
 def _may_hold_addresses(argument: Value) -> bool:

@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     enclosing,
+    function_type,
     functions,
     plain_values,
     symbol_name,
@@ -149,8 +150,7 @@ def pipelined(
             fold = passmanager.PassManager.parse(f"any({_FOLD})")
             # The sizes of a launch say which sign a step has, and so how its iterations are counted.
             fold.run(module.operation)
-            raise_loops = passes.find("async-pipe-raise-loops")
-            raise_loops.run(module, raise_loops.options(), session)
+            passes.run_one("async-pipe-raise-loops", module, session)
             fold.run(module.operation)
             # Folding undoes casts, so they come after it.
             for function in functions(module):
@@ -197,9 +197,8 @@ def _state(function: Operation, wish: Wish) -> None:
 
 def _mark_noalias(function: Operation) -> None:
     """Say of each memref and pointer that a kernel is given that no other one overlaps it."""
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     # Workgroup attributions stand behind them.
-    arguments = list(function.regions[0].blocks[0].arguments)[: len(kind.inputs)]
+    arguments = list(function.regions[0].blocks[0].arguments)[: len(function_type(function).inputs)]
     given: list[Any] = [{} for _ in arguments]
     if ARGUMENT_ATTRIBUTES in function.attributes:
         given = [

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, is_kernel, symbol_name, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, function_type, is_kernel, symbol_name, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.called_from import called_by_users
@@ -261,10 +261,9 @@ def parameters_of(root: Operation, *, bare_pointers: bool) -> dict[str, tuple[En
     found = {}
     for op in walk(root):
         if op.name == "gpu.func" and is_kernel(op):
-            kinds = list(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
             found[symbol_name(op)] = tuple(
                 parameter
-                for number, kind in enumerate(kinds)
+                for number, kind in enumerate(function_type(op).inputs)
                 for parameter in _of_argument(number, kind, op, bare_pointers)
             )
     return found

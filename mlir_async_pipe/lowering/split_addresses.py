@@ -55,7 +55,8 @@ from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
-_ARITHMETIC = ("llvm.getelementptr", "llvm.addrspacecast")
+_GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
+_ARITHMETIC = (_GEP, _CAST)
 _SHARED = "!llvm.ptr<3>"
 _LARGEST_INDEX = 2**31 - 1
 
@@ -467,8 +468,6 @@ class _Narrower:
 # apart without asking whether they overflow. A narrower sum may be taken apart only where its
 # numbers are proven to fit: `values.linear` does that.
 
-_GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
-
 
 @dataclass(frozen=True)
 class SplitAddress:
@@ -491,7 +490,7 @@ class AddressParts:
         """A pointer of any space, followed through pointer arithmetic."""
         kind, steps = pointer.type, 0
         offset: Linear = ZERO
-        while (op := defining_op(pointer)) is not None and op.name in (_GEP, _CAST):
+        while (op := defining_op(pointer)) is not None and op.name in _ARITHMETIC:
             if op.name == _GEP:
                 step = step_bytes(op, self._index)
                 if step is None:

@@ -173,6 +173,12 @@ def options_for(name: str, options: Any, settings: Mapping[str, Any] | None = No
     return wanted(**{**given, **(settings or {})})
 
 
+def run_one(name: str, module: Any, session: Session, **values: Any) -> None:
+    """Run a pass with its defaults, and with `values` where it has such options."""
+    found = find(name)
+    found.run(module, with_defaults(found.options(), values), session)
+
+
 def run_all(names: Iterable[str], module: Any, options: Any, session: Session) -> None:
     """Run passes in turn, each with the options that it has in common with `options`."""
     for name in names:

@@ -224,15 +224,19 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
     """
     for name in BLOCK_SIZES:
         if name in function.attributes:
-            sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
-            x, y, z = [*sizes, 1, 1, 1][:3]
-            return _runnable((x, y, z))
+            return _runnable(stated_size(function, name))
     module = outermost(function)
     collected = launched_sizes(module) if launches is None else launches
     found = collected.get(name_at_launch(function), set())
     if not found:
         return _runnable(_size_of_triton(module))
     return _runnable(next(iter(found))) if len(found) == 1 else None
+
+
+def stated_size(function: Operation, name: str) -> Size:
+    """What an attribute of one to three numbers says of x, y and z."""
+    x, y, z = [*map(int, ir.DenseI32ArrayAttr(function.attributes[name])), 1, 1, 1][:3]
+    return x, y, z
 
 
 def _size_of_triton(module: Operation) -> Size | None:
@@ -252,9 +256,7 @@ def cluster_size(function: Operation) -> Size | None:
     in the module do; None where nothing says so."""
     for name in CLUSTER_SIZES:
         if name in function.attributes:
-            sizes = [int(size) for size in ir.DenseI32ArrayAttr(function.attributes[name])]
-            x, y, z = [*sizes, 1, 1, 1][:3]
-            return x, y, z
+            return stated_size(function, name)
     launches = sizes_of(launches_below(outermost(function)), "cluster")
     found = launches.get(name_at_launch(function), set())
     return next(iter(found)) if len(found) == 1 else None

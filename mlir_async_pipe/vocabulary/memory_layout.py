@@ -19,9 +19,10 @@ In registers of 32 bits a value takes in each thread:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, type_text
@@ -29,6 +30,17 @@ from mlir_async_pipe.bindings.raw_ops import as_kind, type_text
 
 class UnknownLayoutError(ValueError):
     """Nobody but its dialect knows how a type lies in memory, or no GPU can hold it."""
+
+
+Answer = TypeVar("Answer")
+
+
+def if_known(function: Callable[..., Answer], *given: Any) -> Answer | None:
+    """What a function says of types; None where it raises UnknownLayoutError."""
+    try:
+        return function(*given)
+    except UnknownLayoutError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -254,11 +266,8 @@ def element_bytes(memref: Any) -> int:
 def is_packed(memory: Any) -> bool:
     """Whether the elements of a memref value are as close as those of a vector in a register:
     not those of i4, i24 or vector<3xf32>, nor any of unknown layout."""
-    try:
-        layout = element_layout(memory.type)
-    except UnknownLayoutError:
-        return False
-    return layout.bits == 8 * layout.stride_bytes
+    layout = if_known(element_layout, memory.type)
+    return layout is not None and layout.bits == 8 * layout.stride_bytes
 
 
 def span_bytes(memref: Any) -> int | None:
@@ -340,7 +349,5 @@ def _registers(kind: Any, text: str) -> int:
     if struct is not None:
         parts = (ir.Type.parse(part, kind.context) for part in struct[1].split(", "))
         return sum(registers_of_type(part) for part in parts)
-    try:
-        return -(-layout_of(kind).bits // REGISTER_BITS)
-    except UnknownLayoutError:
-        return 0
+    layout = if_known(layout_of, kind)
+    return 0 if layout is None else -(-layout.bits // REGISTER_BITS)

@@ -17,10 +17,13 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
+    Value,
     as_kind,
     defining_op,
     enclosing,
+    function_type,
     integer_attribute,
+    is_function,
     operations,
     symbol_name,
     type_text,
@@ -36,6 +39,19 @@ NOALIAS, READONLY = "llvm.noalias", "llvm.readonly"
 def is_set(attributes: Any, name: str) -> bool:
     """Whether an attribute that says something by being there is there, and not `false`."""
     return name in attributes and str(attributes[name]) != "false"
+
+
+def said_of(argument: Value) -> Any:
+    """The attributes that a function gives an argument, or a workgroup attribution: an empty
+    mapping where it gives none."""
+    block, number = ir.BlockArgument(argument).owner, ir.BlockArgument(argument).arg_number
+    function, name = block.owner.operation, "arg_attrs"
+    if not is_function(function) or block != function.regions[0].blocks[0]:
+        return {}
+    if function.name == "gpu.func" and number >= (inputs := len(function_type(function).inputs)):
+        name, number = "workgroup_attrib_attrs", number - inputs
+    entries = ir.ArrayAttr(function.attributes[name]) if name in function.attributes else ()
+    return ir.DictAttr(entries[number]) if number < len(entries) else {}
 
 
 # Memory of the thread that runs the op, unless its type names another space; an argument that is

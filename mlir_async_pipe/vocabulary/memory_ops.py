@@ -35,8 +35,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
 )
 from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
     element_bytes,
+    if_known,
     layout_of,
     strides_and_offset,
 )
@@ -140,10 +140,8 @@ def operand_bytes(number: int) -> Extent:
 
 
 def _type_bytes(kind: Any) -> tuple[int, ...] | None:
-    try:
-        return (-(-layout_of(kind).bits // 8),)
-    except UnknownLayoutError:
-        return None
+    layout = if_known(layout_of, kind)
+    return None if layout is None else (-(-layout.bits // 8),)
 
 
 def matrix_row(op: Any) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, strides_and_offset
+from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
 from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
     EVERYTHING,
@@ -427,11 +427,8 @@ def _leaves_strides(kind: Any, extent: tuple[int, ...] | None) -> bool:
         return memref is not None
     if not extent or extent[-1] == 1:
         return False
-    try:
-        strides, _ = strides_and_offset(memref)
-    except UnknownLayoutError:
-        return True
-    return strides[-1] != 1
+    known = if_known(strides_and_offset, memref)
+    return known is None or known[0][-1] != 1
 
 
 def queue_of(op: Any, target: Target | None = None) -> Queue | None:

@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, layout_of
 from mlir_async_pipe.vocabulary.op_table import groups_of
 
 
@@ -58,21 +58,17 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
         found = BOX_IN_TYPE.search(tensor_map_type(operand))
         if found is None:
             continue
-        try:
-            size = layout_of(ir.Type.parse(found[2], op.context)).stride_bytes
-        except UnknownLayoutError:
+        layout = if_known(layout_of, ir.Type.parse(found[2], op.context))
+        if layout is None:
             return None
-        return tuple(map(int, found[1].split("x")[:-1])), size
+        return tuple(map(int, found[1].split("x")[:-1])), layout.stride_bytes
     return None
 
 
 def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
     said = op.attributes[BOX]
     kind = as_kind(ir.TypeAttr, said) and as_kind(ir.MemRefType, ir.TypeAttr(said).value)
-    try:
-        size = layout_of(kind.element_type).stride_bytes if kind else 0
-    except UnknownLayoutError:
-        size = 0
+    size = (if_known(element_bytes, kind) if kind else None) or 0
     shape = tuple(kind.shape) if kind else ()
     coordinates = len(groups_of(op).get("coordinates", ()))
     if not size:

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, constant_value, defining_op
 from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
-    layout_of,
+    element_bytes,
+    if_known,
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.op_table import operand_groups
@@ -161,10 +161,7 @@ def _made_by_ops(op: Any) -> Tile | str:
 
 def _bytes_of(kind: Any) -> int | None:
     memref = as_kind(ir.MemRefType, kind)
-    try:
-        return None if memref is None else layout_of(memref.element_type).stride_bytes
-    except UnknownLayoutError:
-        return None
+    return None if memref is None else if_known(element_bytes, memref)
 
 
 def _made_of_words(op: Any) -> Tile | str:
@@ -228,10 +225,10 @@ def _in_global(op: Any) -> tuple[int, ...] | None:
             for axis, (length, stride) in enumerate(zip(shape, tile.strides, strict=True))
         )
         return (prod(shape) * size,) if side_by_side else None
-    try:
-        strides, _ = strides_and_offset(memref)
-    except UnknownLayoutError:
+    known = if_known(strides_and_offset, memref)
+    if known is None:
         return None
+    strides, _ = known
     own = tuple(strides)[len(strides) - len(tile.strides) :]
     return shape if shape is not None and own == tile.strides else None
 
@@ -262,12 +259,9 @@ def _is_in_rows(op: Any, *, padded: bool) -> bool:
         wide += padding[1] // size
     if padding is None or own[1:] != [*shape[1:-1], wide][: len(own) - 1]:
         return False
-    try:
-        strides, _ = strides_and_offset(memref)
-    except UnknownLayoutError:
-        return False
+    known = if_known(strides_and_offset, memref)
     dense = [prod(own[n + 1 :]) for n in range(len(own))]
-    return list(strides)[len(strides) - len(own) :] == dense
+    return known is not None and list(known[0])[len(known[0]) - len(own) :] == dense
 
 
 def _in_lds(op: Any, *, padded: bool) -> tuple[int, ...] | None:

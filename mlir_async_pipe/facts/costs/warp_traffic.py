@@ -45,7 +45,7 @@ from mlir_async_pipe.facts.values.alignment import (
     value_alignment,
 )
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -60,7 +60,6 @@ from mlir_async_pipe.facts.values.thread_numbers import (
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.vocabulary import Access, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 Array = np.ndarray
 WORD_BYTES = 4
@@ -408,12 +407,7 @@ class WarpTraffic:
                 begin = None if self._differs(by) else memoised(lower, points.sums, step)
                 steps = divisor(by, self._numbers)
                 return begin and begin._replace(unknown=gcd(begin.unknown, steps), value=None)
-            op = defining_op(current)
-            if op is None or op.name not in OPERATORS or not (one := typed(op)).scalar:
-                return None
-            parts = [part for operand in op.operands if (part := get(operand)) is not None]
-            whole = len(parts) == len(op.operands)
-            return _LANE_SUMS.result(current, one, parts, None) if whole else None
+            return _LANE_SUMS.of(current, get, None)
 
         found: _Sum | None = memoised(value, points.sums, step)
         return found

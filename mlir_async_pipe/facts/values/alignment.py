@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, lcm
-from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -22,7 +21,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     as_kind,
     defining_op,
     integer_attribute,
-    is_block_argument,
 )
 from mlir_async_pipe.facts.values.divisors import (
     LARGEST_BYTES,
@@ -36,8 +34,10 @@ from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_layout,
+    if_known,
     strides_and_offset,
 )
+from mlir_async_pipe.vocabulary.memory_names import said_of
 
 # What gpu.dynamic_shared_memory begins at (convert-gpu-to-nvvm emits a 16-aligned global).
 DYNAMIC_SHARED_BYTES = 16
@@ -66,18 +66,13 @@ def access_alignment(
 
 def element_bytes(memory: Value) -> int:
     """Bytes from one element to the next; 0 where that is not known."""
-    try:
-        return memory_layout.element_bytes(memory.type)
-    except UnknownLayoutError:
-        return 0
+    return if_known(memory_layout.element_bytes, memory.type) or 0
 
 
 def _natural_alignment(memory: Value) -> int:
     """What every element is aligned to by its type."""
-    try:
-        return element_layout(memory.type).alignment
-    except UnknownLayoutError:
-        return 1
+    layout = if_known(element_layout, memory.type)
+    return 1 if layout is None else layout.alignment
 
 
 def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int:
@@ -88,7 +83,7 @@ def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int
         return global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1
     natural = _natural_alignment(memory)
     if op is None:
-        return lcm(natural, assumed, _from_base(memory, _argument_alignment(memory)))
+        return lcm(natural, assumed, _from_base(memory, argument_alignment(memory)))
     if op.name == "memref.assume_alignment":
         asserted = integer_attribute(op, "alignment") or 1
         return lcm(asserted, value_alignment(op.operands[0], numbers, assumed))
@@ -109,11 +104,8 @@ def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int
 def _view_alignment(op: Operation, numbers: Arithmetic, assumed: int) -> int:
     """What divides the address of the source, and each step from there to the view."""
     source = op.operands[0]
-    try:
-        begin = beginning(op)
-    except UnknownLayoutError:
-        return 1
-    if begin.of_aligned and offset_bytes(source) != 0:
+    begin = if_known(beginning, op)
+    if begin is None or (begin.of_aligned and offset_bytes(source) != 0):
         return 1
 
     def of(step: ViewStep) -> int:
@@ -167,30 +159,11 @@ def _offset(
 def static_strides(memory: Value) -> list[int | None]:
     """The strides of a memref in elements, None for each that is not static."""
     kind = ir.MemRefType(memory.type)
-    try:
-        return strides_and_offset(kind)[0]
-    except UnknownLayoutError:
-        return [None] * kind.rank
+    known = if_known(strides_and_offset, kind)
+    return [None] * kind.rank if known is None else known[0]
 
 
-def _argument_alignment(memory: Value) -> int:
+def argument_alignment(argument: Value) -> int:
     """`llvm.align` on a function argument or a workgroup attribution, 1 if there is none."""
-    if not is_block_argument(memory):
-        return 1
-    argument = ir.BlockArgument(memory)
-    function = argument.owner.owner.operation
-    number = argument.arg_number
-    for name, first in (("arg_attrs", 0), ("workgroup_attrib_attrs", _inputs(function))):
-        if name in function.attributes and number >= first:
-            entries = list(ir.ArrayAttr(function.attributes[name]))
-            if number - first < len(entries):
-                entry = ir.DictAttr(entries[number - first])
-                if "llvm.align" in entry:
-                    return int(ir.IntegerAttr(entry["llvm.align"]).value) or 1
-    return 1
-
-
-def _inputs(function: Any) -> int:
-    if "function_type" not in function.attributes or function.name == "llvm.func":
-        return 0
-    return len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    given = said_of(argument)
+    return int(ir.IntegerAttr(given["llvm.align"]).value) or 1 if "llvm.align" in given else 1

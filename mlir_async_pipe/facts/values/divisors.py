@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op, integer_attribute
-from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of, is_induction_variable
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.ranges import RANGES, fits, stored
 from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, declaration_of
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Nothing is aligned to more, what is always 0 included.
 LARGEST_BYTES = 4096
@@ -44,13 +43,9 @@ def _symbol_divisor(symbol: Value, numbers: Arithmetic) -> int:
     if op is not None and ADDRESS_OPS.get(op.name) == "same":
         pointer = defining_op(op.operands[0])
         return 1 if pointer is None else global_alignment(pointer)
-    if op is None or op.name not in OPERATORS:
-        return 1
-    one = typed(op)
-    if not one.scalar:
-        return 1
-    operands = [Multiple(divisor(o, numbers), numbers.value_range(o)) for o in op.operands]
-    made = DIVISORS.result(symbol, one, operands, None)
+    made = DIVISORS.of(
+        symbol, lambda o: Multiple(divisor(o, numbers), numbers.value_range(o)), None
+    )
     return 1 if made is None else made.divisor
 
 

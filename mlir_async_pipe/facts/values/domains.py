@@ -18,10 +18,15 @@ from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, printed, type_text
+from mlir_async_pipe.bindings.raw_ops import Value, defining_op, printed, type_text
 from mlir_async_pipe.facts.values import affine_expressions
 from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, SplitPart
-from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, PREDICATES, bits_of_text
+from mlir_async_pipe.facts.values.integer_ops import (
+    INDEX_BITS,
+    PREDICATES,
+    bits_of_text,
+    integer_constant,
+)
 from mlir_async_pipe.vocabulary.operator_table import (
     DIFFERENCE,
     FLAGS_AS_PROPERTY,
@@ -133,6 +138,18 @@ class Domain(ABC, Generic[T, K]):
     @abstractmethod
     def constant(self, number: int) -> T:
         """A number."""
+
+    def of(self, value: Value, get: Callable[[Value], T | None], known: K, /) -> T | None:
+        """What a constant is, or an integer that an op with a row makes of operands that are known."""
+        constant = integer_constant(value)
+        if constant is not None:
+            return self.constant(constant)
+        op = defining_op(value)
+        if op is None or op.name not in OPERATORS or not (one := typed(op)).scalar:
+            return None
+        operands = op.operands
+        v = [made for operand in operands if (made := get(operand)) is not None]
+        return self.result(value, one, v, known) if len(v) == len(operands) else None
 
     def evaluate(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """What an op with one result makes of its operands."""

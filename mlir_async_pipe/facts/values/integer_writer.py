@@ -15,6 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value, constant_value
 from mlir_async_pipe.facts.values.integer_ops import PREDICATES, as_signed, bits_of
+from mlir_async_pipe.vocabulary.launch_ids import axis_attribute
 
 
 class IntegerWriter(OpWriter):
@@ -149,6 +150,11 @@ class IntegerWriter(OpWriter):
     def cast(self, name: str, value: Value, kind: Any) -> Value:
         """A value in another type, by the op called `name`."""
         return self._once((name, value, kind), name, (value,), kind)
+
+    def thread_id(self, axis: str) -> Value:
+        """The number of a thread in its block along x, y or z."""
+        dimension = {"dimension": axis_attribute(axis, self.context)}
+        return self.make("gpu.thread_id", (), self.index, dimension)
 
     def layout(self, array: Value) -> tuple[Value, list[Value], list[Value]]:
         """The offset, sizes and strides of a memref, in elements."""

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
-from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
     as_signed,
     bits_of,
-    integer_constant,
     memoised,
 )
 from mlir_async_pipe.facts.values.ranges import fits, range_step
@@ -51,33 +50,16 @@ class Arithmetic:
         return memoised(value, self._linear, self._linear_step)
 
     def _linear_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
-        constant = integer_constant(value)
-        if constant is not None:
-            return Form(constant)
-        op = defining_op(value)
-        if op is not None and op.name in OPERATORS:
-            one = typed(op)
-            if one.scalar:
-                operands = [get(operand) for operand in op.operands]
-                form = LINEAR_FORMS.result(value, one, operands, self)
-                if form is not None:
-                    return form
-        return of_symbol(value)
+        return LINEAR_FORMS.of(value, get, self) or of_symbol(value)
 
     def wrapped(self, value: Value) -> Linear:
         """The linear form that a value of 64 bits is equal to modulo 2^64; of fewer bits the exact one."""
         return memoised(value, self._wrapped, self._wrapped_step)
 
     def _wrapped_step(self, value: Value, get: Callable[[Value], Linear]) -> Linear:
-        op = defining_op(value)
-        if op is not None and op.name in OPERATORS and bits_of(value.type) == INDEX_BITS:
-            one = typed(op)
-            if one.scalar and one.row.method in _MADE_OF_SUMS:
-                operands = [get(operand) for operand in op.operands]
-                form = WRAPPED_FORMS.result(value, one, operands, self)
-                if form is not None:
-                    return form
-        return self.linear(value)
+        wraps = bits_of(value.type) == INDEX_BITS
+        form = WRAPPED_FORMS.of(value, get, self) if wraps else None
+        return form or self.linear(value)
 
     def value_range(self, value: Value) -> tuple[int | None, int | None]:
         """An interval [low, high] that holds the value; None is an unbounded end."""

@@ -38,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     enclosing,
+    function_type,
     integer_attribute,
     remembered,
     type_text,
@@ -48,7 +49,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of, memoised
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
+from mlir_async_pipe.vocabulary.memory_layout import if_known, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESS_OPS,
@@ -67,6 +68,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     in_workgroup_memory,
     is_dynamic_memory,
     is_set,
+    said_of,
     taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
@@ -344,7 +346,7 @@ def parameter_of(root: Root) -> tuple[Operation, int] | None:
 
 def _inputs_up_to(function: Operation, number: int) -> int:
     """How many parameters a function has, at least where its first block's argument `number` may be none."""
-    return _input_count(function) if function.name == "gpu.func" else number + 1
+    return len(function_type(function).inputs) if function.name == "gpu.func" else number + 1
 
 
 def _argument_root(argument: Value) -> Root:
@@ -353,15 +355,14 @@ def _argument_root(argument: Value) -> Root:
     if function.name not in FUNCTION_OPS or block != function.regions[0].blocks[0]:
         return Root("unknown", argument, argument, space_of(argument))
     number = ir.BlockArgument(argument).arg_number
-    inputs = _inputs_up_to(function, number)
+    inputs, given = _inputs_up_to(function, number), said_of(argument)
+    marks = {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if is_set(given, name)}
     if number >= inputs:
-        marks = _marks(function, "workgroup_attrib_attrs", number - inputs)
         of_block = number - inputs < (integer_attribute(function, "workgroup_attributions") or 0)
         return Root(
             *("attribution", argument, argument, "workgroup" if of_block else "private"),
             unordered=INDEPENDENT in marks,
         )
-    marks = _marks(function, "arg_attrs", number)
     if BY_VALUE in marks:
         return Root("attribution", argument, argument, "private")
     return Root(
@@ -383,29 +384,9 @@ def _address_argument(op: Operation | None) -> Value | None:
     return None
 
 
-@remembered
-def _input_count(function: Any) -> int:
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    return len(kind.inputs)
-
-
-def _marks(function: Any, kind: str, number: int) -> set[str]:
-    """The attributes of an argument, or of an attribution, of those that are asked for here."""
-    if kind not in function.attributes:
-        return set()
-    attributes = ir.ArrayAttr(function.attributes[kind])
-    if number >= len(attributes):
-        return set()
-    given = ir.DictAttr(attributes[number])
-    return {name for name in (NOALIAS, READONLY, INDEPENDENT, BY_VALUE) if is_set(given, name)}
-
-
 def _view_window(view: Any, result: Value) -> tuple[int | None, int | None]:
     """Byte offset and size of a memref.view, None where they are not constant."""
-    try:
-        return constant_value(view.operands[1]), span_bytes(result.type)
-    except UnknownLayoutError:
-        return constant_value(view.operands[1]), None
+    return constant_value(view.operands[1]), if_known(span_bytes, result.type)
 
 
 def _disjoint_windows(a: Root, b: Root) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, integer_constant, memoised
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator, Sign
 
@@ -35,17 +35,10 @@ def evaluate_more(
     """The same where `known` has the leaves' numbers, and gets those of all values between."""
 
     def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
-        constant = integer_constant(current)
-        if constant is not None:
-            return np.asarray(constant, dtype=np.int64)
         op = defining_op(current)
-        if op is None or op.name not in OPERATORS:
+        if integer_constant(current) is None and (op is None or op.name not in OPERATORS):
             return leaf(current)
-        numbers = [number for operand in op.operands if (number := get(operand)) is not None]
-        one = typed(op)
-        if not one.scalar or len(numbers) < len(op.operands):
-            return None
-        return NUMBERS.result(current, one, numbers, None)
+        return NUMBERS.of(current, get, None)
 
     result: Array | None = memoised(value, known, step)
     return result

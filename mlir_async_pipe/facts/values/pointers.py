@@ -34,7 +34,11 @@ from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, viewed_memref
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.facts.values.views import beginning
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, element_bytes, layout_of
+from mlir_async_pipe.vocabulary.memory_layout import (
+    element_bytes,
+    if_known,
+    layout_of,
+)
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     POINTER_OF_ADDRESS,
@@ -103,12 +107,11 @@ def step_bytes(op: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | N
     known, or if it makes many pointers."""
     if not is_pointer(op.results[0]):
         return None
-    try:
-        steps = beginning(op).steps
-    except UnknownLayoutError:
+    begin = if_known(beginning, op)
+    if begin is None:
         return None
     total: Form[S] = ZERO
-    for step in steps:
+    for step in begin.steps:
         amount = step.amount
         one = Form(amount) if isinstance(amount, int) else linear(op.operands[amount.position])
         total = add(total, scale(one, step.size))
@@ -123,11 +126,8 @@ def bytes_of_global(pointer: Value) -> int | None:
     declared = None if op is None else declaration_of(op)
     if declared is None or "global_type" not in declared.attributes:
         return None
-    try:
-        layout = layout_of(ir.TypeAttr(declared.attributes["global_type"]).value)
-    except UnknownLayoutError:
-        return None
-    return layout.stride_bytes or None
+    layout = if_known(layout_of, ir.TypeAttr(declared.attributes["global_type"]).value)
+    return None if layout is None else layout.stride_bytes or None
 
 
 def static_bytes(root: Root) -> int:
@@ -138,10 +138,7 @@ def static_bytes(root: Root) -> int:
     if is_pointer(root.value):
         return bytes_of_global(root.value) or 0
     kind = ir.MemRefType(root.value.type)
-    try:
-        return prod(kind.shape) * element_bytes(kind) if kind.has_static_shape else 0
-    except UnknownLayoutError:
-        return 0
+    return prod(kind.shape) * (if_known(element_bytes, kind) or 0) if kind.has_static_shape else 0
 
 
 Columns: TypeAlias = "tuple[Value | None, int]"

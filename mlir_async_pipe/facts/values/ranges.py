@@ -14,11 +14,10 @@ from collections.abc import Callable
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
 from mlir_async_pipe.facts.values.affine_expressions import SplitPart
-from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
     bits_of,
-    integer_constant,
     is_induction_variable,
     is_size,
 )
@@ -36,7 +35,6 @@ from mlir_async_pipe.facts.values.sums import (
     smaller,
 )
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 
 def fits(interval: Interval, bits: int) -> bool:
@@ -192,9 +190,6 @@ def range_step(
     block_size: tuple[int, int, int] | None,
 ) -> Interval:
     """The interval of one value; `get` gives those of others, its operands above all."""
-    constant = integer_constant(value)
-    if constant is not None:
-        return constant, constant
     known = launch_id(value)
     if known is not None:
         return _launch_range(known, block_size, bits_of(value.type))
@@ -204,12 +199,7 @@ def range_step(
         return stored(found, bits_of(value.type))
     if op.name == "memref.dim":
         return 0, None
-    if op.name not in OPERATORS:
-        return stored(ANYTHING, bits_of(value.type))
-    one = typed(op)
-    if not one.scalar:
-        return ANYTHING
-    return RANGES.result(value, one, [get(operand) for operand in op.operands], None) or ANYTHING
+    return RANGES.of(value, get, None) or stored(ANYTHING, bits_of(value.type))
 
 
 def _launch_range(known: LaunchId, block_size: tuple[int, int, int] | None, bits: int) -> Interval:

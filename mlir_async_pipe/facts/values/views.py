@@ -29,6 +29,7 @@ from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
+    if_known,
     steps_of,
     strides_and_offset,
 )
@@ -268,13 +269,14 @@ def somewhere(root: Any, kind: Any) -> View[Any]:
 def frame_of(base: Form[S], memref: Any) -> ViewFrame[S]:
     """The frame of a memref type whose first element is at byte `base`."""
     shape = _sizes(memref)
-    try:
-        return ViewFrame(
-            base, shape, tuple(strides_and_offset(memref)[0]), 8 * element_bytes(memref)
-        )
-    except UnknownLayoutError:
-        # How far apart elements lie is not known, which dynamic strides say too.
-        return ViewFrame(base, shape, (None,) * len(shape), 8)
+    # Where it is not known how far apart elements lie, dynamic strides say that too.
+    strides, unit = if_known(_strides_and_unit, memref) or ((None,) * len(shape), 1)
+    return ViewFrame(base, shape, strides, 8 * unit)
+
+
+def _strides_and_unit(memref: Any) -> tuple[tuple[int | None, ...], int]:
+    """Strides in elements, and the bytes of one. Raises UnknownLayoutError."""
+    return tuple(strides_and_offset(memref)[0]), element_bytes(memref)
 
 
 def _sizes(memref: Any) -> tuple[int | None, ...]:
@@ -294,9 +296,8 @@ def viewed(op: Operation, source: View[S], read: Read[S]) -> View[S]:
 
 def _begun(op: Operation, source: View[S], read: Read[S]) -> Form[S] | None:
     """The byte of the root at which the result of an op begins, None where it is not known."""
-    try:
-        begin = beginning(op)
-    except UnknownLayoutError:
+    begin = if_known(beginning, op)
+    if begin is None:
         return None
 
     def of(step: ViewStep) -> Form[S] | None:
@@ -365,12 +366,10 @@ def _unknown(source: View[S], memref: Any) -> View[S]:
 def _in_bytes(op: Operation, source: View[S], start: Form[S] | None) -> View[S]:
     """A memref view by bytes of the root: strides of the result's type count."""
     memref = ir.MemRefType(op.results[0].type)
-    try:
-        strides, unit = strides_and_offset(memref)[0], element_bytes(memref)
-    except UnknownLayoutError:
+    known = if_known(_strides_and_unit, memref)
+    if known is None or start is None or None in known[0]:
         return _unknown(source, memref)
-    if start is None or any(s is None for s in strides):
-        return _unknown(source, memref)
+    strides, unit = known
     axes = tuple(Axis(0, s * unit) for s in strides if s is not None)
     return View(source.root, BYTES, (start,), axes, _sizes(memref), unit, source.aligned)
 

@@ -287,15 +287,8 @@ def _may_spill(kernel: str, chip: Chip) -> bool:
 _WIDE_SUM = re.compile(r"add\.s64\s+%\w+, %\w+, (-?\d{10,});")
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong in versions before `mended`."""
-
-    what: str
-    mended: tuple[int, int]
-
-
-_LOST_HALF = Fault("may lose the upper half of {number} in a sum of 64 bits", (13, 1))
+# The first version that keeps the upper half of a wide number.
+_MENDED = (13, 1)
 
 
 def fault_in(ptx: str, ptxas: str) -> str:
@@ -304,9 +297,9 @@ def fault_in(ptx: str, ptxas: str) -> str:
         return ""
     wide = (int(found[1]) for found in _WIDE_SUM.finditer(ptx))
     number = next((number for number in wide if number >> 32 not in (0, -1)), None)
-    if number is None or version(ptxas) >= _LOST_HALF.mended:
+    if number is None or version(ptxas) >= _MENDED:
         return ""
-    return _LOST_HALF.what.format(number=hex(number & (1 << 64) - 1))
+    return f"may lose the upper half of {hex(number & (1 << 64) - 1)} in a sum of 64 bits"
 
 
 @cache

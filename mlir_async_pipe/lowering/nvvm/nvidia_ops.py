@@ -23,7 +23,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
-    before,
     constant_value,
     create,
     erase,
@@ -62,61 +61,55 @@ def create_copies(pair: CopyPair) -> None:
         _copy_between_pointers(pair)
     else:
         _copy_between_memrefs(pair)
-    erase([pair.load, *reversed(pair.through), pair.store])
+    erase([pair.loaded.load, *reversed(pair.loaded.through), pair.store])
 
 
 def _copy_between_memrefs(pair: CopyPair) -> None:
-    (source,), (target,) = accesses(pair.load), accesses(pair.store)
-    context = pair.store.context
-    elements = pair.piece_bytes // pair.element_bytes
+    (source,), (target,) = accesses(pair.loaded.load), accesses(pair.store)
+    context, kept = pair.store.context, pair.loaded.kept
+    elements = pair.width.piece_elements
     attributes: dict[str, Any] = {
         "dstElements": ir.IntegerAttr.get(ir.IndexType.get(context), elements),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
-            [1, len(target.indices), 1, len(source.indices), 1 if pair.kept else 0], context
+            [1, len(target.indices), 1, len(source.indices), 1 if kept else 0], context
         ),
     }
-    if pair.piece_bytes == BYPASS_BYTES:
+    if pair.width.piece_bytes == BYPASS_BYTES:
         attributes["bypassL1"] = ir.UnitAttr.get(context)
-    build = IntegerWriter(before(pair.store), pair.store.location)
-    for first in range(0, pair.elements, elements):
-        create(
-            "nvgpu.device_async_copy",
-            [
-                target.memory,
-                *build.advanced(target.indices, first),
-                source.memory,
-                *build.advanced(source.indices, first),
-                *kept_elements(pair.kept, first, elements, build),
-            ],
-            [ir.Type.parse(TOKEN_TYPE, context)],
-            attributes,
-            ip=before(pair.store),
-            loc=pair.store.location,
-        )
+    build = IntegerWriter.before(pair.store)
+    for first in range(0, pair.width.elements, elements):
+        operands = [
+            target.memory,
+            *build.advanced(target.indices, first),
+            source.memory,
+            *build.advanced(source.indices, first),
+            *kept_elements(kept, first, elements, build),
+        ]
+        token = ir.Type.parse(TOKEN_TYPE, context)
+        build.make("nvgpu.device_async_copy", operands, token, attributes)
 
 
 def _copy_between_pointers(pair: CopyPair) -> None:
-    (source,), (target,) = accesses(pair.load), accesses(pair.store)
-    context, loc, ip = pair.store.context, pair.store.location, before(pair.store)
-    llvm, build = LlvmBuilder(ip, loc), IntegerWriter(ip, loc)
+    (source,), (target,) = accesses(pair.loaded.load), accesses(pair.store)
+    context, width = pair.store.context, pair.width
+    llvm, build = LlvmBuilder.before(pair.store), IntegerWriter.before(pair.store)
     i32 = ir.IntegerType.get_signless(32, context)
-    cache = "cg" if pair.piece_bytes == BYPASS_BYTES else "ca"
+    cache = "cg" if width.piece_bytes == BYPASS_BYTES else "ca"
     attributes = {
-        "size": ir.IntegerAttr.get(i32, pair.piece_bytes),
+        "size": ir.IntegerAttr.get(i32, width.piece_bytes),
         "modifier": ir.Attribute.parse(f"#nvvm<load_cache_modifier {cache}>", context),
     }
-    elements = pair.piece_bytes // pair.element_bytes
-    for first in range(0, pair.elements, elements):
-        kept = kept_elements(pair.kept, first, elements, build)
+    for first in range(0, width.elements, width.piece_elements):
+        kept = kept_elements(pair.loaded.kept, first, width.piece_elements, build)
         read = [
-            build.cast("arith.index_cast", build.multiply(count, pair.element_bytes), i32)
+            build.cast("arith.index_cast", build.multiply(count, width.element_bytes), i32)
             for count in kept
         ]
         ends = [
-            llvm.at(_in_space(access.memory, space, llvm), first * pair.element_bytes)
+            llvm.at(_in_space(access.memory, space, llvm), first * width.element_bytes)
             for access, space in ((target, 3), (source, 1))
         ]
-        create("nvvm.cp.async.shared.global", [*ends, *read], (), attributes, ip=ip, loc=loc)
+        llvm.op("nvvm.cp.async.shared.global", [*ends, *read], attributes=attributes)
 
 
 def _in_space(pointer: Value, space: int, llvm: LlvmBuilder) -> Value:
@@ -127,7 +120,7 @@ def _in_space(pointer: Value, space: int, llvm: LlvmBuilder) -> Value:
 
 def _hoist_load(pair: CopyPair) -> None:
     """scf.if { pure ops; load }  -->  pure ops; load; scf.if: its subscripts reach the store."""
-    for op in pair.through:
+    for op in pair.loaded.through:
         if op.name == "scf.if":
             for inner in operations(op.regions[0].blocks[0])[:-1]:
                 inner.move_before(op)
@@ -190,14 +183,9 @@ def _length(part: Leading | UntilEnd, build: IntegerWriter) -> Value:
     axis = kind.rank - 1
     if not kind.is_dynamic_dim(axis):
         return build.subtract(build.constant(kind.shape[axis]), part.index)
-    dimension = create(
-        "memref.dim",
-        (part.memory, build.constant(axis)),
-        (ir.IndexType.get(build.location.context),),
-        ip=build.ip,
-        loc=build.location,
-    )
-    return build.subtract(dimension.results[0], part.index)
+    index = ir.IndexType.get(build.location.context)
+    dimension = build.make("memref.dim", (part.memory, build.constant(axis)), index)
+    return build.subtract(dimension, part.index)
 
 
 # Names the kinds of copies of a gpu.module, as `cg 16`, whose lines are fetched whole.

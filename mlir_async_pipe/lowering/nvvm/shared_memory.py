@@ -13,7 +13,8 @@ A `memref.alloc` in workgroup space would silently become a call of malloc. A ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     ancestors,
     before,
+    function_type,
     has_body,
     integer_attribute,
     is_function,
@@ -34,6 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, fresh_name
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.values.alignment import argument_alignment
 from mlir_async_pipe.facts.values.memory_roots import space_of, space_of_type
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
@@ -168,17 +171,13 @@ def _declared(declared: Operation) -> list[SharedBuffer]:
 
 def attributions(function: Operation) -> list[SharedBuffer]:
     """The workgroup attributions of a gpu.func, aligned as `llvm.align` asks."""
-    arguments = attributed(function)
-    for argument in arguments:
+    found = []
+    for argument in attributed(function):
         _check_not_empty(argument.type, function)
-    asked = [1] * len(arguments)
-    if "workgroup_attrib_attrs" in function.attributes:
-        entries = ir.ArrayAttr(function.attributes["workgroup_attrib_attrs"])
-        asked = [given_alignment(ir.DictAttr(entry)) for entry in entries]
-    return [
-        SharedBuffer(buffer_bytes(a.type, function), max(align, ALIGNMENT_BYTES), argument=a)
-        for a, align in zip(arguments, asked, strict=True)
-    ]
+        alignment = max(argument_alignment(argument), ALIGNMENT_BYTES)
+        size = buffer_bytes(argument.type, function)
+        found.append(SharedBuffer(size, alignment, argument=argument))
+    return found
 
 
 def attributed(function: Operation) -> list[Value]:
@@ -186,13 +185,8 @@ def attributed(function: Operation) -> list[Value]:
     count = integer_attribute(function, "workgroup_attributions") or 0
     if function.name != "gpu.func" or count == 0:
         return []
-    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    inputs = len(function_type(function).inputs)
     return list(function.regions[0].blocks[0].arguments)[inputs : inputs + count]
-
-
-def given_alignment(entry: Any) -> int:
-    """`llvm.align` in the attributes of an argument, 1 where there is none."""
-    return int(ir.IntegerAttr(entry["llvm.align"]).value) if "llvm.align" in entry else 1
 
 
 def end_of(buffers: Iterable[SharedBuffer], start: int = 0) -> int:
@@ -221,10 +215,8 @@ def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
 
 def buffer_bytes(kind: Any, at: Operation) -> int:
     """The bytes that a buffer of this type spans. Raises LoweringError (element-layout)."""
-    try:
+    with has_layout(at):
         size = span_bytes(kind)
-    except UnknownLayoutError as error:
-        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=at) from error
     if size is None:
         raise LoweringError(
             f"workgroup memory of type {kind} has no static size",
@@ -283,9 +275,14 @@ def fixed_layout(op: Operation, globals_: dict[str, Operation]) -> TypeLayout | 
     declared = globals_.get(str(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value))
     if declared is None:
         return None
-    try:
+    with has_layout(declared):
         return layout_of(ir.TypeAttr(declared.attributes["global_type"]).value)
+
+
+@contextmanager
+def has_layout(at: Operation) -> Iterator[None]:
+    """Inside, a type that has no layout in memory is an error: LoweringError (element-layout)."""
+    try:
+        yield
     except UnknownLayoutError as error:
-        raise LoweringError(
-            f"cannot lower this: {error}", code="element-layout", at=declared
-        ) from error
+        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=at) from error

@@ -22,10 +22,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
-from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    argument_alignment,
+    element_bytes,
+)
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of, space_of_type
-from mlir_async_pipe.lowering.nvvm.shared_memory import ALIGNMENT_BYTES, attributed, given_alignment
+from mlir_async_pipe.lowering.nvvm.shared_memory import ALIGNMENT_BYTES, attributed
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.memory_layout import element_layout
@@ -64,7 +68,8 @@ def _align_attributions(function: Operation, asked: dict[Any, int]) -> None:
         entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
     for entry, argument in zip(entries, arguments, strict=True):
         natural = element_layout(argument.type).alignment
-        least = max(given_alignment(entry), ALIGNMENT_BYTES, natural, asked_of(argument, asked))
+        known = argument_alignment(argument)
+        least = max(known, ALIGNMENT_BYTES, natural, asked_of(argument, asked))
         entry["llvm.align"] = ir.IntegerAttr.get(i64, least)
     function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
         [ir.DictAttr.get(entry, context) for entry in entries], context

@@ -24,7 +24,7 @@ from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import is_pure
-from mlir_async_pipe.vocabulary.launch_ids import axis_attribute, thread_dimension
+from mlir_async_pipe.vocabulary.launch_ids import thread_dimension
 
 _IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")
 
@@ -114,11 +114,11 @@ class Wave:
         """
         build = self._builder
         x, y, z = self.block.size
-        thread = self._dimension("x")
+        thread = build.thread_id("x")
         if y * z > 1:
-            rows = self._dimension("y")
+            rows = build.thread_id("y")
             if z > 1:
-                rows = build.add(rows, build.multiply(self._dimension("z"), y))
+                rows = build.add(rows, build.multiply(build.thread_id("z"), y))
             thread = build.add(thread, build.multiply(rows, x))
         self._lane = build.remainder(thread, self.block.lanes)
         if self.block.threads <= self.block.lanes:
@@ -132,9 +132,3 @@ class Wave:
         self._first = build.multiply(
             build.cast("arith.index_cast", scalar, index), self.block.lanes
         )
-
-    def _dimension(self, axis: str) -> Value:
-        build = self._builder
-        attribute = axis_attribute(axis, build.location.context)
-        index = ir.IndexType.get(build.location.context)
-        return build.make("gpu.thread_id", (), index, {"dimension": attribute})

@@ -22,11 +22,10 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
-    Operation,
     Value,
-    ancestors,
     constant_value,
     defining_op,
+    enclosing,
     operations,
     symbol_name,
 )
@@ -225,7 +224,8 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
     space = ir.Attribute.parse("#gpu.address_space<global>", context)
     extents = "x".join(map(str, shape))
     made = ir.Type.parse(f"memref<{extents}x{kind.element_type}, {space}>", context)
-    table = _symbol_table(build.ip.block.owner.operation)
+    table = enclosing(build.ip.block.owner.operation, SYMBOL_TABLES)
+    assert table is not None
     name = f"async_pipe_zeros_{extents}x{kind.element_type}"
     if not any(symbol_name(op) == name for op in operations(table.regions[0].blocks[0])):
         splat = _zero(kind.element_type, build.location)
@@ -239,11 +239,6 @@ def _zeros_like(source: Value, elements: int, build: IntegerWriter) -> Value:
         plain = ir.Type.parse(f"memref<{extents}x{kind.element_type}{own}>", context)
         value = build.make("memref.memory_space_cast", (value,), plain)
     return build.make("memref.cast", (value,), source.type)
-
-
-def _symbol_table(op: Operation) -> Operation:
-    around = (op, *ancestors(op))
-    return next(above for above in around if above.name in SYMBOL_TABLES)
 
 
 def fill(

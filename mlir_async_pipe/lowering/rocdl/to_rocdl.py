@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant,
     create,
     defining_op,
+    function_type,
     is_function,
     is_used,
     operations,
@@ -266,14 +267,14 @@ class WaveCopies:
         """
         if self._chip.copy_form is None:
             return None
-        (source,), (target,) = accesses(pair.load), accesses(pair.store)
+        (source,), (target,) = accesses(pair.loaded.load), accesses(pair.store)
         copy = ThreadCopy(
             pair.store,
             source.memory,
             list(source.indices),
             target.memory,
             list(target.indices),
-            pair.piece_bytes // pair.element_bytes,
+            pair.width.piece_elements,
             None,
         )
         size = block_size(enclosing_function(pair.store), self._launches)
@@ -318,9 +319,7 @@ def check_scope(root: Operation, chip: Chip, session: Session) -> None:
     for wait in waits:
         if len(wait.operands) == 0:
             raise _refused(wait, in_callees[0])
-    counting = passes.find("async-pipe-count-waits")
-    options = passes.with_defaults(counting.options(), {"chip": chip.name})
-    counting.run(root, options, session)
+    passes.run_one("async-pipe-count-waits", root, session, chip=chip.name)
 
 
 def _refused(wait: Operation, origin: Operation) -> LoweringError:
@@ -355,9 +354,7 @@ def drop_empty_groups(root: Operation, chip: Chip, session: Session) -> None:
         return
     for op in unnamed:
         op.erase()
-    counting = passes.find("async-pipe-count-waits")
-    options = passes.with_defaults(counting.options(), {"chip": chip.name})
-    counting.run(root, options, session)
+    passes.run_one("async-pipe-count-waits", root, session, chip=chip.name)
 
 
 def _has_bare_waits(root: Operation) -> bool:
@@ -608,7 +605,7 @@ def _retype_function(function: Operation, i32: Any) -> None:
     """Tokens in a signature become i32; a gpu.func or func.func holds it as an attribute."""
     if function.name == "llvm.func":
         return
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function_type(function)
     if not any(str(part) == TOKEN_TYPE for part in (*kind.inputs, *kind.results)):
         return
 

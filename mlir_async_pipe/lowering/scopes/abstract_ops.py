@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     functions,
     integer_attribute,
+    is_used,
     operations,
     set_integer,
     symbol_name,
@@ -65,19 +66,17 @@ def lower_abstract_ops(
     plans = plan_functions(root, chip, refuse)
     for plan in plans:
         _report(plan, chip, session, strict)
-    gone = [commit for plan in plans for commit in plan.gone_commits]
+    gone = [commit for plan in plans for commit in plan.commits.gone]
     for plan in plans:
         _remove_waits(plan, gone)
     for commit in gone:
         _erase_commit(commit)
     if gone:
         # While tokens and queues can still be seen, which consumer_wait needs too.
-        counting = passes.find("async-pipe-count-waits")
-        options = passes.with_defaults(counting.options(), {"chip": chip.name})
-        counting.run(root, options, session)
+        passes.run_one("async-pipe-count-waits", root, session, chip=chip.name)
     for plan in plans:
         _lower_the_rest(plan)
-    if gone or any(plan.gone_waits for plan in plans):
+    if gone or any(plan.waits.gone for plan in plans):
         _check_what_is_left(root, chip, session)
 
 
@@ -96,8 +95,8 @@ def _report(plan: AbstractOpsPlan, chip: Chip, session: Session, strict: bool) -
                 _report_in_place(scope, kind, chip, session, strict)
             continue
         for pair in kind.pairs:
-            if pair.narrowed_by is not None and is_new(pair.store, "narrow"):
-                _report_narrow(pair, pair.narrowed_by, session)
+            if pair.width.narrowed_by is not None and is_new(pair.store, "narrow"):
+                _report_narrow(pair, pair.width.narrowed_by, session)
     queues = plan.asynchronous_queues
     if len(queues) > 1:
         listed = ", ".join("not constant" if q is None else str(q) for q in sorted(queues, key=str))
@@ -107,7 +106,7 @@ def _report(plan: AbstractOpsPlan, chip: Chip, session: Session, strict: bool) -
             code="queues-merged",
             at=plan.function,
         )
-    for wait in plan.kept_waits:
+    for wait in plan.waits.kept:
         if queue_number(wait) is None:
             session.diagnostics.remark(
                 "the queue of this wait is not constant, so it waits for all groups",
@@ -145,7 +144,7 @@ def _report_in_place(
 
 def _report_narrow(pair: CopyPair, narrow: Access, session: Session) -> None:
     session.diagnostics.remark(
-        f"copied {pair.piece_bytes} bytes at a time: nothing says that the addresses of "
+        f"copied {pair.width.piece_bytes} bytes at a time: nothing says that the addresses of "
         f"'{narrow.op.name}' are aligned for more",
         code="narrow-copies",
         at=narrow.op,
@@ -165,20 +164,20 @@ def _remove_waits(plan: AbstractOpsPlan, gone: list[Operation]) -> None:
     A count without tokens cannot be made again: where it may include a commit that goes, all
     groups are waited for.
     """
-    for op in plan.gone_waits + plan.gone_markers:
+    for op in plan.waits.gone + plan.markers.gone:
         op.erase()
-    for wait in plan.kept_waits:
+    for wait in plan.waits.kept:
         counted = wait.name == "async_pipe.wait_queue" and not tokens_of(wait)
         if counted and any(may_share(commit, wait) for commit in gone):
             set_integer(wait, "count", 0, 64)
 
 
 def _lower_the_rest(plan: AbstractOpsPlan) -> None:
-    for marker in plan.markers:
+    for marker in plan.markers.kept:
         marker.erase()
-    for wait in plan.kept_waits:
+    for wait in plan.waits.kept:
         _lower_wait(wait)
-    for commit in plan.kept_commits:
+    for commit in plan.commits.kept:
         group = create_group(before(commit), commit.location)
         commit.results[0].replace_all_uses_with(group.results[0])
         commit.erase()
@@ -200,8 +199,7 @@ def _check_what_is_left(root: Any, chip: Chip, session: Session) -> None:
     Raises LoweringError (lost-wait), a warning where hazards are only warned of.
     """
     found = Session()
-    checking = passes.find("async-pipe-check")
-    checking.run(root, passes.with_defaults(checking.options(), {"chip": chip.name}), found)
+    passes.run_one("async-pipe-check", root, found, chip=chip.name)
     for hazard in found.report().of("hazards"):
         if hazard.verdict != "unsafe" or hazard.code not in _IN_FLIGHT:
             continue
@@ -220,7 +218,7 @@ def _check_what_is_left(root: Any, chip: Chip, session: Session) -> None:
 
 def _erase_commit(commit: Operation) -> None:
     """Erase a commit, whose token no wait needs any more."""
-    if len(list(commit.results[0].uses)) > 0:
+    if is_used(commit.results[0]):
         commit.results[0].replace_all_uses_with(no_group(before(commit), commit.location))
     commit.erase()
 
@@ -291,17 +289,22 @@ Kinds = dict[Operation, ScopeCopies | NotCopies]
 
 
 @dataclass
+class Decided:
+    """Ops of one kind: those that stay, and those that go with what runs in place."""
+
+    kept: list[Operation] = field(default_factory=list)
+    gone: list[Operation] = field(default_factory=list)
+
+
+@dataclass
 class AbstractOpsPlan:
     """What becomes of every abstract op of one function."""
 
     function: Operation
     scopes: list[tuple[Operation, ScopeCopies | NotCopies]] = field(default_factory=list)
-    kept_commits: list[Operation] = field(default_factory=list)
-    gone_commits: list[Operation] = field(default_factory=list)
-    kept_waits: list[Operation] = field(default_factory=list)
-    gone_waits: list[Operation] = field(default_factory=list)
-    markers: list[Operation] = field(default_factory=list)
-    gone_markers: list[Operation] = field(default_factory=list)
+    commits: Decided = field(default_factory=Decided)
+    waits: Decided = field(default_factory=Decided)
+    markers: Decided = field(default_factory=Decided)
 
     @property
     def asynchronous_queues(self) -> set[int | None]:
@@ -324,7 +327,12 @@ def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[
         leaking = _leaking_queues(kinds)
         for plan in connected:
             _decide(plan, kinds, leaking)
-    return [plan for plan in plans if _has_any(plan)]
+    nothing = Decided()
+    return [
+        plan
+        for plan in plans
+        if plan.scopes or any(d != nothing for d in (plan.commits, plan.waits, plan.markers))
+    ]
 
 
 def _connected(plans: list[AbstractOpsPlan]) -> list[list[AbstractOpsPlan]]:
@@ -347,28 +355,17 @@ def _connected(plans: list[AbstractOpsPlan]) -> list[list[AbstractOpsPlan]]:
 def _decide(plan: AbstractOpsPlan, kinds: Kinds, leaking: set[int | None]) -> None:
     for op in walk(plan.function):
         if op.name == COMMIT:
-            gone = _is_gone(op, kinds) or (
-                len(list(op.results[0].uses)) == 0 and _covers_only_sync(op, kinds, leaking)
-            )
-            (plan.gone_commits if gone else plan.kept_commits).append(op)
-        elif op.name in WAITS:
-            (plan.gone_waits if _is_gone(op, kinds) else plan.kept_waits).append(op)
-        elif op.name in MARKERS:
-            (plan.gone_markers if _is_gone(op, kinds) else plan.markers).append(op)
-
-
-def _has_any(plan: AbstractOpsPlan) -> bool:
-    return any(
-        (
-            plan.scopes,
-            plan.kept_commits,
-            plan.gone_commits,
-            plan.kept_waits,
-            plan.gone_waits,
-            plan.markers,
-            plan.gone_markers,
+            decided = plan.commits
+        elif op.name in (*WAITS, *MARKERS):
+            decided = plan.waits if op.name in WAITS else plan.markers
+        else:
+            continue
+        gone = _is_gone(op, kinds) or (
+            op.name == COMMIT
+            and not is_used(op.results[0])
+            and _covers_only_sync(op, kinds, leaking)
         )
-    )
+        (decided.gone if gone else decided.kept).append(op)
 
 
 def _is_gone(op: Operation, kinds: Kinds) -> bool:

@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, symbol_name, walk
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels, top_level
 from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.vocabulary.launch_ids import Size, stated_size
 
 _KNOWN = "known_block_size"
 _SAME = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
@@ -23,7 +24,7 @@ _LARGEST_SIZES = "nvvm.maxntid"
 _LARGEST_THREADS = "rocdl.max_flat_work_group_size"
 _RANGE_OF_THREADS = "rocdl.flat_work_group_size"
 
-BlockSizes = dict[str, list[int]]
+BlockSizes = dict[str, Size]
 """The block size of each kernel of a gpu.module that states one, by name."""
 
 
@@ -36,7 +37,7 @@ def state_once(gpu_module: Operation) -> BlockSizes:
     for kernel in kernels(gpu_module):
         if _KNOWN not in kernel.attributes:
             continue
-        sizes = _sizes(kernel, _KNOWN)
+        sizes = stated_size(kernel, _KNOWN)
         for name in (*_SAME, _LARGEST_SIZES, _LARGEST_THREADS, _RANGE_OF_THREADS):
             if name in kernel.attributes:
                 if not _agrees(kernel, name, sizes):
@@ -63,17 +64,12 @@ def require_sizes(gpu_module: Operation, sizes: BlockSizes) -> None:
             op.attributes["nvvm.reqntid"] = exact
 
 
-def _sizes(kernel: Operation, name: str) -> list[int]:
-    given = [int(size) for size in ir.DenseI32ArrayAttr(kernel.attributes[name])]
-    return [*given, 1, 1, 1][:3]
-
-
-def _agrees(kernel: Operation, name: str, sizes: list[int]) -> bool:
+def _agrees(kernel: Operation, name: str, sizes: Size) -> bool:
     threads = prod(sizes)
     if name in _SAME:
-        return _sizes(kernel, name) == sizes
+        return stated_size(kernel, name) == sizes
     if name == _LARGEST_SIZES:
-        return threads <= prod(_sizes(kernel, name))
+        return threads <= prod(stated_size(kernel, name))
     if name == _LARGEST_THREADS:
         return threads <= (integer_attribute(kernel, name) or 0)
     first, last = _range(kernel.attributes[name])

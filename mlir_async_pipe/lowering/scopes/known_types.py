@@ -22,12 +22,19 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, operations, symbol_name, type_text, walk
-from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, module_functions
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    as_kind,
+    function_type,
+    operations,
+    symbol_name,
+    type_text,
+    walk,
+)
+from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, has_layout, module_functions
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
     element_layout,
     is_packed,
     strides_and_offset,
@@ -60,7 +67,7 @@ def check_types(gpu_module: Operation) -> None:
 
 
 def _check_arguments(function: Operation) -> None:
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function_type(function)
     for given in (*kind.inputs, *kind.results):
         if _GIVEN.match(type_text(given)) is None:
             raise LoweringError(
@@ -154,15 +161,11 @@ def _types(op: Operation) -> Iterator[Any]:
 
 
 def _check(kind: Any, op: Operation) -> None:
-    try:
-        memref = ir.MemRefType(kind)
-    except ValueError:
-        return
-    try:
-        element_layout(memref)
-        strides_and_offset(memref)
-    except UnknownLayoutError as error:
-        raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=op) from error
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is not None:
+        with has_layout(op):
+            element_layout(memref)
+            strides_and_offset(memref)
 
 
 # PTX ISA, identifiers.

@@ -81,43 +81,47 @@ class LoadedValue:
 
 
 @dataclass(frozen=True)
-class NotLoaded:
-    """Why the value is none that a copy could write: a reason code, a sentence, and the op."""
+class NotCopies:
+    """Why a value is none that a copy could write, or a chip cannot issue a scope asynchronously: a
+    sentence, and the op that it is about.
+
+    `code` is `nonzero-fill` where that is refused, else `sync-fallback`.
+    """
 
     reason: str
     at: Operation
     code: str = SYNC_FALLBACK
 
 
-def loaded_value(store: Operation) -> LoadedValue | NotLoaded:
+def loaded_value(store: Operation) -> LoadedValue | NotCopies:
     """The load whose result the store of operand 0 writes, with what it keeps."""
     value = store.operands[0]
     kept: list[Part] = []
     through: list[Operation] = []
     while (op := defining_op(value)) is not None:
         if len(users(value)) > 1:
-            return NotLoaded(f"the value that '{op.name}' gives has another use", op)
+            return NotCopies(f"the value that '{op.name}' gives has another use", op)
         if order_of(op).strong:
-            return NotLoaded(f"'{op.name}' is volatile or atomic", op)
+            return NotCopies(f"'{op.name}' is volatile or atomic", op)
         if op.name in _LOADS:
             guarded = _reaches(op.block, store) and not through
             if not guarded and op.block != store.block and not _is_then(op.block, through):
-                return NotLoaded(f"'{op.name}' stands in another block than the store", op)
+                return NotCopies(f"'{op.name}' stands in another block than the store", op)
             found = _kept_by_load(op)
-            if isinstance(found, NotLoaded):
+            if isinstance(found, NotCopies):
                 return found
             return LoadedValue(op, (*kept, *found), tuple(through))
         if accesses(op):
-            return NotLoaded(f"'{op.name}' is no load that a copy can do", op)
+            return NotCopies(f"'{op.name}' is no load that a copy can do", op)
         step = _selected(op) if op.name == "arith.select" else _conditional(op)
-        if isinstance(step, NotLoaded):
+        if isinstance(step, NotCopies):
             return step
         if step is None or op.block != store.block:
             break
         value, parts = step
         kept += parts
         through.append(op)
-    return NotLoaded(f"the value that '{store.name}' writes is computed, not loaded", store)
+    return NotCopies(f"the value that '{store.name}' writes is computed, not loaded", store)
 
 
 def _reaches(block: Any, store: Operation) -> bool:
@@ -140,7 +144,7 @@ def _is_then(block: Any, through: list[Operation]) -> bool:
 _Step = tuple[Value, tuple[Part, ...]]
 
 
-def _selected(select: Operation) -> _Step | NotLoaded | None:
+def _selected(select: Operation) -> _Step | NotCopies | None:
     """arith.select of a loaded value and zero; None if nothing that is loaded is selected."""
     condition, first, second = select.operands
     holds = _may_be_loaded(first)
@@ -157,7 +161,7 @@ def _selected(select: Operation) -> _Step | NotLoaded | None:
     return _no_prefix(select) if parts is None else (loaded, parts)
 
 
-def _conditional(op: Operation) -> _Step | NotLoaded | None:
+def _conditional(op: Operation) -> _Step | NotCopies | None:
     """scf.if that loads, else gives zero; None for any other op."""
     if op.name != "scf.if" or len(op.results) != 1:
         return None
@@ -186,7 +190,7 @@ def may_move(op: Operation) -> bool:
     return plain and not any(part in op.name for part in _DIVISIONS)
 
 
-def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotLoaded:
+def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotCopies:
     if load.name not in ("vector.maskedload", "vector.transfer_read"):
         return ()
     groups = groups_of(load)
@@ -197,7 +201,7 @@ def _kept_by_load(load: Operation) -> tuple[Part, ...] | NotLoaded:
         return _no_prefix(load)
     if load.name == "vector.transfer_read":
         if not moves_row(load):
-            return NotLoaded("its elements are not next to each other in memory", load)
+            return NotCopies("its elements are not next to each other in memory", load)
         if not in_bounds(load):
             (access,) = accesses(load)
             kept = (*kept, UntilEnd(access.memory, access.indices[-1]))
@@ -261,14 +265,14 @@ def _is_zero_attribute(given: Any) -> bool:
         return False
 
 
-def _nonzero(op: Operation) -> NotLoaded:
-    return NotLoaded(
+def _nonzero(op: Operation) -> NotCopies:
+    return NotCopies(
         f"'{op.name}' gives another value than zero where it does not load", op, NONZERO_FILL
     )
 
 
-def _no_prefix(op: Operation) -> NotLoaded:
-    return NotLoaded(f"the mask of '{op.name}' may keep other elements than the leading ones", op)
+def _no_prefix(op: Operation) -> NotCopies:
+    return NotCopies(f"the mask of '{op.name}' may keep other elements than the leading ones", op)
 
 
 # What `vector.transfer_read` and `vector.transfer_write` move, beside a plain load or store.

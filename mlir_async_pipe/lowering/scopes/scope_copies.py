@@ -48,9 +48,8 @@ from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.facts.values.sums import subtract, without
 from mlir_async_pipe.facts.values.thread_numbers import ids_of, points_of
 from mlir_async_pipe.lowering.scopes.masked_loads import (
-    SYNC_FALLBACK,
-    NotLoaded,
-    Part,
+    LoadedValue,
+    NotCopies,
     is_plain,
     loaded_value,
 )
@@ -64,23 +63,28 @@ OVERLAP = "copies of one group may write the same element"
 
 
 @dataclass(frozen=True)
-class CopyPair:
-    """A load and the store of its result: `elements` of `element_bytes` each.
+class CopyWidth:
+    """A row of `elements` of `element_bytes`, in copies of `piece_bytes`. `narrowed_by` is the access whose
+    alignment is not known well enough for a wider copy that the chip has."""
 
-    `piece_bytes` is the size of one asynchronous copy; the pair becomes
-    elements * element_bytes / piece_bytes of them. `narrowed_by` is the access whose unknown
-    alignment forbids a wider one, if there is such. What not all parts of `kept` keep is zero;
-    `through` are the selections and conditions between load and store, the last one first.
-    """
-
-    load: Operation
-    store: Operation
-    kept: tuple[Part, ...]
-    through: tuple[Operation, ...]
     elements: int
     element_bytes: int
     piece_bytes: int
-    narrowed_by: Access | None = None
+    narrowed_by: Access | None
+
+    @property
+    def piece_elements(self) -> int:
+        return self.piece_bytes // self.element_bytes
+
+
+@dataclass(frozen=True)
+class CopyPair:
+    """A store and the load whose result it writes, and the copies that they become. What the
+    load does not keep is zero."""
+
+    store: Operation
+    loaded: LoadedValue
+    width: CopyWidth
 
 
 @dataclass(frozen=True)
@@ -88,18 +92,6 @@ class ScopeCopies:
     """The scope only copies; `pairs` are to be formed, other async copies stand already."""
 
     pairs: tuple[CopyPair, ...]
-
-
-@dataclass(frozen=True)
-class NotCopies:
-    """The chip cannot issue the scope asynchronously: a sentence, and the op that it is about.
-
-    `code` is `nonzero-fill` where that is refused, else `sync-fallback`.
-    """
-
-    reason: str
-    at: Operation
-    code: str = SYNC_FALLBACK
 
 
 Refuse = Callable[[CopyPair], str | None]
@@ -159,24 +151,15 @@ def _pair(
     if store.name == "vector.transfer_write" and not is_plain(store):
         return NotCopies("it may leave elements of its row unwritten, which no copy does", store)
     found = loaded_value(store)
-    if isinstance(found, NotLoaded):
-        return NotCopies(found.reason, found.at, found.code)
+    if isinstance(found, NotCopies):
+        return found
     (source,) = accesses(found.load)
     if root_of(source.memory).space != "global":
         return NotCopies(f"'{found.load.name}' does not read global memory", found.load)
     width = copy_width(source, target, chip, arithmetic)
     if isinstance(width, str):
         return NotCopies(width, store)
-    pair = CopyPair(
-        found.load,
-        store,
-        found.kept,
-        found.through,
-        width.elements,
-        width.element_bytes,
-        width.piece_bytes,
-        width.narrowed_by,
-    )
+    pair = CopyPair(store, found, width)
     refused = refuse(pair) if refuse is not None else None
     return pair if refused is None else NotCopies(refused, store)
 
@@ -372,17 +355,6 @@ def _length(access: Access, position: int) -> int:
     extent = access.extent or ()
     axis = position - (len(access.indices) - len(extent))
     return extent[axis] if axis >= 0 else 1
-
-
-@dataclass(frozen=True)
-class CopyWidth:
-    """A row of `elements` of `element_bytes`, in copies of `piece_bytes`. `narrowed_by` is the access whose
-    alignment is not known well enough for a wider copy that the chip has."""
-
-    elements: int
-    element_bytes: int
-    piece_bytes: int
-    narrowed_by: Access | None
 
 
 @dataclass(frozen=True)

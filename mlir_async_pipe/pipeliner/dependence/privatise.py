@@ -33,7 +33,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     parent,
     remembered,
-    source_op,
 )
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.loops.transactions import only_computes
@@ -54,6 +53,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     declaration_of,
     is_set,
     names_memory,
+    said_of,
 )
 
 
@@ -227,16 +227,7 @@ def declared_private(root: Root) -> bool:
     op = _allocation_op(root)
     if op is not None:
         return is_set(op.attributes, PRIVATE)
-    if root.kind != "attribution":
-        return False
-    function = source_op(root.value)
-    name = "workgroup_attrib_attrs"
-    if name not in function.attributes:
-        return False
-    inputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
-    number = ir.BlockArgument(root.value).arg_number - inputs
-    attributes = list(ir.ArrayAttr(function.attributes[name]))
-    return number < len(attributes) and is_set(ir.DictAttr(attributes[number]), PRIVATE)
+    return root.kind == "attribution" and is_set(said_of(root.value), PRIVATE)
 
 
 def _allocation_op(root: Root) -> Operation | None:

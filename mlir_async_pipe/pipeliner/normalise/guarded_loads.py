@@ -63,7 +63,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value, may_move
+from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value, may_move
 from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
 from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
@@ -275,7 +275,7 @@ def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None
     arithmetic = Arithmetic()
     for load, store in copies.pairs:
         found = loaded_value(store)
-        if isinstance(found, NotLoaded):
+        if isinstance(found, NotCopies):
             return found.reason, found.at
         (source,), (target,) = accesses(load), accesses(store)
         width = copy_width(source, target, chip, arithmetic)

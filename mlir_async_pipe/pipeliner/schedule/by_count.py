@@ -63,7 +63,7 @@ from mlir_async_pipe.facts.loops.transactions import (
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.lowering.scopes.masked_loads import NotLoaded, loaded_value
+from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
@@ -516,7 +516,7 @@ def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
             continue
         (access,) = accesses(op)
         found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None
-        if isinstance(found, NotLoaded):
+        if isinstance(found, NotCopies):
             return [(f"this store fills workgroup memory, but {found.reason}", op)]
     return []
 

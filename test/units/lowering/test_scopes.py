@@ -240,4 +240,4 @@ def test_the_widest_pieces_that_fit_are_chosen() -> None:
     # %A is known to be aligned like one element only.
     found = classified(body)
     assert isinstance(found, ScopeCopies)
-    assert [(pair.elements, pair.piece_bytes) for pair in found.pairs] == [(4, 4)]
+    assert [(pair.width.elements, pair.width.piece_bytes) for pair in found.pairs] == [(4, 4)]

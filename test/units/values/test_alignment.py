@@ -172,3 +172,19 @@ def test_the_first_element_lies_an_offset_after_what_llvm_align_is_about(
         load = next(op for op in walk(module) if op.name == "memref.load")
         access = accesses(load)[0]
         assert access_alignment(access.memory, access.indices) == alignment
+
+
+def test_an_argument_of_another_block_has_no_llvm_align() -> None:
+    """`^next` takes either argument of the function, so what the first one of that says is not about %m."""
+    text = """gpu.module @k { gpu.func @f(%a : memref<8xf16> {llvm.align = 64 : i64}, %b : memref<8xf16>,
+                                          %c : i1) kernel {
+      %c0 = arith.constant 0 : index
+      cf.cond_br %c, ^next(%a : memref<8xf16>), ^next(%b : memref<8xf16>)
+    ^next(%m : memref<8xf16>):
+      %x = memref.load %m[%c0] : memref<8xf16>
+      gpu.return } }"""
+    with new_context():
+        module = ir.Module.parse(text)
+        load = next(op for op in walk(module) if op.name == "memref.load")
+        access = accesses(load)[0]
+        assert access_alignment(access.memory, access.indices) == 2

@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
-from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, axis_attribute, first_size
+from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, first_size
 
 
 def elect(ip: Any, loc: Any) -> Value:
@@ -58,9 +58,7 @@ def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
     if not is_function(kernel):
         # Blocks, then threads, each along x, y, z.
         return kernel.regions[0].blocks[0].arguments[3]
-    axis = {"dimension": axis_attribute("x", kernel.context)}
-    made = create("gpu.thread_id", (), [build.index], axis, ip=build.ip, loc=build.location)
-    return made.results[0]
+    return build.thread_id("x")
 
 
 def name_barriers(block: RoleBlock, group: Value | None = None) -> None:
