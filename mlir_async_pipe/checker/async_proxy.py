@@ -13,7 +13,7 @@ Two generic accesses that race still do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -72,13 +72,14 @@ def judge_async_proxy(
     for number, site in enumerate(sites.sites):
         if site.access is None:
             continue
-        root = sites.static_root(number)
         near = number in proxies | remote
-        near = near or any(judge.roots.may_alias(root, other) for other in touched)
+        near = near or any(judge.roots.may_alias(site.root, other) for other in touched)
         if near and number not in unsafe:
             judge.unfollowed(number, reason, "async-proxy")
-    for run in _waits(flow):
-        judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
+    for run in flow.runs():
+        # Waits on mbarriers may hang or pass too early whatever memory they are for.
+        if run.row.phase in ("wait", "test"):
+            judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
     return followed
 
 
@@ -109,9 +110,9 @@ def _judge_global(
             _report(judge, sites, fault, found.ops, doubt)
     if not found.reason:
         return
-    for step in (step for block in flow.blocks for step in block.steps):
-        if isinstance(step, Run) and not step.makes_values and in_global.touched(step):
-            judge.unfollowed(_site(sites, step), found.reason, "async-proxy")
+    for run in flow.runs():
+        if not run.makes_values and in_global.touched(run):
+            judge.unfollowed(_site(sites, run), found.reason, "async-proxy")
 
 
 def _judge_alternating(
@@ -130,7 +131,7 @@ def _judge_alternating(
     by_root: dict[int, list[tuple[int, int, Cause | FaultCode]]] = {}
     for key, finding in judge.findings.items():
         ends = [sites.sites[number] for number in key[:2]]
-        roots = {sites.static_root(number) for number in key[:2] if sites.sites[number].access}
+        roots = {site.root for site in ends if site.access}
         plain = not any(site.access is None or site.asynchronous for site in ends)
         in_block = plain and finding.cause in ("missing-barrier", "same-op")
         if in_block and not finding.certain and len(roots) == 1:
@@ -187,16 +188,7 @@ def _report(
         if fault.example is not None:
             text, loop = fault.example
             example = text, later if loop is None else sites.opaque(loop, 0)
-        judge.findings[key] = Finding(
-            later,
-            earlier,
-            fault.code,
-            False,
-            fault.certain,
-            reason,
-            note=fault.note,
-            example=example,
-        )
+        judge.findings[key] = Finding(*key, fault.certain, reason, note=fault.note, example=example)
 
 
 def _ends(sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> tuple[FaultCode, int, int]:
@@ -212,43 +204,31 @@ def _site(sites: Sites, run: Run) -> int:
 
 def is_proxy(site: Site) -> bool:
     """Whether an access is that of a tensor copy, or of a copy that completes on an mbarrier."""
-    row = row_of(site.op)
-    return row.by_proxy
+    return row_of(site.op).by_proxy
 
 
 def _has_phases(flow: Flow) -> bool:
     """Whether some op is of use to `phases` alone: mbarriers, barriers of some threads, products, tensor
     memory."""
     return any(
-        step.row.phase is not None
-        or step.row.tensor is not None
-        or step.row.queue == WGMMA
-        or (step.row.meeting is not None and step.row.meeting.of == "block")
-        for step in (step for block in flow.blocks for step in block.steps)
-        if isinstance(step, Run)
+        row.phase is not None
+        or row.tensor is not None
+        or row.queue == WGMMA
+        or (row.meeting is not None and row.meeting.of == "block")
+        for row in (run.row for run in flow.runs())
     )
-
-
-def _waits(flow: Flow) -> Iterator[Run]:
-    """The waits on mbarriers, which may hang or pass too early whatever memory they are for."""
-    for step in (step for block in flow.blocks for step in block.steps):
-        if isinstance(step, Run) and step.row.phase in ("wait", "test"):
-            yield step
 
 
 def _touched(sites: Sites, flow: Flow) -> set[int]:
     """The roots of workgroup memory that tensor copies and descriptors of products name."""
     found = set()
-    for step in (step for block in flow.blocks for step in block.steps):
-        if not isinstance(step, Run) or (row := step.row) is None:
-            continue
-        if row.tensor is not None or (row.queue == WGMMA and row.asynchronous(step.op)):
+    for run in flow.runs():
+        row = run.row
+        if row.tensor is not None or (row.queue == WGMMA and row.asynchronous(run.op)):
             # Its descriptors are numbers: they may name any workgroup memory.
             found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
         if row.swizzled:
-            memory = step.op.operands[groups_of(step.op)[row.swizzled][0]]
-            found.add(sites.roots.number(root_of(memory), step.frame))
-    for number, site in enumerate(sites.sites):
-        if is_proxy(site) and site.writes and site.space == "workgroup":
-            found.add(sites.static_root(number))
+            memory = run.op.operands[groups_of(run.op)[row.swizzled][0]]
+            found.add(sites.roots.number(root_of(memory), run.frame))
+    found |= {s.root for s in sites.sites if is_proxy(s) and s.writes and s.space == "workgroup"}
     return found

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
@@ -21,9 +22,60 @@ from mlir_async_pipe.checker.state import CarriedSlot
 from mlir_async_pipe.checker.step_graph import Flow, Run
 
 # A slot's next value is an addition, a comparison and a selection after it.
-DEEPEST = 8
+DEEPEST = 16
 
 Numbers = dict[int, int]
+
+
+class CarriedNumbers:
+    """What the loops of one kernel carry, as far as constants and carried numbers alone make it."""
+
+    def __init__(self, flow: Flow) -> None:
+        back: dict[int, list[Numbers]] = {}
+        for loop, _, edge in flow.edges_of_loops("back"):
+            back.setdefault(loop, []).append(dict(edge.assigns))
+        # Several back edges of a loop need not carry the same.
+        self.following = {loop: edges[0] for loop, edges in back.items() if len(edges) == 1}
+        self._makers = {n: run for run in flow.runs() if run.makes_values for n in run.results}
+
+    def run(self, loop: int, starts: Numbers, most: int, end: int | None = None) -> list[Numbers]:
+        """The numbers of a loop by iteration from `starts` on, up to one in which they are as they were before, or
+        `most`. Those that depend on others are left out, and those that are not from 0 to `end`, if that is given."""
+        following = self.following.get(loop, {})
+        carried = {number: start for number, start in starts.items() if number in following}
+        steps = [carried]
+        while carried and steps[-1] not in steps[:-1] and len(steps) <= most:
+            now: dict[int, int | None] = {**steps[-1]}
+            after = {number: self._value(following[number], now) for number in carried}
+            known = {
+                number: made
+                for number, made in after.items()
+                if made is not None and (end is None or 0 <= made < end)
+            }
+            if len(known) < len(carried):
+                carried = {number: carried[number] for number in known}
+                steps = [carried]
+            else:
+                steps.append(known)
+        return steps if carried else []
+
+    def _value(self, number: int, now: dict[int, int | None], depth: int = 0) -> int | None:
+        """The value that constants and what is known `now` give, None if it depends on anything else."""
+        if number not in now:
+            run = self._makers.get(number)
+            is_followed = run is not None and len(run.results) == 1 and depth <= DEEPEST
+            now[number] = self._made(run, now, depth) if run is not None and is_followed else None
+        return now[number]
+
+    def _made(self, run: Run, now: dict[int, int | None], depth: int) -> int | None:
+        constant = constant_value(run.op.results[0])
+        if constant is not None or not arithmetic.has_rule(run.name):
+            return constant
+        operands = [self._value(operand, now, depth + 1) for operand in run.operands]
+        known: list[Form] = [Form(operand) for operand in operands if operand is not None]
+        rule = arithmetic.rule_of(run.op) if len(known) == len(operands) else None
+        value = None if rule is None else rule(known, {})
+        return value.constant if value is not None and value.is_constant else None
 
 
 @dataclass
@@ -31,69 +83,27 @@ class CarriedSlots:
     """The rings of the loops of one kernel, by the starts of what they carry."""
 
     flow: Flow
-    _next: dict[int, dict[int, int]] = field(default_factory=dict)
-    _makers: dict[int, Run] = field(default_factory=dict)
     _known: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[CarriedSlot, ...]] = field(
         default_factory=dict
     )
 
-    def __post_init__(self) -> None:
-        back: dict[int, list[tuple[tuple[int, int], ...]]] = {}
-        for block in self.flow.blocks:
-            for step in block.steps:
-                if isinstance(step, Run) and step.makes_values:
-                    self._makers.update(dict.fromkeys(step.results, step))
-            for edge in self.flow.edges(block):
-                for kind, loop in edge.loops:
-                    if kind == "back":
-                        back.setdefault(loop, []).append(edge.assigns)
-        # Several back edges of a loop need not carry the same.
-        self._next = {loop: dict(edges[0]) for loop, edges in back.items() if len(edges) == 1}
+    @cached_property
+    def _numbers(self) -> CarriedNumbers:
+        return CarriedNumbers(self.flow)
 
     def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
         """The rings of a loop that is entered with the constants `starts` by value number."""
-        following = self._next.get(loop, {})
+        following = self._numbers.following.get(loop, {})
         counters = self.flow.loops[loop].inductions
         carried = {n: start for n, start in starts.items() if n in following and n not in counters}
         key = (loop, tuple(sorted(carried.items())))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._find(following, carried)
+            steps = self._numbers.run(loop, carried, LARGEST_PERIOD, LARGEST_PERIOD)
+            returned = steps if steps and steps[-1] == steps[0] and len(steps) > 1 else [{}]
+            rings = (_ring(n, [step[n] for step in steps]) for n in returned[0])
+            found = self._known[key] = tuple(ring for ring in rings if ring is not None)
         return found
-
-    def _find(self, following: Mapping[int, int], carried: Numbers) -> tuple[CarriedSlot, ...]:
-        steps = [carried]
-        while carried and len(steps) <= LARGEST_PERIOD:
-            after = {n: self._value(following[n], steps[-1]) for n in carried}
-            slots = {n: v for n, v in after.items() if v is not None and 0 <= v < LARGEST_PERIOD}
-            if len(slots) < len(carried):
-                # What depends on more than carried slots is no ring, nor is what uses it.
-                carried = {n: start for n, start in carried.items() if n in slots}
-                steps = [carried]
-                continue
-            steps.append(slots)
-            if slots == carried:
-                rings = (_ring(n, [step[n] for step in steps]) for n in carried)
-                return tuple(ring for ring in rings if ring is not None)
-        return ()
-
-    def _value(self, number: int, carried: Numbers, depth: int = 0) -> int | None:
-        """The value that constants alone give, None if it depends on anything else."""
-        if number in carried:
-            return carried[number]
-        run = self._makers.get(number)
-        if run is None or len(run.results) != 1 or depth > DEEPEST:
-            return None
-        constant = constant_value(run.op.results[0])
-        if constant is not None:
-            return constant
-        if not arithmetic.has_rule(run.name):
-            return None
-        operands = [self._value(operand, carried, depth + 1) for operand in run.operands]
-        known: list[Form] = [Form(operand) for operand in operands if operand is not None]
-        rule = arithmetic.rule_of(run.op) if len(known) == len(operands) else None
-        value = rule(known, {}) if rule is not None else None
-        return value.constant if value is not None and value.is_constant else None
 
 
 def _ring(number: int, sequence: list[int]) -> CarriedSlot | None:

@@ -12,17 +12,16 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, AtomRange
-from mlir_async_pipe.checker.overlap import Comparer
+from mlir_async_pipe.checker.overlap import Comparer, Slots
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
-from mlir_async_pipe.checker.slots import Slots
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import (
     NO,
@@ -67,7 +66,6 @@ class Finding:
     later: int
     earlier: int
     cause: Cause | FaultCode
-    same_thread: bool
     certain: bool
     reason: str
     age: int | None = None
@@ -115,24 +113,24 @@ class Judge:
         site = self.sites[later.site]
         for pending in state.all_queues():
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
-            issued = [(age, e) for age, group in groups for issue in group for e in issue]
-            for age, event in issued:
+            for age, event in ((age, e) for age, group in groups for issue in group for e in issue):
                 if self._is_close(later, event, state.facts):
                     cause: Cause = "uncommitted" if age < 0 else "in-flight"
-                    wait = (age - pending.since, pending.wait)
-                    self._compare(later, event, state, cause, age, wait)
+                    in_force = (age - pending.since, pending.wait)
+                    self._compare(later, event, state, cause, age, in_force)
         if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
             self._against_itself(later, state)
         if state.done:
             waits = state.last_waits()
-            for event in self._close(later, waits, state.facts):
-                self._compare_threads(later, event, state, "not-visible", wait=waits[event])
-        for event in self._close(later, state.log, state.facts):
-            if self._is_reported(later, event, state):
-                continue
-            if self._may_miss_a_barrier(later, event):
+            for event, wait in waits.items():
+                if self._is_close(later, event, state.facts):
+                    self._compare_threads(later, event, state, "not-visible", wait=wait)
+        for event in state.log:
+            is_new = self._is_close(later, event, state.facts)
+            is_new = is_new and not self._is_reported(later, event, state)
+            if is_new and self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
 
     def _is_reported(self, later: Event, earlier: Event, state: State) -> bool:
@@ -163,10 +161,8 @@ class Judge:
         return (
             not self.roots.is_own(later.region.root)
             and (waited or self._may_miss_a_barrier(later, earlier))
-            and any(
-                self._overlap(later, event, state, same_thread=False).verdict != "no"
-                for event in self._close(later, (earlier,), state.facts)
-            )
+            and self._is_close(later, earlier, state.facts)
+            and self._overlap(later, earlier, state, same_thread=False).verdict != "no"
         )
 
     def _against_itself(self, event: Event, state: State) -> None:
@@ -197,38 +193,29 @@ class Judge:
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch whose sides different threads took."""
         ends = (earlier, later) if self.sites[earlier.site].asynchronous else (later, earlier)
-        if not self._may_miss_a_barrier(*ends):
-            return
-        for event in self._close(later, (earlier,), state.facts):
-            overlap = self._overlap(later, event, state, same_thread=False)
+        if self._may_miss_a_barrier(*ends) and self._is_close(later, earlier, state.facts):
+            overlap = self._overlap(later, earlier, state, same_thread=False)
             if overlap.verdict == "yes" and not certain:
                 overlap = Overlap("cannot tell", "divergent-branch")
             if overlap.verdict != "no":
-                self._finding(later, event, state, "missing-barrier", overlap, False)
-
-    def _close(
-        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
-    ) -> list[Event]:
-        """The events that may conflict with `later`: one of the two writes, and they are not in
-        other slots."""
-        return [event for event in earlier if self._is_close(later, event, facts)]
+                self._finding(later, earlier, state, "missing-barrier", overlap, False)
 
     def _is_close(self, later: Event, event: Event, facts: Mapping[Atom, AtomRange]) -> bool:
+        """Whether an event may conflict with `later`: one of the two writes, and they are not in other slots."""
         sites = self.sites
         if not (sites[later.site].writes or sites[event.site].writes):
             return False
         root, other = later.region.root, event.region.root
         if other != root:
-            return self.roots.aliases[root, other]
+            return self.roots.may_alias(root, other)
         return not self._slots.apart(later.region, event.region, facts)
 
     def end(self, state: State) -> None:
         """Remember writes in flight at the end to memory that somebody may look at later."""
-        for pending in state.all_queues():
-            for group in (pending.open, *pending.groups):
-                for issue in group:
-                    self.unfinished |= {e.site for e in issue}
-                    self.left |= {e.site for e in issue if self._is_live_after(e)}
+        for event in state.in_flight():
+            self.unfinished.add(event.site)
+            if self._is_live_after(event):
+                self.left.add(event.site)
 
     def _is_live_after(self, event: Event) -> bool:
         root = self.roots.roots[event.region.root]
@@ -240,7 +227,7 @@ class Judge:
 
     def unfollowed(self, site: int, reason: str, cause: Cause = "unfollowed") -> None:
         """An op of which nothing is known, since no path was followed there to its end."""
-        self.findings[site, site, cause] = Finding(site, site, cause, True, False, reason)
+        self.findings[site, site, cause] = Finding(site, site, cause, False, reason)
 
     def divergent(self, site: int, state: State) -> None:
         """A barrier on one side of a branch whose sides different threads took, or in a loop
@@ -256,7 +243,7 @@ class Judge:
         key: tuple[int, int, Cause] = (site, site, "divergent-barrier")
         if certain or key not in self.findings:
             reason = "" if certain else "divergent-branch"
-            self.findings[key] = Finding(site, site, "divergent-barrier", False, certain, reason)
+            self.findings[key] = Finding(site, site, "divergent-barrier", certain, reason)
 
     def _compare(
         self,
@@ -350,9 +337,7 @@ class Judge:
     def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
         """Accesses of which it cannot be decided whether they race."""
         key = (later, earlier, cause)
-        self.findings.setdefault(
-            key, Finding(later, earlier, cause, False, certain=False, reason=reason)
-        )
+        self.findings.setdefault(key, Finding(*key, certain=False, reason=reason))
 
     def _finding(
         self,
@@ -379,9 +364,7 @@ class Judge:
         found = self.findings.get(key)
         if found is None or (certain and not found.certain):
             reason = "" if certain else reason
-            found = self.findings[key] = Finding(
-                *key, same_thread, certain, reason, loose=state.loose
-            )
+            found = self.findings[key] = Finding(*key, certain, reason, loose=state.loose)
         elif certain and len(state.loose) < len(found.loose):
             found.loose = state.loose
         elif not found.certain:

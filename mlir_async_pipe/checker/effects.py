@@ -164,15 +164,15 @@ class Effects:
 
     def _accessed(self, run: Run, row: Row) -> _Accessed:
         numbers = self.sites.of(run.op, run.frame)
-        mattering = tuple(number for number in numbers if self.sites.matters(number))
-        site = self.judge.sites[numbers[0]]
-        queue = site.queue if site.asynchronous else None
-        near = any(map(self.sites.is_near, mattering))
+        sites = {n: self.judge.sites[n] for n in numbers}
+        mattering = {number: site for number, site in sites.items() if site.matters}
+        near = any(site.near for site in mattering.values())
         fixed = all(
-            self.values.is_fixed(memory) and all(map(self.values.is_fixed, indices))
-            for memory, indices in map(self.sites.operands, mattering)
+            all(map(self.values.is_fixed, (site.memory, *site.indices)))
+            for site in mattering.values()
         )
-        return _Accessed(mattering, queue, row.commits == "self", run.maybe, near, fixed)
+        queue = sites[numbers[0]].queue
+        return _Accessed(tuple(mattering), queue, row.commits == "self", run.maybe, near, fixed)
 
     def access(self, accessed: _Accessed, threads: ThreadRange, state: State) -> None:
         """Judge the accesses of one op on a path of such threads; then the path has them."""
@@ -189,26 +189,23 @@ class Effects:
                 continue
             for other, certain in others(event, state) if state.sides else ():
                 self.judge.parted(event, other, state, certain=certain)
-            if self.sites.is_outside(event.site):
+            if self.judge.sites[event.site].outside:
                 self.owners.meet((event,), state)
         if state.other:
             return
         if queue is not None:
             self.groups.issue(state, queue, events, own_group=accessed.own_group)
         elif self.judge.comparer.threads.several:
-            logged = [e for e in events if self.sites.is_logged(e.site)]
+            logged = [event for event in events if self.judge.sites[event.site].logged]
             if logged:
                 state.log = state.log.union(logged)
 
     def still_in_flight(self, state: State) -> None:
         """After a barrier inside a side: what this thread has in flight meets what threads on
         other sides do after the same barrier."""
-        if state.sides:
-            for pending in state.all_queues():
-                for group in (pending.open, *pending.groups):
-                    for event in chain.from_iterable(group):
-                        for other, certain in others(event, state):
-                            self.judge.parted(other, event, state, certain=certain)
+        for event in state.in_flight() if state.sides else ():
+            for other, certain in others(event, state):
+                self.judge.parted(other, event, state, certain=certain)
 
     def _against_itself(self, accessed: _Accessed, variable: int, state: State) -> None:
         """A copy in a summary loop against the copies of that loop's earlier iterations."""
@@ -242,9 +239,9 @@ class Effects:
             event = self._fixed.get((number, threads))
             if event is not None:
                 return event
-        memory_number, index_numbers = self.sites.operands(number)
-        view = self.values.view(state, memory_number)
-        indices = [self.values.form(state, index) for index in index_numbers]
+        site = self.judge.sites[number]
+        view = self.values.view(state, site.memory)
+        indices = [self.values.form(state, index) for index in site.indices]
         made = self._made.setdefault(number, [])
         for key, event in made:
             if key == (view, indices, threads):
@@ -258,9 +255,10 @@ class Effects:
         return event
 
     def _region(self, number: int, view: View | None, indices: list[Form]) -> Region:
-        access = self.judge.sites[number].access
+        site = self.judge.sites[number]
+        access = site.access
         if view is None:
-            return memory.whole_root(self.sites.static_root(number))
+            return memory.whole_root(site.root)
         if access.shares is not None:
             indices = firsts_of(access.shares, self.judge.comparer.threads)
         region = memory.region_of(
@@ -293,7 +291,7 @@ class Effects:
                 self.owners.meet_unknown(root, number, given=root in given)
             self.relied.access(event, state)
             self.judge.access(event, state)
-            if self.judge.comparer.threads.several and self.sites.is_logged(number):
+            if self.judge.comparer.threads.several and self.judge.sites[number].logged:
                 state.log = state.log | {event}
         # What nobody has looked at may be anything.
         if run.row.opaque is None or run.row.opaque.meets:

@@ -24,11 +24,10 @@ from heapq import heappop, heappush
 from math import lcm
 from typing import NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.choices import exact, settle
 from mlir_async_pipe.checker.effects import (
     Effects,
     NearAccesses,
@@ -37,23 +36,20 @@ from mlir_async_pipe.checker.effects import (
     own,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
-from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.iterations import Iterations
-from mlir_async_pipe.checker.kernel_flow import SHORT_LOOP
-from mlir_async_pipe.checker.merging import Seen, forget_facts, key_of
+from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
-from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, without_ends
+from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, hull, without_ends
 from mlir_async_pipe.checker.precision import OpenError, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
-from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.state import Pending, State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Assign,
     Block,
     Bracket,
     Branch,
-    Constant,
     ControlEdge,
     Flow,
     Goto,
@@ -64,6 +60,9 @@ from mlir_async_pipe.checker.step_graph import (
     Stop,
     Switch,
     is_integer,
+    live_values,
+    loop_bodies,
+    needed_values,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_condition, is_thread_number
 from mlir_async_pipe.facts.flow.algorithms import post_order
@@ -76,6 +75,9 @@ SEPARATE_STATES = 6
 # Iterations that are each followed by themselves where those of widened states need not exist: more than
 # rings have slots and groups in flight.
 PATIENCE = 24
+
+
+Plan = Callable[[State], object]
 
 
 class GuardedCopies(NamedTuple):
@@ -117,20 +119,12 @@ class Explorer:
         slots = CarriedSlots(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
-        self.planner = Planner(
-            self.values,
-            self.effects,
-            self.iterations,
-            self.needed,
-            None if self.rung is Rung.SYMBOLS else self.periods,
-            self.lost,
-        )
         self.plans: list[list[Plan]] = []
         self.barriers: list[set[int]] = [set() for _ in self.flow.blocks]
         for block in self.flow.blocks:
             plans: list[Plan] = []
             for step in block.steps:
-                plan = self.planner.plan(step)
+                plan = self._plan(step)
                 if plan is not None:
                     if is_barrier(step):
                         self.barriers[block.number].add(len(plans))
@@ -149,7 +143,9 @@ class Explorer:
             for block in self.flow.blocks
             if (found := self._guarded_copies(block)) is not None
         }
-        self.short = frozenset() if self.rung is Rung.SYMBOLS else _short_loops(self.flow)
+        # Loops that certainly have few iterations: these are not taken for each other.
+        short = (loop.number for loop in self.flow.loops if loop.bounds and is_short(loop.place))
+        self.short = frozenset(() if self.rung is Rung.SYMBOLS else short)
         self.tested = _tests(self.flow)
         # Loops around others, that carry nothing that a path looks at.
         self.around = {
@@ -166,9 +162,8 @@ class Explorer:
     def _carries(self, loop: int) -> bool:
         return any(
             target in self.needed
-            for block in self.flow.blocks
-            for edge in self.flow.edges(block)
-            if ("back", loop) in edge.loops
+            for repeated, _, edge in self.flow.edges_of_loops("back")
+            if repeated == loop
             for target, _ in edge.assigns
         )
 
@@ -186,6 +181,81 @@ class Explorer:
         """The access in a loop that conflicts like one before it."""
         twins, alike = self.twins.get(loop, {}), self.effects.sites.alike
         return lambda site: twins.get(alike[site])
+
+    # Steps: each is read once, and what it gives runs on the states that come to it -----------------
+    #
+    #     %x = addi %a, %b     state.env[x] = form of a + form of b
+    #     load, copy, wait     asks the judge, then joins the state (see `effects`)
+    #
+    # A value that no effect needs gives nothing to run.
+
+    def _plan(self, step: Step) -> Plan | None:
+        """Read a step once; what it gives runs on a state. None: it need not run."""
+        match step:
+            case Run() as run if run.makes_values:
+                return self._plan_value(run)
+            case Run() as run:
+                return self._plan_effect(run)
+            case Assign(assigns):
+                if self.needed.isdisjoint(target for target, _ in assigns):
+                    return None
+                return lambda state: self._assign(state, assigns)
+            case AnyIteration(loop, variable):
+                value = self.iterations.any_iteration
+                return lambda state: state.env.update({variable: value(state, loop, variable)})
+            case Bracket(kind, op, _):
+                bracket = partial(self.effects.groups.bracket, kind=kind, op=op)
+                # Calls move queues, which are the first thread's; scopes hold every thread.
+                return bracket if kind in ("scope", "end scope") else own(bracket)
+            case Lost():
+                return lambda state: self.lost.setdefault(step)
+
+    def _plan_value(self, run: Run) -> Plan | None:
+        # Half of a kernel computes data, or the same in every state.
+        if self.needed.isdisjoint(run.results) or self.values.fix(run):
+            return None
+        evaluate = self.values.prepare(run)
+        if self.rung is Rung.SYMBOLS:
+            return evaluate
+
+        def execute(state: State) -> None:
+            value = evaluate(state)
+            if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
+                check_periods(value, state.facts, self.periods)
+
+        return execute
+
+    def _plan_effect(self, run: Run) -> Plan | None:
+        """What an op loads, or what a call gives, is another value each time that it runs."""
+        effect = self.effects.prepare(run)
+        made = [
+            (number, result.type)
+            for number, result in zip(run.results, run.op.results, strict=True)
+            if number in self.needed and is_integer(result.type)
+        ]
+        if not made:
+            return effect
+
+        def execute(state: State) -> None:
+            for number, kind in made:
+                self.values.forget(state, number, kind)
+            if effect is not None:
+                effect(state)
+
+        return execute
+
+    def _assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
+        """Assign, all at once, what an edge or a copy gives."""
+        new: list[tuple[int, Value | None]] = [
+            (target, self.values.get(state, source))
+            for target, source in assigns
+            if target in self.needed
+        ]
+        for target, value in new:
+            if value is None:
+                state.env.pop(target, None)
+            else:
+                state.env[target] = value
 
     # Paths --------------------------------------------------------------------------------
 
@@ -394,9 +464,9 @@ class Explorer:
         """Whether waits count copies that a thread with what is known of this one cannot have issued:
         those of its own may be others."""
         return any(
-            are_apart(state.facts[atom], known)
+            state.facts[atom].is_apart(known)
             for name in self.counted & state.queues.keys()
-            for group in (state.queues[name].open, *state.queues[name].groups)
+            for group in state.queues[name].all_groups
             for issue in group
             for atom, known in issue[0].threads
             if atom in state.facts
@@ -444,7 +514,7 @@ class Explorer:
 
     def _follow(self, edge: ControlEdge, state: State) -> None:
         """Take an edge: assign, then move the iteration numbers of the loops it concerns."""
-        self.planner.assign(state, edge.assigns)
+        self._assign(state, edge.assigns)
         apart = any(kind == "leave" and number in state.uneven for kind, number in edge.loops)
         for kind, number in edge.loops:
             if kind == "enter":
@@ -460,134 +530,12 @@ class Explorer:
         self._push(edge.target, 0, state)
 
 
-def are_apart(one: AtomRange, other: AtomRange) -> bool:
-    """Whether no number is in both ranges."""
-    return any(
-        a.high is not None and b.low is not None and a.high < b.low
-        for a, b in ((one, other), (other, one))
-    )
-
-
-def _short_loops(flow: Flow) -> frozenset[int]:
-    """Loops that certainly have few iterations: these are not taken for each other."""
-
-    def number(value: int | None) -> int | None:
-        given = None if value is None else flow.values[value][1]
-        if isinstance(given, Constant):
-            return given.value
-        return None if given is None else constant_value(given)
-
-    found = []
-    for loop in flow.loops:
-        lower, upper, step = (number(n) for n in (loop.lower, loop.upper, loop.step))
-        if lower is None or upper is None or step is None or step <= 0:
-            continue
-        if (upper - lower) // step <= SHORT_LOOP:
-            found.append(loop.number)
-    return frozenset(found)
-
-
 def _tests(flow: Flow) -> dict[int, int]:
     """The blocks at which loops are left that are left at one place: their tests."""
     places: dict[int, set[int]] = {}
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            for kind, loop in edge.loops:
-                if kind == "leave":
-                    places.setdefault(loop, set()).add(block.number)
+    for loop, block, _ in flow.edges_of_loops("leave"):
+        places.setdefault(loop, set()).add(block.number)
     return {min(blocks): loop for loop, blocks in places.items() if len(blocks) == 1}
-
-
-# Reads each step of a kernel once: what it gives runs on the states that come to it.
-#
-#     %x = addi %a, %b     state.env[x] = form of a + form of b
-#     load, copy, wait     asks the judge, then joins the state (see `effects`)
-#
-# A value that no effect needs gives nothing to run.
-
-Plan = Callable[[State], object]
-
-
-@dataclass
-class Planner:
-    """Plans for the steps of one kernel. `needed` are the values that matter, `periods` what
-    iteration numbers are known modulo (None: slots are symbols); what moves control in a way
-    that nobody knows is kept in `lost`."""
-
-    values: PathValues
-    effects: Effects
-    iterations: Iterations
-    needed: set[int]
-    periods: Mapping[int, int] | None
-    lost: dict[Lost, None]
-
-    def plan(self, step: Step) -> Plan | None:
-        """Read a step once; what it gives runs on a state. None: it need not run."""
-        match step:
-            case Run() as run if run.makes_values:
-                return self._plan_value(run)
-            case Run() as run:
-                return self._plan_effect(run)
-            case Assign(assigns):
-                if self.needed.isdisjoint(target for target, _ in assigns):
-                    return None
-                return lambda state: self.assign(state, assigns)
-            case AnyIteration(loop, variable):
-                return partial(self.iterations.any_iteration, loop, variable)
-            case Bracket(kind, op, _):
-                bracket = partial(self.effects.groups.bracket, kind=kind, op=op)
-                # Calls move queues, which are the first thread's; scopes hold every thread.
-                return bracket if kind in ("scope", "end scope") else own(bracket)
-            case Lost():
-                return lambda state: self.lost.setdefault(step)
-
-    def _plan_value(self, run: Run) -> Plan | None:
-        # Half of a kernel computes data, or the same in every state.
-        if self.needed.isdisjoint(run.results) or self.values.fix(run):
-            return None
-        evaluate = self.values.prepare(run)
-        periods = self.periods
-        if periods is None:
-            return evaluate
-
-        def execute(state: State) -> None:
-            value = evaluate(state)
-            if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
-                check_periods(value, state.facts, periods)
-
-        return execute
-
-    def _plan_effect(self, run: Run) -> Plan | None:
-        """What an op loads, or what a call gives, is another value each time that it runs."""
-        effect = self.effects.prepare(run)
-        made = [
-            (number, result.type)
-            for number, result in zip(run.results, run.op.results, strict=True)
-            if number in self.needed and is_integer(result.type)
-        ]
-        if not made:
-            return effect
-
-        def execute(state: State) -> None:
-            for number, kind in made:
-                self.values.forget(state, number, kind)
-            if effect is not None:
-                effect(state)
-
-        return execute
-
-    def assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
-        """Assign, all at once, what an edge or a copy gives."""
-        new: list[tuple[int, Value | None]] = [
-            (target, self.values.get(state, source))
-            for target, source in assigns
-            if target in self.needed
-        ]
-        for target, value in new:
-            if value is None:
-                state.env.pop(target, None)
-            else:
-                state.env[target] = value
 
 
 # Numbers that a loop counts as only running it would show.
@@ -648,3 +596,153 @@ def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None
         wanted = lcm(tracked.get(loop, 1), period)
         if known.modulus % period and known.exact is None and wanted <= LARGEST_PERIOD:
             raise RefineError(periods={loop: wanted})
+
+
+# When one abstract state covers another, and what holds for both if they differ in numbers.
+#
+# Equal values, queues, sets and decided conditions make the same state; so do residues of
+# iteration numbers, as far as some `mod V` of the kernel needs them. Intervals are not part of
+# that: a state whose intervals another one covers is dropped, else both are widened into one.
+#
+#     in flight: [copy a, copy b], [copy c]    covers    in flight: [copy b], [copy c]
+#
+# A state that remembers a part of what another one does is dropped too: whatever races with the part
+# races on the path of the other. Groups count for waits, so each copy must be of the same age; where
+# waits count copies, no copy may be missing.
+
+
+# States at one place that others are compared with: those that remember most come first.
+COMPARED_STATES = 64
+
+
+def forget_facts(state: State, live: set[int], base: Facts) -> None:
+    """Drop facts about atoms that nothing mentions any more, but for those of `base`: what they are
+    about may still come."""
+    if all(atom.kind in ("tid", "iteration") for atom in state.facts):
+        return
+    bits = ("bit", "thread bit")
+    alive = {Atom("symbol", (bit, n)) for n in live if n not in state.env for bit in bits}
+    for value in state.env.values():
+        if isinstance(value, Form):
+            alive |= forms.atoms_of(value)
+        elif isinstance(value, View):
+            for form in value.forms:
+                alive |= forms.atoms_of(form)
+    for event in state.events():
+        alive |= event.mentions
+
+    def keep(atom: Atom) -> bool:
+        if atom.kind in ("tid", "iteration") or atom in alive:
+            return True
+        if state.sides and is_thread_condition(atom):
+            return True
+        if atom.kind == "sum":
+            return all(
+                inner in alive or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
+            )
+        if atom.kind != "symbol" or _is_bit(atom) or _is_trips(atom):
+            return False
+        number = _value_number(atom)
+        return number is None or number in live or bool(state.sides) or atom in base
+
+    state.facts = {atom: known for atom, known in state.facts.items() if keep(atom)}
+
+
+@dataclass
+class Seen:
+    """The states of one key that came to one block: what is known of the numbers of each, and all that
+    it remembers, by queues and sets."""
+
+    _facts: dict[Hashable, list[dict[Atom, AtomRange]]] = field(default_factory=dict)
+    _whole: dict[Hashable, frozenset[Hashable]] = field(default_factory=dict)
+
+    def adds(self, state: State, separate: int) -> bool:
+        """Whether no state before covers this one. It is then kept; if there are `separate` ones that
+        differ from it in numbers alone, it is widened."""
+        memory = (tuple(sorted(state.queues.items())), state.done, state.log)
+        known = self._facts.get(memory, [])
+        if any(covers(facts, state.facts) for facts in known):
+            return False
+        if not known:
+            whole = state.remembered() if self._facts else None
+            if whole is not None and self._covers_part(whole, state.facts):
+                return False
+            self._facts[memory] = known
+            if len(self._whole) < COMPARED_STATES:
+                self._whole[memory] = state.remembered() if whole is None else whole
+        if len(known) >= separate:
+            state.facts = widened(known[-1], state.facts)
+        known.append(dict(state.facts))
+        return True
+
+    def _covers_part(self, part: frozenset[Hashable], facts: dict[Atom, AtomRange]) -> bool:
+        return any(
+            part <= whole and any(covers(held, facts) for held in self._facts[memory])
+            for memory, whole in self._whole.items()
+        )
+
+
+def key_of(
+    state: State, periods: Mapping[int, int], counted: frozenset[str], short: frozenset[int]
+) -> Hashable:
+    """What must be equal for one of two states to cover the other. Of the queues `counted` waits count
+    the copies; so does what a scope issues. Iterations of `short` loops are distinguished."""
+    bits = frozenset(
+        (atom, known)
+        for atom, known in state.facts.items()
+        if _is_bit(atom) or (atom.kind == "call" and known.exact is not None)
+    ) | frozenset(
+        (atom, (known.residue, known.modulus))
+        for atom, known in state.facts.items()
+        if atom.kind == "symbol" and known.modulus > 1
+    )
+    residues = tuple(
+        (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, state.facts))
+        for loop, period in sorted(periods.items())
+    )
+    numbers = tuple(state.facts.get(Atom("iteration", loop), ANYTHING).exact for loop in short)
+    queues = frozenset(
+        (name, pending if state.scopes or name in counted else _waits(pending))
+        for name, pending in state.queues.items()
+    )
+    return (
+        frozenset(state.env.items()),
+        queues,
+        state.callers,
+        state.scopes,
+        state.sides,
+        (state.tainted, state.other, state.uneven, state.unordered),
+        bits,
+        residues,
+        numbers,
+    )
+
+
+def _waits(pending: Pending) -> Pending:
+    """A queue without what is in flight on it."""
+    return pending._replace(open=(), groups=())
+
+
+def _is_bit(atom: Atom) -> bool:
+    return atom.kind == "symbol" and atom.tag in ("bit", "thread bit")
+
+
+def _value_number(atom: Atom) -> int | None:
+    """The number of the value that a symbol stands for; None for ids and sizes of the launch."""
+    key = atom.key[1] if atom.tag == "thread" else atom.key  # type: ignore[index]
+    return key if isinstance(key, int) else None
+
+
+def _is_trips(atom: Atom) -> bool:
+    """Whether an atom is the trip count of a loop that was left: no op reads it again."""
+    return atom.kind == "symbol" and atom.tag == "trips"
+
+
+def covers(general: dict[Atom, AtomRange], special: dict[Atom, AtomRange]) -> bool:
+    """Whether every valuation that `special` allows is allowed by `general`."""
+    return all(known.contains(special.get(atom, ANYTHING)) for atom, known in general.items())
+
+
+def widened(old: dict[Atom, AtomRange], new: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+    """Facts that hold for both, bounds that move given up."""
+    return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}

@@ -10,7 +10,7 @@ exactly if they denote the same number on this path. Divisions and remainders fo
 known about their operands: with k ≡ 1 (mod 3) the slot above is the constant 0.
 
 What is easy to get wrong: `mod` and `div` here are the mathematical ones, rounded down, also for
-negative operands; `widths` says where the IR's own agree. Numbers of iN stand as signed ones.
+negative operands; `arithmetic` says where the IR's own agree. Numbers of iN stand as signed ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 # The checker's modules have the algebra from here, beside what it is about.
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import ZERO as ZERO
-from mlir_async_pipe.facts.values.sums import Form, interval_of
+from mlir_async_pipe.facts.values.sums import Form, Interval
 
 
 class Atom(NamedTuple):
@@ -36,6 +36,11 @@ class Atom(NamedTuple):
 
     kind: str
     key: Hashable
+
+    @property
+    def tag(self) -> Hashable:
+        """What a key of several parts begins with, None of others: "thread" of ("thread", 7)."""
+        return self.key[0] if isinstance(self.key, tuple) and self.key else None
 
 
 class AtomRange(NamedTuple):
@@ -50,6 +55,22 @@ class AtomRange(NamedTuple):
     def exact(self) -> int | None:
         """The value, if there is only one."""
         return self.low if self.low is not None and self.low == self.high else None
+
+    @property
+    def ends(self) -> Interval:
+        """The least and the largest value."""
+        return self.low, self.high
+
+    def moved(self, by: int) -> AtomRange:
+        """The range of the atom plus a number."""
+        return AtomRange(
+            *sums.moved(self.ends, by), (self.residue + by) % self.modulus, self.modulus
+        )
+
+    def is_apart(self, other: AtomRange) -> bool:
+        """Whether the ends of both ranges say that no value is in both."""
+        low, high = sums.difference(self.ends, other.ends)
+        return (low is not None and low > 0) or (high is not None and high < 0)
 
     def contains(self, other: AtomRange) -> bool:
         """Whether every value that `other` allows is allowed here."""
@@ -78,7 +99,7 @@ def add(a: Form[Atom], b: Form[Atom]) -> Form[Atom]:
     total = sums.add(a, b)
     if a.terms and b.terms:
         for atom, coefficient in total.terms:
-            if atom.kind == "call" and operator_of(atom)[0] == "div":
+            if operator_of(atom)[0] == "div":
                 remainder = _remainder_of(atom, coefficient, total)
                 if remainder is not None:
                     dividend = operator_of(atom)[1][0]
@@ -108,13 +129,13 @@ def inner_modulo(form: Form, modulus: int) -> Form:
 
 
 def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
-    """Operator name and operands of an atom of kind "call"."""
-    return atom.key  # type: ignore[return-value]
+    """Operator name and operands of an atom of kind "call"; "" and none of others."""
+    return atom.key if atom.kind == "call" else ("", ())  # type: ignore[return-value]
 
 
 def modulus_of(atom: Atom) -> int | None:
     """The number m of an atom that is some x modulo m; None for other atoms."""
-    name, arguments = operator_of(atom) if atom.kind == "call" else ("", ())
+    name, arguments = operator_of(atom)
     if name == "mod":
         return arguments[1].constant
     return 1 << arguments[1].constant if name == "wrap" else None
@@ -139,7 +160,7 @@ class _Asked(dict[Atom, AtomRange]):
 
 # Accesses are compared with many others under facts of which few are about them: by form, the facts that its
 # bounds rest on, and the bounds. They hold wherever these facts are the same.
-_BOUNDS: dict[Form, tuple[dict[Atom, AtomRange | None], tuple[int | None, int | None]]] = {}
+_BOUNDS: dict[Form, tuple[dict[Atom, AtomRange | None], Interval]] = {}
 _MOST_BOUNDS = 1 << 14
 
 
@@ -148,7 +169,7 @@ def range_of(atom: Atom) -> AtomRange:
     return atom.key[1]  # type: ignore[index]
 
 
-def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
+def bounds(form: Form, facts: Facts) -> Interval:
     """An interval that holds the form; None is an unbounded end."""
     if not form.terms:
         return form.constant, form.constant
@@ -161,18 +182,16 @@ def bounds(form: Form, facts: Facts) -> tuple[int | None, int | None]:
         else:
             return interval
     asking = _Asked(facts)
-    low, high = interval_of(form, lambda atom: knowledge(atom, asking))
+    interval = sums.interval_of(form, lambda atom: knowledge(atom, asking))
     if len(form.terms) > 1:
-        low, high = _sharpen_by_sum(form, asking, low, high)
+        interval = _sharpened_by_sum(form, asking, interval)
     if len(_BOUNDS) > _MOST_BOUNDS:
         _BOUNDS.clear()
-    _BOUNDS[form] = asking.asked, (low, high)
-    return low, high
+    _BOUNDS[form] = asking.asked, interval
+    return interval
 
 
-def _sharpen_by_sum(
-    form: Form, facts: Facts, low: int | None, high: int | None
-) -> tuple[int | None, int | None]:
+def _sharpened_by_sum(form: Form, facts: Facts, found: Interval) -> Interval:
     """Use what is known about this very sum of atoms, or a multiple of it (k < n)."""
     # Conditions are kept without their common divisor: 512 n - 512 k is 512 (n - k).
     divisor = gcd(*(coefficient for _, coefficient in form.terms))
@@ -180,14 +199,8 @@ def _sharpen_by_sum(
         known = facts.get(Atom("sum", frozenset((a, c // factor) for a, c in form.terms)))
         if known is None:
             continue
-        ends = (known.low, known.high) if factor > 0 else (known.high, known.low)
-        if ends[0] is not None:
-            bound = form.constant + factor * ends[0]
-            low = bound if low is None else max(low, bound)
-        if ends[1] is not None:
-            bound = form.constant + factor * ends[1]
-            high = bound if high is None else min(high, bound)
-    return low, high
+        found = sums.both(found, sums.moved(sums.scaled(known.ends, factor), form.constant))
+    return found
 
 
 def earlier(counter: Atom) -> tuple[Atom, Atom]:
@@ -199,12 +212,12 @@ def earlier(counter: Atom) -> tuple[Atom, Atom]:
 
 def is_earlier(atom: Atom) -> bool:
     """Whether an atom is how many iterations before the youngest one an access was."""
-    return atom.kind == "any" and atom.key[0][0] == "earlier"  # type: ignore[index]
+    return atom.kind == "any" and atom.tag[0] == "earlier"  # type: ignore[index]
 
 
 def counter_of(atom: Atom) -> Atom:
     """The iteration number that `is_earlier` counts back from."""
-    return Atom("iteration", atom.key[0][1])  # type: ignore[index]
+    return Atom("iteration", atom.tag[1])  # type: ignore[index]
 
 
 def sum_atom(form: Form) -> Atom:
@@ -233,9 +246,7 @@ def knowledge(atom: Atom, facts: Facts) -> AtomRange:
 def is_launch_symbol(atom: Atom) -> bool:
     """Whether the atom is an id or a size that the launch gives: it is named by its op, and not
     negative. So is the number that such an id begins with in a loop."""
-    if atom.kind != "symbol" or not isinstance(atom.key, tuple):
-        return False
-    name = atom.key[0]
+    name = atom.tag if atom.kind == "symbol" else None
     return isinstance(name, tuple) or (isinstance(name, str) and "." in name)
 
 
@@ -243,11 +254,7 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Ato
     if name == "mod":
         return AtomRange(0, arguments[1].constant - 1)
     if name == "div":
-        low, high = bounds(arguments[0], facts)
-        divisor = arguments[1].constant
-        return AtomRange(
-            None if low is None else low // divisor, None if high is None else high // divisor
-        )
+        return AtomRange(*sums.divided(bounds(arguments[0], facts), arguments[1].constant))
     if name.startswith("cmp"):
         return AtomRange(0, 1)
     if name == "wrap":
@@ -341,19 +348,22 @@ def atoms_of(form: Form) -> frozenset[Atom]:
     found: set[Atom] = set()
     for atom, _ in form.terms:
         found.add(atom)
-        if atom.kind == "call":
-            for argument in operator_of(atom)[1]:
-                found |= atoms_of(argument)
+        for argument in operator_of(atom)[1]:
+            found |= atoms_of(argument)
     return frozenset(found)
 
 
 @lru_cache(maxsize=1 << 12)
 def atoms_under(atom: Atom) -> frozenset[Atom]:
     """The atoms that a fact about `atom` is about: those of a sum, or itself and what is in its operands."""
-    return atoms_of(Form(0, terms_of(atom)) if atom.kind == "sum" else of_atom(atom))
+    return atoms_of(form_under(atom))
+
+
+def form_under(atom: Atom) -> Form:
+    """The form that facts about an atom are about."""
+    return Form(0, terms_of(atom)) if atom.kind == "sum" else of_atom(atom)
 
 
 def may_wrap(form: Form) -> bool:
     """Whether a number in the form may not fit into its type."""
-    calls = (atom for atom in atoms_of(form) if atom.kind == "call")
-    return any(operator_of(atom)[0] == "wrap" for atom in calls)
+    return any(operator_of(atom)[0] == "wrap" for atom in atoms_of(form))

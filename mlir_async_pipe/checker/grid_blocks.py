@@ -21,7 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.operators import substitute
-from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.vocabulary.launch_ids import (
     IDS,
     LAUNCH_SYMBOLS,
@@ -80,16 +80,13 @@ def _known_size(kernel: Operation, grids: Launches) -> Size | None:
 
 def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
-    for block in flow.blocks:
-        for step in block.steps:
-            if not isinstance(step, Run) or step.name not in IDS:
-                continue
-            if any(is_used(result) for result in step.op.results):
-                known = id_of(step.op)
-                if known is None:
-                    found.add(thread_dimension(step.op))
-                elif known.kind == "block":
-                    found.add(known.axis)
+    for run in flow.runs():
+        if run.name in IDS and any(map(is_used, run.op.results)):
+            known = id_of(run.op)
+            if known is None:
+                found.add(thread_dimension(run.op))
+            elif known.kind == "block":
+                found.add(known.axis)
     if kernel.name == "gpu.launch":
         arguments = list(kernel.regions[0].blocks[0].arguments)[:3]
         found |= {n for n, a in enumerate(arguments) if is_used(a)}
@@ -103,25 +100,23 @@ def block_axis(atom: Atom) -> int | None:
 def grid_size_of(atom: Atom) -> Form | None:
     """The number that a block id is below: the size of the grid along its axis."""
     axis = block_axis(atom)
-    return None if axis is None else _one(Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis)))
+    return (
+        None if axis is None else forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis)))
+    )
 
 
 def distinct_axis(atom: Atom) -> int | None:
     """The axis along which blocks with equal values of the atom are the same one."""
-    if atom.kind in ("symbol", "any") and isinstance(atom.key, tuple):
-        tag = atom.key[0]
-        if isinstance(tag, tuple) and tag[0] in (OWN, EVERYWHERE):
-            return int(tag[1])
+    tag = atom.tag if atom.kind in ("symbol", "any") else None
+    if isinstance(tag, tuple) and tag[0] in (OWN, EVERYWHERE):
+        return int(tag[1])
     return block_axis(atom)
 
 
 def thread_axis(atom: Atom) -> int | None:
     """The axis along which threads of the grid with equal values of the atom are the same one."""
-    if atom.kind == "symbol" and isinstance(atom.key, tuple):
-        tag = atom.key[0]
-        if isinstance(tag, tuple) and tag[0] == EVERYWHERE:
-            return int(tag[1])
-    return None
+    tag = atom.tag if atom.kind == "symbol" else None
+    return int(tag[1]) if isinstance(tag, tuple) and tag[0] == EVERYWHERE else None
 
 
 def is_own_of_block(atom: Atom) -> bool:
@@ -157,7 +152,7 @@ def own_number(lower: Form, step: Form, own: tuple[str, object]) -> Form | None:
     for block, axis in blocks.items():
         if axis not in sizes:
             continue
-        mine = Form(0, frozenset(t for t in lower.terms if block in forms.atoms_of(_one(t[0]))))
+        mine = Form(0, frozenset(t for t in lower.terms if block in forms.atoms_under(t[0])))
         if substitute(mine, {block: forms.of_atom(sizes[axis])}, {}) != step:
             continue
         kind, key = own
@@ -184,16 +179,11 @@ def with_thread_numbers(form: Form) -> Form:
 
 def _start_of_block(atom: Atom) -> int | None:
     """The axis of block id * block size."""
-    if atom.kind != "call" or forms.operator_of(atom)[0] != "mul":
-        return None
-    inner = [form for form in forms.operator_of(atom)[1] if len(form.terms) == 1]
-    if len(inner) != 2 or any(form.constant for form in inner):
+    name, arguments = forms.operator_of(atom)
+    inner = [form for form in arguments if len(form.terms) == 1]
+    if name != "mul" or len(inner) != 2 or any(form.constant for form in inner):
         return None
     parts = [next(iter(form.terms)) for form in inner]
     axes = {distinct_axis(a) for a, c in parts if c == 1} - {None}
     sizes = {_axis_of(a, "block_size") for a, c in parts if c == 1} - {None}
     return axes.pop() if len(axes) == 1 and axes == sizes else None
-
-
-def _one(atom: Atom) -> Form:
-    return forms.of_atom(atom)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
-from mlir_async_pipe.checker import addresses, forms
+from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import settle, stored, unsigned
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.choices import settle, stored, unsigned
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.operators import product
@@ -41,7 +41,7 @@ from mlir_async_pipe.facts.values.views import (
 
 @dataclass
 class Iterations:
-    """The loops of one kernel. `largest_wait` bounds what states remember (see `bounding`),
+    """The loops of one kernel. `largest_wait` bounds what states remember (see `bound`),
     `needed` are the values that matter. With `slots`, iteration numbers stay unknowns where
     remainders of them are taken; without, those fold to numbers."""
 
@@ -74,7 +74,7 @@ class Iterations:
             return
         entered = state.copy()
         entered.env[run.operands[0]] = start
-        moved = addresses.memory_value(self.values, entered, run.op, run.operands)
+        moved = self.values.memory_value(entered, run.op, run.operands)
         if moved is None or moved.start is None:
             return
         travel, k = forms.subtract(moved.start[0], start.start[0]), forms.of_atom(iteration)
@@ -86,13 +86,7 @@ class Iterations:
         atom = Atom("iteration", number)
         before = forms.add(forms.of_atom(atom), Form(-1))
         known = state.facts.get(atom, ANYTHING)
-        modulus = known.modulus
-        state.facts[atom] = AtomRange(
-            None if known.low is None else known.low + 1,
-            None if known.high is None else known.high + 1,
-            (known.residue + 1) % modulus,
-            modulus,
-        )
+        state.facts[atom] = known.moved(1)
         rewrite(state, {atom: before}, fold_iterations=self.slots is None)
         if self._may_travel(number):
             self._travel_on(state, number)
@@ -132,10 +126,7 @@ class Iterations:
             return moved(event, region._replace(pieces=pieces))._replace(site=site)
 
         for name, pending in state.queues.items() if sizes else ():
-            groups = tuple(
-                tuple(tuple(map(of_ring, issue)) for issue in group) for group in pending.groups
-            )
-            state.queues[name] = pending._replace(groups=groups)
+            state.queues[name] = pending.changed(of_ring)._replace(open=pending.open)
 
     def _bind_rings(self, state: State, number: int) -> None:
         k = forms.of_atom(Atom("iteration", number))
@@ -173,8 +164,8 @@ class Iterations:
 
     def _may_travel(self, number: int) -> bool:
         """Whether the step of a loop is no constant."""
-        step = self.flow.loops[number].step
-        value = None if step is None else self.flow.values[step][1]
+        bounds = self.flow.loops[number].bounds
+        value = None if bounds is None else self.flow.values[bounds.step][1]
         return value is not None and not (hasattr(value, "type") and constant_value(value))
 
     def _travel_on(self, state: State, number: int) -> None:
@@ -230,10 +221,9 @@ class Iterations:
         """Lower and upper bound in the loop's own signedness, and its step; None where one is
         not known, or the step is no number above 0."""
         loop = self.flow.loops[number]
-        if loop.lower is None or loop.upper is None or loop.step is None:
+        if loop.bounds is None:
             return None
-        numbers = (loop.lower, loop.upper, loop.step)
-        lower, upper, step = (self.values.form(state, n) for n in numbers)
+        lower, upper, step = (self.values.form(state, bound) for bound in loop.bounds)
         step = settle(step, state.facts)
         if loop.unsigned:
             first, end, width = (
@@ -254,16 +244,14 @@ class Iterations:
     def _alike(self, number: int, state: State) -> bool:
         """Whether all threads certainly run a loop equally often: its bounds are forms of what
         they share, or any two of them give the same number of iterations."""
-        loop = self.flow.loops[number]
-        if loop.lower is None or loop.upper is None or loop.step is None:
+        bounds = self.flow.loops[number].bounds
+        if bounds is None:
             return False
-        total = forms.subtract(
-            self.values.form(state, loop.upper), self.values.form(state, loop.lower)
-        )
-        step = settle(self.values.form(state, loop.step), state.facts)
+        lower, upper, step = (self.values.form(state, bound) for bound in bounds)
+        total, step = forms.subtract(upper, lower), settle(step, state.facts)
         atoms = {atom for atom, _ in (*total.terms, *step.terms)}
         if not any(is_about_threads(atom) for atom in atoms):
-            return not self.values.divergence.chosen & {loop.lower, loop.upper, loop.step}
+            return self.values.divergence.chosen.isdisjoint(bounds)
         low, high = forms.bounds(total, self.values.base_facts)
         if not step.is_constant or step.constant <= 0 or low is None or high is None:
             return False
@@ -284,12 +272,11 @@ class Iterations:
         """Lower and upper bound and the step of a loop whose step is no known number, where all
         threads have the same ones."""
         loop = self.flow.loops[number]
-        if loop.lower is None or loop.upper is None or loop.step is None or loop.unsigned:
+        if loop.bounds is None or loop.unsigned:
             return None
-        numbers = (loop.lower, loop.upper, loop.step)
-        lower, upper, step = (self.values.form(state, n) for n in numbers)
+        lower, upper, step = (self.values.form(state, bound) for bound in loop.bounds)
         alike = not any(is_about_threads(a) for f in (lower, upper, step) for a, _ in f.terms)
-        alike = alike and not self.values.divergence.chosen & set(numbers)
+        alike = alike and self.values.divergence.chosen.isdisjoint(loop.bounds)
         known = settle(step, state.facts).is_constant or loop.bits < INDEX_BITS
         return (lower, upper, step) if alike and not known else None
 
@@ -325,17 +312,13 @@ class Iterations:
 
     def _own_number(self, state: State, loop: Loop, named: tuple[str, object]) -> Form | None:
         """The variable of a loop in which each block of the grid has numbers of its own."""
-        if loop.lower is None or loop.step is None:
+        if loop.bounds is None:
             return None
-        return own_number(
-            self.values.form(state, loop.lower), self.values.form(state, loop.step), named
-        )
+        lower, _, step = (self.values.form(state, bound) for bound in loop.bounds)
+        return own_number(lower, step, named)
 
-    def any_iteration(self, number: int, variable: int, state: State) -> None:
-        """Bind the induction variable of a summary loop to any value of its range."""
-        state.env[variable] = self._any_value(state, number, variable)
-
-    def _any_value(self, state: State, number: int, variable: int) -> Form:
+    def any_iteration(self, state: State, number: int, variable: int) -> Form:
+        """Any value of the range of the induction variable of a summary loop."""
         bounds = self._bounds(number, state)
         if bounds is None:
             own = self._own_number(state, self.flow.loops[number], ("any", variable))

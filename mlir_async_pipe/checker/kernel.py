@@ -17,13 +17,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker.as_read import NO_PROMISES, CheckOptions
 from mlir_async_pipe.checker.async_proxy import judge_async_proxy
-from mlir_async_pipe.checker.awaited_flags import AwaitedFlags
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Finding, Judge
 from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
 from mlir_async_pipe.checker.explore import Explorer
-from mlir_async_pipe.checker.flag_orders import FlagOrders, Points
+from mlir_async_pipe.checker.flag_orders import AwaitedFlags, FlagOrders, Points
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.checker.kernel_flow import build
@@ -41,7 +40,7 @@ from mlir_async_pipe.checker.selection import (
     names_in,
 )
 from mlir_async_pipe.checker.sites import Roots, Sites
-from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
@@ -258,7 +257,7 @@ class _KernelRun:
                 finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:
-        return of_steps(points, sum(len(block.steps) for block in self.flow.blocks))
+        return of_steps(points, sum(1 for _ in self.flow.steps()))
 
     def _explorer(
         self, precision: Precision, budget: Budget, rung: Rung, until_found: bool = False
@@ -308,16 +307,11 @@ class _KernelRun:
 
         `only`: all was safe but for accesses of one barrier interval to these roots.
         """
-        rest = set(sites.mattering())
+        rest = {number for number, site in enumerate(sites.sites) if site.matters}
         if only is not None:
-            rest = {number for number in rest if sites.static_root(number) in only}
+            rest = {number for number in rest if sites.sites[number].root in only}
         elif self.threads.several:
-            rest |= {
-                sites.opaque(step.op, step.frame)
-                for block in self.flow.blocks
-                for step in block.steps
-                if isinstance(step, Run) and is_barrier(step)
-            }
+            rest |= {sites.opaque(r.op, r.frame) for r in self.flow.runs() if is_barrier(r)}
         for number in sorted(rest - {finding.later for finding in judge.findings.values()}):
             judge.unfollowed(number, "budget", "budget")
 

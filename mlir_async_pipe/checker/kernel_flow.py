@@ -30,7 +30,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk,
 )
-from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.selection import Callees, callee_of
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
@@ -44,6 +43,7 @@ from mlir_async_pipe.checker.step_graph import (
     Flow,
     Goto,
     Loop,
+    LoopBounds,
     LoopTest,
     Lost,
     Run,
@@ -51,6 +51,7 @@ from mlir_async_pipe.checker.step_graph import (
     is_bit,
     is_data,
     is_memory,
+    loop_bodies,
 )
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
@@ -436,7 +437,7 @@ def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
     bounds = _loop_bounds(op) if op.name in COUNTED_LOOPS else None
     if bounds is None:
         return False
-    loop.lower, loop.upper, loop.step = (builder.flow.number(frame, bound) for bound in bounds)
+    loop.bounds = LoopBounds(*(builder.flow.number(frame, bound) for bound in bounds))
     loop.unsigned = "unsignedCmp" in op.attributes
     loop.bits = bits_of(op.regions[0].blocks[0].arguments[0].type)
     return True
@@ -461,7 +462,7 @@ def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
     if op.name == "scf.parallel":
         count = len(op.regions[0].blocks[0].arguments)
         bounds = [op.operands[dimension + count * kind] for kind in range(3)]
-        made.lower, made.upper, made.step = (builder.flow.number(frame, b) for b in bounds)
+        made.bounds = LoopBounds(*(builder.flow.number(frame, bound) for bound in bounds))
     return made
 
 
@@ -538,10 +539,10 @@ def needs_iterations(loop: Any) -> bool:
             return True
         has_async = has_async or row.asynchronous(op)
         has_sync = has_sync or (bool(row.accesses) and not row.asynchronous(op))
-    return has_async and (has_sync or (conditions and _is_short(loop)))
+    return has_async and (has_sync or (conditions and is_short(loop)))
 
 
-def _is_short(loop: Any) -> bool:
+def is_short(loop: Any) -> bool:
     """Whether a loop certainly has few iterations: those are followed, conditions and all."""
     trips = REGION_ROWS[loop.name].trips(loop)
     return trips is not None and trips <= SHORT_LOOP
@@ -550,11 +551,10 @@ def _is_short(loop: Any) -> bool:
 def find_merges(flow: Flow) -> None:
     """Mark the blocks in which paths meet: those of all iterations after a loop, too."""
     seen: set[int] = set()
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            if edge.target in seen or any(kind != "enter" for kind, _ in edge.loops):
-                flow.blocks[edge.target].merges = True
-            seen.add(edge.target)
+    for _, edge in flow.all_edges():
+        if edge.target in seen or any(kind != "enter" for kind, _ in edge.loops):
+            flow.blocks[edge.target].merges = True
+        seen.add(edge.target)
 
 
 def find_inductions(flow: Flow) -> None:
@@ -563,16 +563,13 @@ def find_inductions(flow: Flow) -> None:
     added: dict[tuple[int, int], set[int | None]] = {}
     moved: dict[tuple[int, int], set[int]] = {}
     sources = _sources(flow)
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            for kind, loop in edge.loops:
-                if kind == "back":
-                    for target, source in edge.assigns:
-                        step = _step_between(flow, target, source, sources)
-                        added.setdefault((loop, target), set()).add(step)
-                        if is_memory(flow.values[target][1].type):
-                            origin = _origin(source, sources, target)
-                            moved.setdefault((loop, target), set()).add(origin)
+    for loop, _, edge in flow.edges_of_loops("back"):
+        for target, source in edge.assigns:
+            step = _step_between(flow, target, source, sources)
+            added.setdefault((loop, target), set()).add(step)
+            if is_memory(flow.values[target][1].type):
+                origin = _origin(source, sources, target)
+                moved.setdefault((loop, target), set()).add(origin)
     for (loop, target), steps in added.items():
         if len(steps) == 1:
             (step,) = steps
@@ -580,7 +577,7 @@ def find_inductions(flow: Flow) -> None:
                 flow.loops[loop].inductions[target] = step
     if moved:
         _find_advances(flow, moved, sources)
-    counting = [one for one in flow.loops if one.lower is None and one.inductions]
+    counting = [one for one in flow.loops if one.bounds is None and one.inductions]
     bodies = dict(loop_bodies(flow).values()) if counting else {}
     for one in counting:
         blocks = [flow.blocks[number] for number in sorted(bodies.get(one.number, ()))]
@@ -651,10 +648,9 @@ def _sources(flow: Flow) -> dict[int, int]:
     """The block arguments that are given one value only, and which: an scf.while hands the
     values of its condition region to its body."""
     given: dict[int, set[int]] = {}
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            for target, source in edge.assigns:
-                given.setdefault(target, set()).add(source)
+    for _, edge in flow.all_edges():
+        for target, source in edge.assigns:
+            given.setdefault(target, set()).add(source)
     return {target: next(iter(s)) for target, s in given.items() if len(s) == 1}
 
 

@@ -80,17 +80,12 @@ def _without_inner_modulo(form: Form, modulus: int) -> Form:
     nested = [
         (term, operator_of(term[0])[1][0])
         for term in form.terms
-        if term[0].kind == "call" and _is_remainder(term[0], modulus)
+        if (own := modulus_of(term[0])) is not None and own % modulus == 0
     ]
     result = Form(form.constant, form.terms.difference(term for term, _ in nested))
     for (_, coefficient), inner in nested:
         result = add(result, scale(inner, coefficient))
     return result
-
-
-def _is_remainder(atom: Atom, modulus: int) -> bool:
-    own = modulus_of(atom)
-    return own is not None and own % modulus == 0
 
 
 def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:

@@ -14,22 +14,23 @@ A flag may order accesses of two blocks:
     %x[64 p + t] meets %x[64 (c - 1) + t']      p - c = -1
     %flag[q] is read as %flag[c - 1]            q - c = -1, so the block that releases is p
 
-What a flag orders on the paths of each block stands in `awaited_flags`.
+What a flag orders on the paths of each block stands in `flag_orders`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, reduce
 from itertools import combinations_with_replacement
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.awaited_flags import AwaitedFlag, AwaitedFlags
-from mlir_async_pipe.checker.conflicts import Finding, Judge
-from mlir_async_pipe.checker.differences import Constraint, Differences, around, at_end, width_of
+from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
+from mlir_async_pipe.checker.flag_orders import AwaitedFlag, AwaitedFlags
 from mlir_async_pipe.checker.footprints import (
     AccessGroup,
+    FactScopes,
+    Meetings,
     Touched,
     aliasing,
     beside,
@@ -37,6 +38,8 @@ from mlir_async_pipe.checker.footprints import (
     conflicting,
     groups_of,
     must_meet,
+    neighbours,
+    of_axis,
     parts_of,
     shifted,
     thread_parts,
@@ -48,12 +51,13 @@ from mlir_async_pipe.checker.grid_blocks import (
     distinct_axis,
     thread_axis,
 )
-from mlir_async_pipe.checker.meetings import FactScopes, Meetings, neighbours, of_axis
 from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_facts
-from mlir_async_pipe.checker.two_ends import TwoEnds
+from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
+from mlir_async_pipe.facts.values import sums
+from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.vocabulary.rows import Scope
 
 OTHER_BLOCKS = "other-blocks"
@@ -100,14 +104,6 @@ class Owners:
     @cached_property
     def _scopes(self) -> FactScopes:
         return FactScopes(self.is_argument)
-
-    @cached_property
-    def _flagged(self) -> FlaggedGroups:
-        groups = partial(self._groups, numbered=True)
-        differences = partial(self._differences, blocks=True)
-        return FlaggedGroups(
-            self.flags, self.threads, self.grid, self._meetings, groups, differences
-        )
 
     # Comparing ----------------------------------------------------------------------------
 
@@ -261,7 +257,7 @@ class Owners:
         differences = self._differences(a, b, blocks=True)
         if not differences.solve() or self._is_one_block(a, b, differences):
             return
-        if self._flagged.is_ordered(a, b) or self._flagged.is_ordered(b, a):
+        if self._is_ordered(a, b) or self._is_ordered(b, a):
             return
         pairs = self._radix(a, b, blocks=True).one_by_one(self.threads)
         for pair in pairs:
@@ -311,7 +307,7 @@ class Owners:
                         found.bounds[atom] = ends[0]
                 elif one == other:
                     factors[atom] = one
-                    found.bounds[atom] = width_of(*ends)
+                    found.bounds[atom] = sums.difference(*ends)
                 else:
                     for number, (factor, bounds) in enumerate(
                         zip((one, -other), ends, strict=True)
@@ -321,7 +317,7 @@ class Owners:
                             factors[end] = factor
                             found.bounds[end] = bounds
             # start of a - start of b: between minus the length of b and that of a.
-            low, high = width_of(a.bounds[d], b.bounds[d])
+            low, high = sums.difference(a.bounds[d], b.bounds[d])
             found.constraints.append(
                 Constraint(
                     tuple(factors.items()),
@@ -332,7 +328,7 @@ class Owners:
         found.constraints += digits
         return found
 
-    def _range(self, atom: Atom, group: AccessGroup) -> tuple[int | None, int | None]:
+    def _range(self, atom: Atom, group: AccessGroup) -> Interval:
         axis = block_axis(atom)
         if axis is not None:
             known = of_axis(group.facts, axis)
@@ -344,54 +340,14 @@ class Owners:
             known = group.facts.get(atom, ANYTHING)
             return known.low or 0, known.high
         given = {**thread_facts(self.threads), **group.facts}
-        return around(
-            forms.bounds(forms.of_atom(atom), {**given, **dict(met)}) for met in group.met
+        return reduce(
+            sums.either,
+            (forms.bounds(forms.of_atom(atom), {**given, **dict(met)}) for met in group.met),
         )
 
-    # Findings -----------------------------------------------------------------------------
+    # What flags order ----------------------------------------------------------------------
 
-    def _unknown_blocks(self, one: int, other: int) -> None:
-        if not self._are_independent(one, other):
-            self.judge.unknown(max(one, other), min(one, other), "other-block", UNCERTAIN)
-
-    def _found(self, one: int, other: int, certain: bool | None) -> None:
-        if not certain and self._are_independent(one, other):
-            return
-        later, earlier = max(one, other), min(one, other)
-        doubt = self.judge.doubt_of_order(later, earlier, "device")
-        if certain and not doubt:
-            found = Finding(later, earlier, "other-block", False, certain=True, reason="")
-            self.judge.findings[later, earlier, "other-block"] = found
-        else:
-            self.judge.unknown(later, earlier, "other-block", doubt or OTHER_BLOCKS)
-
-    def _are_independent(self, one: int, other: int) -> bool:
-        asserted = self.judge.sites[one].independent
-        return asserted is not None and asserted == self.judge.sites[other].independent
-
-
-def _is_alike(atom: Atom, differences: Differences) -> bool:
-    """Whether ids of threads alone make a number, and both ends have the same."""
-    return is_of_thread(atom) and differences.is_zero(atom)
-
-
-def _names(atom: Atom, differences: Differences) -> bool:
-    return thread_axis(atom) is not None and differences.is_zero(atom)
-
-
-@dataclass(frozen=True)
-class FlaggedGroups:
-    """Asks which groups of accesses flags order. `groups` gives those of each root, None where its
-    accesses cannot be compared; `differences` compares two groups of two blocks."""
-
-    flags: AwaitedFlags
-    threads: Threads
-    grid: GridBlocks
-    meetings: Meetings
-    groups: Callable[[], Mapping[int, Sequence[AccessGroup] | None]]
-    differences: Callable[[AccessGroup, AccessGroup], Differences]
-
-    def is_ordered(self, a: AccessGroup, b: AccessGroup) -> bool:
+    def _is_ordered(self, a: AccessGroup, b: AccessGroup) -> bool:
         """Whether all of `a` is over before a release that another block sees before it begins `b`."""
         return any(
             all(self.flags.begins_after(flag, n) for t, _ in b.members for n in t.sites)
@@ -401,7 +357,7 @@ class FlaggedGroups:
         )
 
     def _is_released(self, a: AccessGroup, flag: AwaitedFlag) -> bool:
-        releases = [t for t in self.meetings.touched if t.event.site == flag.release]
+        releases = [t for t in self._meetings.touched if t.event.site == flag.release]
         for touched, _ in a.members:
             one = all(self._is_same_thread(touched.event, t.event) for t in releases)
             if not all(self.flags.is_over_before(flag, n, one_thread=one) for n in touched.sites):
@@ -441,7 +397,7 @@ class FlaggedGroups:
     def _distance(self, a: AccessGroup, b: AccessGroup) -> list[int | None] | None:
         """By how much the block ids of two blocks whose accesses meet differ along each axis, None where
         that is not one number; None if they cannot meet."""
-        differences = self.differences(a, b)
+        differences = self._differences(a, b, blocks=True)
         if not differences.solve():
             return None
         found: list[int | None] = [None, None, None]
@@ -453,11 +409,40 @@ class FlaggedGroups:
 
     def _all_of(self, site: int) -> list[AccessGroup]:
         """The groups that hold all accesses of one site; none where some cannot be compared."""
-        roots = {t.event.region.root for t in self.meetings.touched if t.event.site == site}
+        roots = {t.event.region.root for t in self._meetings.touched if t.event.site == site}
         found = []
         for root in roots:
-            groups = self.groups().get(root)
+            groups = self._groups(numbered=True).get(root)
             if groups is None:
                 return []
             found += [g for g in groups if any(site in t.sites for t, _ in g.members)]
         return found
+
+    # Findings -----------------------------------------------------------------------------
+
+    def _unknown_blocks(self, one: int, other: int) -> None:
+        if not self._are_independent(one, other):
+            self.judge.unknown(max(one, other), min(one, other), "other-block", UNCERTAIN)
+
+    def _found(self, one: int, other: int, certain: bool | None) -> None:
+        if not certain and self._are_independent(one, other):
+            return
+        key: tuple[int, int, Cause] = (max(one, other), min(one, other), "other-block")
+        doubt = self.judge.doubt_of_order(*key[:2], "device")
+        if certain and not doubt:
+            self.judge.findings[key] = Finding(*key, certain=True, reason="")
+        else:
+            self.judge.unknown(*key, doubt or OTHER_BLOCKS)
+
+    def _are_independent(self, one: int, other: int) -> bool:
+        asserted = self.judge.sites[one].independent
+        return asserted is not None and asserted == self.judge.sites[other].independent
+
+
+def _is_alike(atom: Atom, differences: Differences) -> bool:
+    """Whether ids of threads alone make a number, and both ends have the same."""
+    return is_of_thread(atom) and differences.is_zero(atom)
+
+
+def _names(atom: Atom, differences: Differences) -> bool:
+    return thread_axis(atom) is not None and differences.is_zero(atom)

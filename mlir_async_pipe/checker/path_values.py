@@ -15,16 +15,17 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    as_kind,
     constant_value,
     defining_op,
     is_block_argument,
     is_function,
     users,
 )
-from mlir_async_pipe.checker import addresses, arithmetic, choices, forms
-from mlir_async_pipe.checker.believed_ranges import SIZE, believed
-from mlir_async_pipe.checker.choices import exact, fitting, settle, wrapped
+from mlir_async_pipe.checker import arithmetic, forms
+from mlir_async_pipe.checker.arithmetic import exact, fitting, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import SplitSide, split
@@ -35,13 +36,24 @@ from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
-from mlir_async_pipe.checker.thread_ids import argument_form, differs, id_form
+from mlir_async_pipe.checker.thread_ids import SIZE, argument_form, believed, differs, id_form
+from mlir_async_pipe.facts.values import views
+from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.integer_ops import is_size
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
 from mlir_async_pipe.facts.values.views import View
+from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, SHUFFLES
-from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS
+from mlir_async_pipe.vocabulary.memory_names import (
+    ADDRESS_OF_MEMREF,
+    ADDRESS_OPS,
+    POINTER_OF_ADDRESS,
+    POINTER_STEPS,
+    in_workgroup_memory,
+    names_memory,
+)
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 Evaluation = Callable[[State], Value | None]
@@ -120,17 +132,17 @@ class PathValues:
             return forms.of_atom(self.symbol(number))
         constant = constant_value(ssa)
         if constant is not None:
-            return choices.of_constant(constant, ssa.type)
+            return arithmetic.of_constant(constant, ssa.type)
         if is_memory(ssa.type):
             differs = self.threads.several and self.differs(number)
-            return addresses.unassigned(self.roots, ssa, frame, differs=differs)
+            return self._unassigned_memory(ssa, frame, differs=differs)
         if not is_integer(ssa.type):
             return None
         given = argument_form(ssa, self.threads)
         if given is not None:
             return given
         symbol = self.symbol(number)
-        known = SIZE if is_size(ssa) else choices.values_of(ssa.type)
+        known = SIZE if is_size(ssa) else arithmetic.values_of(ssa.type)
         if known is not None:
             self._ranges[number] = (symbol, known)
         return forms.of_atom(symbol)
@@ -225,17 +237,17 @@ class PathValues:
         if op.name in SELECT_OPS and not is_integer(kind):
             return lambda state: self._chosen(state, numbers)
         if is_memory(kind):
-            return lambda state: addresses.memory_value(self, state, op, numbers)
+            return lambda state: self.memory_value(state, op, numbers)
         if not is_integer(kind) or len(run.results) != 1:
             return lambda state: None
         same = id_form(op, self.threads)
         if same is not None:
             return lambda state: same
         if op.name == "memref.dim":
-            whole = addresses.is_whole_argument(self.roots, run.frame, op.operands[0])
-            return lambda state: addresses.dimension(self, state, numbers, whole=whole)
+            whole = self._is_whole_argument(run.frame, op.operands[0])
+            return lambda state: self._dimension(state, numbers, whole=whole)
         if op.name in ADDRESS_OPS:
-            return lambda state: addresses.address(self, state, self.roots, op, numbers)
+            return lambda state: self._address(state, op, numbers)
         if is_operator(op.name, "select") and str(op.operands[0].type) != "i1":
             return lambda state: None
         rule = arithmetic.rule_of(op)
@@ -289,6 +301,96 @@ class PathValues:
             if isinstance(state.env[number], Form):
                 self.forget(state, number, self.flow.values[number][1].type)
 
+    # Views and addresses ------------------------------------------------------------------
+    #
+    # memref.subview, memref.view, casts, reshapes      a view of the same root
+    # memref.dim                                        a size; a symbol of its root, of the whole of it
+    # llvm.getelementptr, llvm.ptrtoint and back        bytes after the start of a root
+
+    def memory_value(self, state: State, op: Any, operands: tuple[int, ...]) -> View | None:
+        """The view that an op makes; None where it makes a root of its own, or it is not known."""
+        name = op.name
+        if not operands or names_memory(op):
+            return None
+        if name == POINTER_OF_ADDRESS:
+            return _from_address(self.form(state, operands[0]))
+        source = self.view(state, operands[0])
+        if source is None or not (name in VIEW_OPS or name in POINTER_STEPS or "cast" in name):
+            return None
+        if name not in POINTER_STEPS and as_kind(ir.MemRefType, op.results[0].type) is None:
+            # Without a rank: a cast before an op that takes any memref.
+            return None
+        return views.viewed(op, source, lambda position: self.form(state, operands[position]))
+
+    def _unassigned_memory(self, memory: Any, frame: int, *, differs: bool) -> View:
+        """The view of a memref or pointer that nothing was assigned: the start of its root, or some
+        place in it, if an op makes it in a way that is not followed. What is loaded `differs` between
+        threads."""
+        root, op = root_of(memory), defining_op(memory)
+        number = self.roots.number(root, frame)
+        at_start = root.value == memory and not (
+            op is not None and root.kind == "unknown" and differs
+        )
+        if at_start:
+            return views.root_view(number, memory.type)
+        if op is not None and VIEW_OPS.get(op.name) == "same" and root.value != memory:
+            # A cast before the launch: all of what it casts.
+            whole = self._unassigned_memory(op.operands[0], frame, differs=differs)
+            return views.viewed(op, whole, lambda position: forms.ZERO)
+        source = None if op is None else viewed_memref(op)
+        while source is not None and source != root.value:
+            # Views share the aligned pointer of their source, but for one of its bytes.
+            viewed = defining_op(source)
+            shares = viewed is not None and VIEW_OPS.get(viewed.name, "bytes") != "bytes"
+            source = viewed.operands[0] if viewed is not None and shares else None
+        if source is not None:
+            return views.pointer_view(number, views.root_view(number, source.type).aligned)
+        return views.somewhere(number, memory.type)
+
+    def _dimension(self, state: State, operands: tuple[int, ...], *, whole: bool) -> Form | None:
+        """The value of memref.dim; `whole`: of all of a root, whose sizes never change."""
+        view = self.view(state, operands[0])
+        index = self.form(state, operands[1])
+        if view is None or not index.is_constant or index.constant >= len(view.sizes):
+            return None
+        size = view.sizes[index.constant]
+        if size is not None:
+            return Form(size)
+        if not whole:
+            return None
+        atom = Atom("symbol", ("dim", view.root, index.constant))
+        state.facts.setdefault(atom, AtomRange(0, None))
+        return forms.of_atom(atom)
+
+    def _is_whole_argument(self, frame: int, memory: Any) -> bool:
+        """Whether a memref is what the kernel is given, all of it: a view at its begin may be smaller,
+        and what a loop allocates has another size each time."""
+        while True:
+            op = defining_op(memory)
+            if op is None and (frame, memory) in self.roots.passed_in:
+                frame, memory = self.roots.passed_in[frame, memory]
+            elif op is not None and VIEW_OPS.get(op.name) == "same":
+                memory = op.operands[0]
+            else:
+                return op is None and not frame and root_of(memory).kind == "argument"
+
+    def _address(self, state: State, op: Any, operands: tuple[int, ...]) -> Form | None:
+        """The address of a buffer as an integer: a multiple of what its root is aligned to, plus bytes. What masks and
+        shifts take of it is then what they take of the bytes: (1024 a + 136) & 384 is 128."""
+        view = self.view(state, operands[0])
+        if view is None:
+            return None
+        # The aligned pointer of a memref is that of its whole allocation.
+        aligned = op.name == ADDRESS_OF_MEMREF
+        start = view.aligned if aligned else views.start_bytes(view)
+        if start is None:
+            return None
+        unit = value_alignment(self.roots.roots[view.root].value, Arithmetic())
+        atom = Atom("symbol", ("address", view.root, unit))
+        if in_workgroup_memory(op.operands[0].type):
+            state.facts.setdefault(atom, AtomRange(0, HIGHEST_SHARED // unit))
+        return forms.add(forms.scale(forms.of_atom(atom), unit), start)
+
     # Fixed values -------------------------------------------------------------------------
 
     def fix(self, run: Run) -> bool:
@@ -337,7 +439,7 @@ class PathValues:
         if constant is None:
             self._variable.add(number)
             return None
-        form = self._fixed[number] = choices.of_constant(constant, ssa.type)
+        form = self._fixed[number] = arithmetic.of_constant(constant, ssa.type)
         return form
 
 
@@ -363,7 +465,22 @@ def _takes_any_value(op: Any) -> bool:
 def _is_timeless(value: Form) -> bool:
     """Whether a form is a number of the thread, plus multiples of ids that are symbols."""
     return all(
-        (atom.kind == "symbol" and isinstance(atom.key, tuple) and atom.key[0] in IDS)
-        or has_numbers(forms.of_atom(atom))
+        (atom.kind == "symbol" and atom.tag in IDS) or has_numbers(forms.of_atom(atom))
         for atom, _ in value.terms
     )
+
+
+# Addresses of shared memory are numbers of 32 bits with room to spare: a block has at most 228 KiB, and
+# the window in which blocks of a cluster see each other's holds 16 of them (PTX ISA, state spaces).
+HIGHEST_SHARED = 2**30
+
+
+def _from_address(number: Form) -> View | None:
+    """The pointer that an integer made of a root's address stands for."""
+    for atom, coefficient in number.terms:
+        if atom.kind == "symbol" and isinstance(atom.key, tuple):
+            tag, *rest = atom.key
+            if tag == "address" and coefficient == rest[1]:
+                base = forms.scale(forms.of_atom(atom), coefficient)
+                return views.pointer_view(rest[0], forms.subtract(number, base))
+    return None

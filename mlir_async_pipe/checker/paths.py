@@ -14,9 +14,10 @@ from math import gcd
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.choices import exact, settle
+from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.integer_ops import as_signed
 
 
@@ -39,18 +40,17 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     if value is not None:
         return [SplitSide(value, facts, True)]
     atom = min(settled.terms, key=lambda term: repr(term[0]))[0]
-    if atom.kind == "call":
-        name, arguments = forms.operator_of(atom)
-        if name in ("cmp<", "cmp="):
-            divide = _split_negative if name == "cmp<" else _split_zero
-            sides = divide(atom, arguments[0], facts)
-            # Which threads go where is found by trying them all: that is exact.
-            exactly = is_thread_number(arguments[0])
-            return [side._replace(exact=side.exact or exactly) for side in sides]
-        if name in ("and", "or", "xor"):
-            for argument in arguments:
-                if exact(settle(argument, facts), facts) is None:
-                    return split(argument, facts)
+    name, arguments = forms.operator_of(atom)
+    if name in ("cmp<", "cmp="):
+        divide = _split_negative if name == "cmp<" else _split_zero
+        sides = divide(atom, arguments[0], facts)
+        # Which threads go where is found by trying them all: that is exact.
+        exactly = is_thread_number(arguments[0])
+        return [side._replace(exact=side.exact or exactly) for side in sides]
+    if name in ("and", "or", "xor"):
+        for argument in arguments:
+            if exact(settle(argument, facts), facts) is None:
+                return split(argument, facts)
     exactly = atom.kind in ("symbol", "any")
     return [SplitSide(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
@@ -100,9 +100,9 @@ def at_least(
         known = forms.knowledge(atom, facts)
         rest = bound - form.constant
         if coefficient > 0:
-            known = known._replace(low=_larger(known.low, -(-rest // coefficient)))
+            known = known._replace(low=sums.most(known.low, -(-rest // coefficient)))
         else:
-            known = known._replace(high=_smaller(known.high, rest // coefficient))
+            known = known._replace(high=sums.least(known.high, rest // coefficient))
         known = _tighten(known)
         if known.low is not None and known.high is not None and known.low > known.high:
             return None, True
@@ -117,7 +117,7 @@ def _before_wrapping(
 ) -> tuple[dict[Atom, AtomRange] | None, bool] | None:
     """The facts with what is known of a number that wraps at one place at most, said of the number
     before: 126 + k as i8 is below 0 for 2 <= k, if k <= 3. None for others."""
-    name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
+    name, arguments = forms.operator_of(atom)
     low, high = forms.bounds(arguments[0], facts) if name == "wrap" else (None, None)
     if low is None or high is None:
         return None
@@ -146,7 +146,7 @@ def _with_dividend(
 ) -> dict[Atom, AtomRange] | None:
     """The facts with what a quotient says of the number that is divided: with tid div 128 = 1 the id
     is from 128 to 255."""
-    name, arguments = forms.operator_of(atom) if atom.kind == "call" else ("", ())
+    name, arguments = forms.operator_of(atom)
     if name != "div":
         return facts
     held: dict[Atom, AtomRange] | None = facts
@@ -169,7 +169,7 @@ def _sum_at_least(
     facts = _each_at_least(reduced, rest, facts)
     if negative in facts:
         known = facts[negative]
-        return {**facts, negative: known._replace(high=_smaller(known.high, -rest))}, True
+        return {**facts, negative: known._replace(high=sums.least(known.high, -rest))}, True
     known = facts.get(positive, forms.ANYTHING)
     # What wraps or is divided may be made of the very symbol beside it: n + 1 and n, n div 4 - n.
     under = {atom: forms.atoms_of(forms.of_atom(atom)) - {atom} for atom, _ in form.terms}
@@ -182,7 +182,7 @@ def _sum_at_least(
         for atom, found in under.items()
     )
     free = (has_symbol or has_quotient) and not forms.may_wrap(form)
-    return {**facts, positive: known._replace(low=_larger(known.low, rest))}, free
+    return {**facts, positive: known._replace(low=sums.most(known.low, rest))}, free
 
 
 def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
@@ -201,9 +201,9 @@ def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict
         rest = bound - sum(high or 0 for other, high in highs.items() if other != atom)
         known = forms.knowledge(atom, facts)
         if coefficient > 0:
-            narrowed[atom] = known._replace(low=_larger(known.low, -(-rest // coefficient)))
+            narrowed[atom] = known._replace(low=sums.most(known.low, -(-rest // coefficient)))
         else:
-            narrowed[atom] = known._replace(high=_smaller(known.high, rest // coefficient))
+            narrowed[atom] = known._replace(high=sums.least(known.high, rest // coefficient))
     return narrowed
 
 
@@ -237,8 +237,6 @@ def without_ends(
 
 def _is_free(atom: Atom) -> bool:
     """Whether every value of an operator's range is taken: a quotient of a symbol."""
-    if atom.kind != "call":
-        return False
     name, arguments = forms.operator_of(atom)
     return name == "div" and all(
         inner.kind == "symbol" for argument in arguments for inner, _ in argument.terms
@@ -255,14 +253,6 @@ def _tighten(known: AtomRange) -> AtomRange:
     if high is not None:
         high -= (high - known.residue) % known.modulus
     return known._replace(low=low, high=high)
-
-
-def _larger(a: int | None, b: int) -> int:
-    return b if a is None else max(a, b)
-
-
-def _smaller(a: int | None, b: int) -> int:
-    return b if a is None else min(a, b)
 
 
 def hull(a: AtomRange, b: AtomRange) -> AtomRange:

@@ -23,9 +23,12 @@ from mlir_async_pipe.checker.thread_grid import (
     LARGEST_ENUMERATION,
     ThreadRange,
     Threads,
+    by_position,
+    equal_rows,
     has_numbers,
     ids_in,
     is_thread_number,
+    may_differ,
     number_of,
     range_length,
     within,
@@ -85,18 +88,12 @@ class Places:
         """The numbers of accesses of `a` and `b` that touch one place, where the unknowns of
         their blocks are `one` and `other`; None if none certainly do."""
         size = self.threads.size or (self.threads.lanes if self.threads.several else 1, 1, 1)
-        found = [
-            _numbers(_touched(x), n, size, self.threads.lanes) for x, n in ((a, one), (b, other))
-        ]
-        if found[0] is None or found[1] is None:
+        ours = _numbers(_touched(a), one, size, self.threads.lanes)
+        theirs = _numbers(_touched(b), other, size, self.threads.lanes)
+        if ours is None or theirs is None or not (len(ours[0]) and len(theirs[0])):
             return None
-        codes = _codes(found[0][0], found[1][0])
-        if codes is None:
-            return None
-        _, mine, theirs = np.intersect1d(codes[0], codes[1], return_indices=True)
-        if not len(mine):
-            return None
-        return int(found[0][2][mine[0]]), int(found[1][2][theirs[0]])
+        at, there = equal_rows(ours[0], theirs[0])
+        return (int(ours[2][at[0]]), int(theirs[2][there[0]])) if len(at) else None
 
     def _any_size(self, accesses: Accesses) -> tuple[int, int, int] | None:
         """A block that holds all that may be, if threads along x only are distinguished."""
@@ -122,18 +119,11 @@ def _threads_meet(a: Touched, b: Touched, size: tuple[int, int, int], lanes: int
         return True
     if not (len(own[0]) and len(other[0])):
         return False
-    codes = _codes(own[0], other[0])
-    if codes is None:
-        return True
-    places, least, most = _owners(codes[0], own[1])
-    others, other_least, other_most = _owners(codes[1], other[1])
-    _, mine, theirs = np.intersect1d(places, others, return_indices=True)
-    alone = (
-        (least[mine] == most[mine])
-        & (other_least[theirs] == other_most[theirs])
-        & (least[mine] == other_least[theirs])
-    )
-    return not bool(alone.all())
+    rows, least, most = by_position(np.column_stack([own[1], own[0]]))
+    other_rows, other_least, other_most = by_position(np.column_stack([other[1], other[0]]))
+    mine, theirs = equal_rows(rows, other_rows)
+    who = least[mine], most[mine], other_least[theirs], other_most[theirs]
+    return bool(may_differ(*who).any())
 
 
 def _numbers(
@@ -184,28 +174,3 @@ def _numbers(
     order = np.argsort(np.concatenate(owners), kind="stable")
     found = [np.concatenate(column)[order] for column in (places, threads, owners)]
     return found[0], found[1], found[2]
-
-
-def _codes(a: Array, b: Array) -> tuple[Array, Array] | None:
-    """Rows of numbers as one number each, equal where the rows are; None if that is too long."""
-    both = np.concatenate([a, b])
-    if not len(both):
-        return a[:, 0], b[:, 0]
-    least, most = both.min(axis=0), both.max(axis=0)
-    factor = 1
-    code = np.zeros(len(both), np.int64)
-    for column in range(both.shape[1]):
-        code += (both[:, column] - least[column]) * factor
-        factor *= int(most[column] - least[column]) + 1
-        if factor > 1 << 62:
-            return None
-    return code[: len(a)], code[len(a) :]
-
-
-def _owners(codes: Array, threads: Array) -> tuple[Array, Array, Array]:
-    """Each place once, with the lowest and the highest thread that touches it."""
-    order = np.lexsort((threads, codes))
-    codes, threads = codes[order], threads[order]
-    first = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
-    last = np.append(first[1:], len(codes)) - 1
-    return codes[first], threads[first], threads[last]

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from mlir_async_pipe.checker import forms, operators
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
-from mlir_async_pipe.checker.state import Event, Group, Pending, State, Value, moved
+from mlir_async_pipe.checker.state import Event, State, Value, moved
 from mlir_async_pipe.facts.values.views import (
     Piece,
     Region,
@@ -42,12 +42,12 @@ def rewrite(
                 state.env[number] = replaced.form(value)
         elif isinstance(value, View):
             state.env[number] = replaced.view(value)
-    state.queues = {name: replaced.pending(old) for name, old in state.queues.items()}
+    state.queues = {name: old.changed(replaced.event) for name, old in state.queues.items()}
     state.done = frozenset((replaced.event(e), wait) for e, wait in state.done)
     state.log = frozenset(replaced.event(e) for e in state.log)
     state.passed = tuple(p._replace(event=replaced.event(p.event)) for p in state.passed)
     state.callers = tuple(
-        tuple((name, replaced.pending(old)) for name, old in saved) for saved in state.callers
+        tuple((name, old.changed(replaced.event)) for name, old in saved) for saved in state.callers
     )
 
 
@@ -122,14 +122,6 @@ class Substitution:
             new = self._events[old] = moved(old, region)
         return new
 
-    def pending(self, old: Pending) -> Pending:
-        """The groups of a queue with atoms replaced."""
-        groups = tuple(self._group(group) for group in old.groups)
-        return old._replace(open=self._group(old.open), groups=groups)
-
-    def _group(self, old: Group) -> Group:
-        return tuple(tuple(self.event(event) for event in issue) for issue in old)
-
     def _frame(self, frame: ViewFrame) -> ViewFrame:
         if not frame.base.terms:
             return frame
@@ -154,10 +146,5 @@ def _rewrite_facts(
                 moved[atom] = known
                 continue
         if new.terms:
-            moved[forms.sum_atom(new)] = AtomRange(
-                None if known.low is None else known.low - new.constant,
-                None if known.high is None else known.high - new.constant,
-                (known.residue - new.constant) % known.modulus,
-                known.modulus,
-            )
+            moved[forms.sum_atom(new)] = known.moved(-new.constant)
     return moved

@@ -146,10 +146,9 @@ def names_in(kernel: Any, callees: Callees) -> set[str]:
             if op in elsewhere:
                 continue
             names.add(row_name(op))
-            if op.name in CALL_OPS:
-                callee = callee_of(op, callees)
-                if callee is not None and has_body(callee):
-                    yield callee
+            callee = callee_with_body(op, callees)
+            if callee is not None:
+                yield callee
 
     reached([kernel], called)
     return names
@@ -173,10 +172,16 @@ def callable_functions(module: Any) -> Callees:
     return found
 
 
-def callee_of(call: Any, callees: Callees) -> Any | None:
-    """The function that a call names, which may have no body; None if it is called by a value,
-    or not to be seen from here."""
-    return callees.get((enclosing(call, SYMBOL_TABLES), callee_name(call) or ""))
+def callee_of(op: Any, callees: Callees) -> Any | None:
+    """The function that an op calls by name, which may have no body; None if it is not to be seen from here."""
+    name = callee_name(op)
+    return None if name is None else callees.get((enclosing(op, SYMBOL_TABLES), name))
+
+
+def callee_with_body(op: Any, callees: Callees) -> Any | None:
+    """The same, if it has a body."""
+    callee = callee_of(op, callees)
+    return callee if callee is not None and has_body(callee) else None
 
 
 def with_callees(kernel: Any, callees: Callees) -> Iterator[Any]:
@@ -185,7 +190,7 @@ def with_callees(kernel: Any, callees: Callees) -> Iterator[Any]:
     for function in pending:
         for op in walk(function):
             yield op
-            callee = callee_of(op, callees) if op.name in CALL_OPS else None
+            callee = callee_of(op, callees)
             if callee is not None and callee not in pending:
                 pending.append(callee)
 
@@ -196,10 +201,5 @@ def releases_flags(kernel: Any, callees: Callees) -> bool:
     return any(
         flag_order(op).release
         for op in with_callees(kernel, callees)
-        if not _is_followed_call(op, callees)
+        if callee_with_body(op, callees) is None
     )
-
-
-def _is_followed_call(op: Any, callees: Callees) -> bool:
-    callee = callee_of(op, callees) if op.name in CALL_OPS else None
-    return callee is not None and has_body(callee)

@@ -14,9 +14,9 @@ meet, see `owners`). Everything else is left out before any path is followed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -88,25 +88,16 @@ class Sites:
     # By block the outermost op around it of which independence is asserted.
     _asserted: dict[Any, Any] = field(default_factory=dict)
     _op_numbers: dict[Any, int] = field(default_factory=dict)
-    _static: dict[int, int] = field(default_factory=dict)
-    _operands: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    _roots_of: dict[int, tuple[int, str]] = field(default_factory=dict)
-    _matters: list[bool] = field(default_factory=list)
-    _logged: list[bool] = field(default_factory=list)
-    _near: list[bool] = field(default_factory=list)
-    _outside: list[bool] = field(default_factory=list)
     _tracked: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        steps = [step for block in self.flow.blocks for step in block.steps]
-        self._has_scopes = any(isinstance(step, Bracket) for step in steps)
+        self._has_scopes = any(isinstance(step, Bracket) for step in self.flow.steps())
         unknown: set[int] = set()
-        for step in steps:
-            if isinstance(step, Run) and not step.makes_values:
-                self._collect(step)
-                if self.is_unknown(step):
-                    given = {self._root(v, step.frame)[0] for v in memory_given(step.op)}
-                    unknown |= self.reachable(step.op, given)
+        for run in self.flow.runs():
+            if not run.makes_values:
+                self._collect(run)
+                if self.is_unknown(run):
+                    unknown |= self.reachable(run.op, self.roots_given(run))
         self._find_conflicting(unknown)
 
     def _collect(self, run: Run) -> None:
@@ -129,12 +120,8 @@ class Sites:
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
             memory, *indices = self.flow.numbers_of(frame, (access.memory, *access.indices))
-            if memory not in self._roots_of:
-                self._roots_of[memory] = self._root(access.memory, frame)
-            root, space = self._roots_of[memory]
+            root = self.roots.number(root_of(access.memory), frame)
             numbers.append(len(self.sites))
-            self._static[len(self.sites)] = root
-            self._operands.append((memory, tuple(indices)))
             self.sites.append(
                 Site(
                     op,
@@ -144,9 +131,12 @@ class Sites:
                     (queue or self.queue_name(op, row)) if asynchronous else None,
                     access.writes,
                     access.kind == "atomic",
-                    space,
+                    self.roots.roots[root].space,
                     independent,
                     _strength(access, order) if order.strong and not asynchronous else NOT_STRONG,
+                    root,
+                    memory,
+                    tuple(indices),
                 )
             )
         self._of[op, frame] = tuple(numbers)
@@ -164,24 +154,17 @@ class Sites:
             return -1 - self.op_number(outermost)
         return number
 
-    def _root(self, memory: Any, frame: int) -> tuple[int, str]:
-        """The number of the root of a memref or pointer, and the space of its memory."""
-        number = self.roots.number(root_of(memory), frame)
-        return number, self.roots.roots[number].space
-
     def _find_conflicting(self, unknown: set[int]) -> None:
         """Which accesses may conflict with others, or with what `unknown` ops do to some roots."""
-        kinds = [
-            (self._static[n], site.writes, site.asynchronous, self.roots.spaces(self._static[n]))
-            for n, site in enumerate(self.sites)
-        ]
         # When tensor copies happen their phases say (see `async_proxy`), and no path here.
-        rows = map(row_of, (site.op for site in self.sites))
-        proxies = [row.by_proxy for row in rows]
+        kinds: dict[int, _Kind] = {
+            number: (site.root, site.writes, site.asynchronous, self.roots.spaces(site.root))
+            for number, site in enumerate(self.sites)
+            if not row_of(site.op).by_proxy
+        }
         of_root: dict[int, list[_Kind]] = {}
-        followed = (kind for kind, proxy in zip(kinds, proxies, strict=True) if not proxy)
         anything = ((root, True, False, self.roots.spaces(root)) for root in sorted(unknown))
-        for kind in dict.fromkeys((*followed, *anything)):
+        for kind in dict.fromkeys((*kinds.values(), *anything)):
             of_root.setdefault(kind[0], []).append(kind)
         near, out = {}, {}
         all_partners = self.roots.partners()
@@ -196,12 +179,10 @@ class Sites:
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
                 out[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
-        for kind, proxy in zip(kinds, proxies, strict=True):
-            is_near, is_out = (not proxy and found.get(kind, False) for found in (near, out))
-            self._matters.append(is_near or is_out)
-            self._near.append(is_near)
-            self._logged.append(is_near and kind[3] != OWN)
-            self._outside.append(is_out)
+        for number, kind in kinds.items():
+            site = self.sites[number]
+            site.near, site.outside = near[kind], out[kind]
+            site.logged = near[kind] and kind[3] != OWN
 
     def _conflict(self, one: _Kind, other: _Kind) -> bool:
         """Whether two kinds at memory that may be the same may race on one path: one is async, or threads meet in
@@ -218,34 +199,6 @@ class Sites:
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         return self._of.get((op, frame), ())
 
-    def matters(self, number: int) -> bool:
-        """Whether any other access may ever conflict with this one."""
-        return self._matters[number]
-
-    def mattering(self) -> set[int]:
-        """All accesses of rows that may conflict."""
-        return {number for number, matters in enumerate(self._matters) if matters}
-
-    def is_near(self, number: int) -> bool:
-        """Whether what is remembered on a path may conflict with this access."""
-        return self._near[number]
-
-    def is_outside(self, number: int) -> bool:
-        """Whether other blocks, or any thread of this one, may conflict with this access."""
-        return self._outside[number]
-
-    def is_logged(self, number: int) -> bool:
-        """Whether a later copy of another thread may conflict with this access."""
-        return self._logged[number]
-
-    def static_root(self, number: int) -> int:
-        """The root that the access names in the IR."""
-        return self._static[number]
-
-    def operands(self, number: int) -> tuple[int, tuple[int, ...]]:
-        """The value numbers of an access's memory and subscripts."""
-        return self._operands[number]
-
     def values_read(self, run: Run) -> tuple[int, ...]:
         """The values that executing an op with effects looks at: memory and subscripts of
         accesses that matter, tokens of a wait, the memory that an unknown op is given."""
@@ -256,10 +209,9 @@ class Sites:
             given = zip(run.operands, run.op.operands, strict=True)
             return tuple(number for number, operand in given if is_memory(operand.type))
         found: list[int] = []
-        for number in self.of(run.op, run.frame):
-            if self.matters(number):
-                memory, indices = self.operands(number)
-                found += [memory, *indices]
+        for site in (self.sites[number] for number in self.of(run.op, run.frame)):
+            if site.matters:
+                found += [site.memory, *site.indices]
         operand = count_operand(run.op) if row.wait is not None else None
         if operand is not None:
             found.append(self.flow.number(run.frame, operand))
@@ -331,7 +283,8 @@ class Sites:
                 for number in self.of(step.op, step.frame):
                     site = self.sites[number]
                     if site.asynchronous:
-                        kind = (self._static[number], replace(site, op=None, access=None))
+                        where = site.frame, site.root, site.queue
+                        kind = (*where, site.manner, site.atomic, site.independent)
                         found[number] = first.setdefault((kind, since[kind]), number)
                         since[kind] += 1
         return found
@@ -346,13 +299,11 @@ class Sites:
         if found is None:
             found = self._opaque[op, frame, space] = len(self.sites)
             independent = self.independent(op)
-            site = Site(op, None, frame, False, None, True, False, space, independent)
-            self.sites.append(site)
-            self._matters.append(False)
             # Through workgroup memory, and where threads may meet, others see what it did.
-            self._logged.append(space == "workgroup" or bool(self.tracked))
-            self._near.append(False)
-            self._outside.append(False)
+            logged = space == "workgroup" or bool(self.tracked)
+            self.sites.append(
+                Site(op, None, frame, False, None, True, False, space, independent, logged=logged)
+            )
         return found
 
     def is_unknown(self, run: Run) -> bool:
@@ -364,6 +315,11 @@ class Sites:
         ends_copies = row.opaque is not None and row.opaque.ends_copies
         reported = is_opaque_code(run.op) or is_unseen_copy(run.op)
         return not (ends_copies or reported or self.is_harmless(run.op))
+
+    def roots_given(self, run: Run) -> set[int]:
+        """The roots of the memrefs and pointers among the operands of an op."""
+        given = (operand for operand in run.op.operands if is_memory(operand.type))
+        return {self.roots.number(root_of(memory), run.frame) for memory in given}
 
     def reachable(self, op: Any, given: set[int]) -> set[int]:
         """The roots that an unknown op may touch: what it was given; a call, or an op that was
@@ -382,11 +338,6 @@ class Sites:
             # Threads meet there by atomics; what they wait for is judged by `phases`.
             return True
         return row.harmless or row.pure
-
-
-def memory_given(op: Any) -> list[Any]:
-    """The memrefs and pointers among the operands of an op."""
-    return [operand for operand in op.operands if is_memory(operand.type)]
 
 
 def _strength(access: Access, order: MemoryOrder) -> Strength:
@@ -434,10 +385,13 @@ def conflict(one: Manner, other: Manner, threads: Scope) -> bool | None:
     return None if scope == some else True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Site:
     """One access of one op in one frame. `space` is that of the memory it names; `independent`
-    the loop whose author asserted that what is undecided of its accesses is no conflict."""
+    the loop whose author asserted that what is undecided of its accesses is no conflict. It names the `root` in the
+    IR, by the value numbers of its `memory` and its subscripts `indices`; all of these are left out of an op that is not
+    in the vocabulary. What is remembered on a path may conflict with it if it is `near`, a later copy of another thread
+    if it is `logged`, and if it is `outside` other blocks, or any thread of this one, may."""
 
     op: Any
     access: Any
@@ -449,6 +403,17 @@ class Site:
     space: str
     independent: int | None = None
     strong: Strength = NOT_STRONG
+    root: int = -1
+    memory: int = -1
+    indices: tuple[int, ...] = ()
+    near: bool = False
+    logged: bool = False
+    outside: bool = False
+
+    @property
+    def matters(self) -> bool:
+        """Whether any other access may ever conflict with this one."""
+        return self.near or self.outside
 
     @cached_property
     def counter(self) -> str | None:
@@ -478,18 +443,6 @@ class Site:
 _OF_A_FRAME = ("allocation", "unknown", "argument")
 
 
-class _Pairs(dict[tuple[int, int], bool]):
-    """Answers about two numbers; only a new question is asked."""
-
-    def __init__(self, ask: Callable[[int, int], bool]) -> None:
-        super().__init__()
-        self._ask = ask
-
-    def __missing__(self, pair: tuple[int, int]) -> bool:
-        found = self[pair] = self._ask(*pair)
-        return found
-
-
 @dataclass
 class Roots:
     """All pieces of memory of a kernel, by number. `noalias_maps`: no two tensor maps that it is given
@@ -500,12 +453,12 @@ class Roots:
     passed_in: Mapping[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     _numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    _spaces: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # By two numbers whether they may be one memory: copies in flight are looked up in pairs.
-        self.aliases = _Pairs(self._may_alias)
-        self._meeting = _Pairs(lambda a, b: threads_may_meet(self.roots[a], self.roots[b]))
+        # Copies in flight are looked up in pairs: each question is asked once.
+        self.spaces = cache(self._spaces)
+        self.may_alias = cache(self._may_alias)
+        self.threads_may_meet = cache(self._threads_may_meet)
 
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments what its
@@ -523,25 +476,20 @@ class Roots:
             self.roots.append(root)
         return found
 
-    def spaces(self, number: int) -> frozenset[str]:
+    def _spaces(self, number: int) -> frozenset[str]:
         """The address spaces in which others may find a root."""
-        found = self._spaces.get(number)
-        if found is None:
-            found = self._spaces[number] = self.roots[number].spaces
-        return found
+        return self.roots[number].spaces
 
     def is_own(self, number: int) -> bool:
         """Whether a root is a thread's own, which nobody else reaches."""
         return self.spaces(number) == OWN
 
-    def threads_may_meet(self, a: int, b: int) -> bool:
+    def _threads_may_meet(self, a: int, b: int) -> bool:
         """Whether two threads may reach one memory by two roots that may be the same."""
-        return self._meeting[a, b]
-
-    def may_alias(self, a: int, b: int) -> bool:
-        return self.aliases[a, b]
+        return threads_may_meet(self.roots[a], self.roots[b])
 
     def _may_alias(self, a: int, b: int) -> bool:
+        """Whether two roots may be one memory."""
         if a == b:
             return True
         one, other = self.roots[min(a, b)], self.roots[max(a, b)]

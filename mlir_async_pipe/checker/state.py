@@ -11,8 +11,9 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -77,6 +78,18 @@ class Pending(NamedTuple):
     wait: int | None = None
     since: int = 0
     untaken: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """The open group, and the committed ones."""
+        return (self.open, *self.groups)
+
+    def changed(self, change: Callable[[Event], Event]) -> Pending:
+        """The same with each event changed."""
+        opened, *groups = (
+            tuple(tuple(map(change, issue)) for issue in group) for group in self.all_groups
+        )
+        return self._replace(open=opened, groups=tuple(groups))
 
 
 class Passed(NamedTuple):
@@ -174,40 +187,28 @@ class State:
             calls = (atom for atom in facts if atom.kind == "call")
             wraps = any(forms.may_wrap(forms.of_atom(atom)) for atom in calls)
             tainted = "may-wrap" if wraps else tainted or "undecided-path"
-        return State(
-            dict(self.env),
-            dict(self.queues),
-            self.done,
-            self.log,
-            dict(facts),
-            tainted,
-            self.barrier,
-            self.passed,
-            self.callers,
-            self.scopes,
-            self.rings,
-            self.sides,
-            self.other,
-            self.uneven,
-            self.unordered,
-            self.loose,
-        )
+        env, queues = dict(self.env), dict(self.queues)
+        return replace(self, env=env, queues=queues, facts=dict(facts), tainted=tainted)
 
-    def events(self) -> Iterable[Event]:
+    def issues(self) -> Iterator[Issue]:
+        """What is in flight."""
         for pending in self.all_queues():
-            for group in (pending.open, *pending.groups):
-                for issue in group:
-                    yield from issue
+            for group in pending.all_groups:
+                yield from group
+
+    def in_flight(self) -> Iterator[Event]:
+        """What is in flight, event by event."""
+        return chain.from_iterable(self.issues())
+
+    def events(self) -> Iterator[Event]:
+        yield from self.in_flight()
         for event, _ in self.done:
             yield event
         yield from self.log
 
     def size(self) -> int:
         """How much the state remembers, in events and issues."""
-        issues = sum(
-            len(group) for pending in self.all_queues() for group in (pending.open, *pending.groups)
-        )
-        return issues + len(self.done) + len(self.log)
+        return sum(1 for _ in self.issues()) + len(self.done) + len(self.log)
 
     def remembered(self) -> frozenset[Hashable]:
         """What the state remembers of this function, each event with where: it may conflict with no
@@ -215,7 +216,7 @@ class State:
         issued = (
             (name, age, event)
             for name, pending in self.queues.items()
-            for age, group in enumerate((pending.open, *pending.groups))
+            for age, group in enumerate(pending.all_groups)
             for issue in group
             for event in issue
         )

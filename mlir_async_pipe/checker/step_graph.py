@@ -1,16 +1,18 @@
 """The flat graph of a kernel: blocks of steps, edges that assign, loops with their bounds.
 
 Edges carry assignments (block arguments, iter_args, results) and say which loops they enter,
-repeat or leave; `flow` builds the graph from IR.
+repeat or leave; `kernel_flow` builds the graph from IR. Which of its values matter, and which of them live at the
+start of each block, is found here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import type_text
+from mlir_async_pipe.facts.flow.algorithms import loop_body, predecessors, reached
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of_text
 from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.products import SUMS, is_given_alone, is_register_of_sums
@@ -129,9 +131,17 @@ class Constant:
     value: int
 
 
+class LoopBounds(NamedTuple):
+    """Lower bound, upper bound and step of a counted loop, as value numbers."""
+
+    lower: int
+    upper: int
+    step: int
+
+
 @dataclass
 class Loop:
-    """A loop: bounds as value numbers (scf.for), its variable, and values that grow steadily.
+    """A loop: its bounds (None: those of no counted loop), its variable, and values that grow steadily.
 
     `inductions` maps a header argument to what each iteration adds to it, `advances` a pointer to the
     op that does. Of a loop without bounds `counted` maps these, and what is made of them, to what each iteration adds
@@ -141,9 +151,7 @@ class Loop:
     """
 
     number: int
-    lower: int | None = None
-    upper: int | None = None
-    step: int | None = None
+    bounds: LoopBounds | None = None
     variable: int | None = None
     place: Any = None
     decided_by: tuple[int, ...] | None = None
@@ -166,8 +174,6 @@ class Flow:
     numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
     frames: int = 1
     passed_in: dict[tuple[int, Any], tuple[int, Any]] = field(default_factory=dict)
-    _data: dict[Any, bool] = field(default_factory=dict)
-    _accumulators: dict[Any, bool] = field(default_factory=dict)
 
     def number(self, frame: int, value: Any) -> int:
         key = (frame, value)
@@ -182,24 +188,14 @@ class Flow:
 
     def is_data(self, value: Any) -> bool:
         """Whether an SSA value is a float or a vector, which no address depends on, and no register of products."""
-        kind = value.type
-        found = self._data.get(kind)
-        if found is None:
-            found = self._data[kind] = is_data(kind)
-        return found and not is_given_alone(value)
+        return is_data(value.type) and not is_given_alone(value)
 
     def is_only_data(self, op: Any) -> bool:
         """Whether an op makes data, of nothing that products or loads in flight still write."""
         return all(map(self.is_data, op.results)) and not any(
-            self._is_accumulator(value.type) or is_register_of_sums(value) or is_loaded(value)
+            type_text(value.type).startswith(SUMS) or is_register_of_sums(value) or is_loaded(value)
             for value in op.operands
         )
-
-    def _is_accumulator(self, kind: Any) -> bool:
-        found = self._accumulators.get(kind)
-        if found is None:
-            found = self._accumulators[kind] = str(kind).startswith(SUMS)
-        return found
 
     def edges(self, block: Block) -> Iterator[ControlEdge]:
         match block.exit:
@@ -221,6 +217,46 @@ class Flow:
         """The numbers of the blocks that may run after a block."""
         return [edge.target for edge in self.edges(self.blocks[number])]
 
+    def before(self) -> dict[int, list[int]]:
+        """By block the numbers of those that may run before it."""
+        return predecessors(range(len(self.blocks)), self.after)
+
+    def steps(self) -> Iterator[Step]:
+        """The steps of all blocks."""
+        return (step for block in self.blocks for step in block.steps)
+
+    def runs(self) -> Iterator[Run]:
+        """The ops of all blocks."""
+        return (step for step in self.steps() if isinstance(step, Run))
+
+    def all_edges(self) -> Iterator[tuple[Block, ControlEdge]]:
+        """The edges of the graph, each with the block that it leaves."""
+        return ((block, edge) for block in self.blocks for edge in self.edges(block))
+
+    def assigns(self) -> Iterator[tuple[int, int]]:
+        """What edges and straight code assign (destination, source)."""
+        for step in self.steps():
+            if isinstance(step, Assign):
+                yield from step.assigns
+        for _, edge in self.all_edges():
+            yield from edge.assigns
+
+    def edges_of_loops(self, *kinds: str) -> Iterator[tuple[int, Block, ControlEdge]]:
+        """The edges that "enter", repeat ("back") or "leave" a loop, with its number and the block that they leave."""
+        for block, edge in self.all_edges():
+            for kind, loop in edge.loops:
+                if kind in kinds:
+                    yield loop, block, edge
+
+    def decided_by(self, block: Block) -> tuple[int, ...]:
+        """The values that say which edge out of a block is taken."""
+        match block.exit:
+            case Branch(value, _, _) | Switch(value, _, _):
+                return (value,)
+            case LoopTest(loop, _, _):
+                return self.loops[loop].bounds or ()
+        return ()
+
 
 def is_memory(kind: object) -> bool:
     """Whether a type is a memref or a pointer."""
@@ -241,3 +277,86 @@ def is_data(kind: object) -> bool:
 def is_bit(kind: object) -> bool:
     """Whether a type is a truth value."""
     return type_text(kind) == "i1"
+
+
+# Which values matter: a subscript, a condition, a bound or a token depends on them. A GEMM's arithmetic on fragments
+# does not, and is never looked at.
+
+
+def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:
+    """The numbers of all values that matter; `read_by` gives those that an op with effects
+    looks at.
+    """
+    sources: dict[int, set[int]] = {}
+    pending: list[int] = []
+    for step in flow.steps():
+        if isinstance(step, Run) and not step.makes_values:
+            pending.extend(read_by(step))
+        elif isinstance(step, Run):
+            for result in step.results:
+                sources.setdefault(result, set()).update(step.operands)
+    for target, source in flow.assigns():
+        sources.setdefault(target, set()).add(source)
+    for block in flow.blocks:
+        pending.extend(flow.decided_by(block))
+    for loop in flow.loops:
+        pending.extend(loop.bounds or ())
+    return reached(pending, lambda number: sources.get(number, ()))
+
+
+def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
+    """For each block that a back edge reaches: its loop, and the blocks of the loop's body."""
+    ends: dict[int, tuple[int, set[int]]] = {}
+    for loop, block, edge in flow.edges_of_loops("back"):
+        ends.setdefault(edge.target, (loop, set()))[1].add(block.number)
+    before = flow.before()
+    return {
+        header: (loop, frozenset(loop_body(header, sources, before.__getitem__)))
+        for header, (loop, sources) in ends.items()
+    }
+
+
+def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
+    """For each block the values that it or a later block reads before they are made anew."""
+    uses, makes = [], []
+    for block in flow.blocks:
+        used: set[int] = set()
+        made: set[int] = set()
+        for step in block.steps:
+            reads, writes = _reads_and_writes(flow, step)
+            used |= (needed & reads) - made
+            made |= writes
+        used |= needed.intersection(flow.decided_by(block)) - made
+        uses.append(used)
+        makes.append(made)
+    live = [set(used) for used in uses]
+    before = flow.before()
+    pending = list(range(len(flow.blocks)))
+    while pending:
+        number = pending.pop()
+        block = flow.blocks[number]
+        after: set[int] = set()
+        for edge in flow.edges(block):
+            targets = {target for target, _ in edge.assigns}
+            given = {s for t, s in edge.assigns if t in needed and t in live[edge.target]}
+            after |= (live[edge.target] - targets) | given
+        if isinstance(block.exit, LoopTest):
+            # The test binds the induction variable on the edge into the body.
+            variable = flow.loops[block.exit.loop].variable
+            after -= {variable} if variable is not None else set()
+        grown = uses[number] | (after - makes[number])
+        if grown != live[number]:
+            live[number] = grown
+            pending.extend(before[number])
+    return live
+
+
+def _reads_and_writes(flow: Flow, step: Step) -> tuple[set[int], set[int]]:
+    match step:
+        case Assign(assigns):
+            return {source for _, source in assigns}, {target for target, _ in assigns}
+        case Run():
+            return set(step.operands), set(step.results)
+        case AnyIteration(loop, variable):
+            return set(flow.loops[loop].bounds or ()), {variable}
+    return set(), set()

@@ -14,18 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
-from mlir_async_pipe.checker.choices import chooses_numbers
+from mlir_async_pipe.checker.arithmetic import chooses_numbers
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
-    Assign,
     Block,
-    Branch,
     Constant,
     ControlEdge,
     Flow,
     LoopTest,
     Run,
-    Switch,
 )
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.flow.algorithms import post_dominators, reached
@@ -49,7 +46,7 @@ class Divergence:
         self._users: dict[int, list[int]] = {}
         self._deciding: dict[int, list[Block]] = {}
         self._selections: dict[int, list[int]] = {}
-        self._into: list[list[tuple[int, ControlEdge]]] = [[] for _ in self.flow.blocks]
+        self._into: list[list[ControlEdge]] = [[] for _ in self.flow.blocks]
         self._pending: list[tuple[int, bool]] = []
         self.known: set[int] = set()
         flow, end = self.flow, len(self.flow.blocks)
@@ -74,30 +71,31 @@ class Divergence:
     def _read(self) -> None:
         made: set[int] = set()
         read: set[int] = set()
+        for step in self.flow.steps():
+            if isinstance(step, Run):
+                self._run(step, made, read)
+            elif isinstance(step, AnyIteration):
+                self._bind(step.loop, step.variable, made, read)
+        for target, source in self.flow.assigns():
+            self._users.setdefault(source, []).append(target)
+            made.add(target)
+            read.add(source)
+        for _, edge in self.flow.all_edges():
+            self._into[edge.target].append(edge)
         for block in self.flow.blocks:
-            for step in block.steps:
-                if isinstance(step, Assign):
-                    self._assign(step.assigns, made, read)
-                elif isinstance(step, Run):
-                    self._run(step, made, read)
-                elif isinstance(step, AnyIteration):
-                    self._bind(step.loop, step.variable, made, read)
-            for edge in self.flow.edges(block):
-                self._into[edge.target].append((block.number, edge))
-                self._assign(edge.assigns, made, read)
-            for number in self._decided_by(block, made, read):
+            decided_by = self.flow.decided_by(block)
+            if isinstance(block.exit, LoopTest):
+                loop = self.flow.loops[block.exit.loop]
+                decided_by += loop.decided_by or ()
+                if loop.variable is not None:
+                    self._bind(loop.number, loop.variable, made, read)
+            for number in decided_by:
                 self._deciding.setdefault(number, []).append(block)
                 read.add(number)
         self.known = made | read
         for number in read - made:
             if self._begins_different(number):
                 self._pending.append((number, False))
-
-    def _assign(self, assigns: tuple[tuple[int, int], ...], made: set[int], read: set[int]) -> None:
-        for target, source in assigns:
-            self._users.setdefault(source, []).append(target)
-            made.add(target)
-            read.add(source)
 
     def _run(self, run: Run, made: set[int], read: set[int]) -> None:
         if run.makes_values and is_made_of_operands(run.name):
@@ -118,32 +116,15 @@ class Divergence:
                 self._users.setdefault(number, []).append(result)
                 read.add(number)
 
-    def _bind(self, loop: int, variable: int, made: set[int], read: set[int]) -> None:
+    def _bind(self, number: int, variable: int, made: set[int], read: set[int]) -> None:
         made.add(variable)
-        if self.flow.loops[loop].lower is None and self.flow.loops[loop].decided_by is None:
+        loop = self.flow.loops[number]
+        if loop.bounds is None and loop.decided_by is None:
             self._pending.append((variable, False))
-        for bound in self._bounds(loop):
+        # What decides how often a loop runs, and which numbers its iterations have.
+        for bound in (*(loop.bounds or ()), *(loop.decided_by or ())):
             self._users.setdefault(bound, []).append(variable)
             read.add(bound)
-
-    def _bounds(self, loop: int) -> list[int]:
-        """What decides how often a loop runs, and which numbers its iterations have."""
-        found = self.flow.loops[loop]
-        bounds = [n for n in (found.lower, found.upper, found.step) if n is not None]
-        return [*bounds, *(found.decided_by or ())]
-
-    def _decided_by(self, block: Block, made: set[int], read: set[int]) -> list[int]:
-        match block.exit:
-            case Branch(condition, _, _):
-                return [condition]
-            case Switch(value, _, _):
-                return [value]
-            case LoopTest(loop, _, _):
-                variable = self.flow.loops[loop].variable
-                if variable is not None:
-                    self._bind(loop, variable, made, read)
-                return self._bounds(loop)
-        return []
 
     def _begins_different(self, number: int) -> bool:
         frame, value = self.flow.values[number]
@@ -185,20 +166,15 @@ class Divergence:
                     self._choose_carried(loop)
         for number in {n for side in sides for n in side}:
             if sum(number in side for side in sides) > 1:
-                self._choose(number, [edge for _, edge in self._into[number]])
+                self._choose(number, self._into[number])
 
     def _region(self, first: int, last: int | None) -> set[int]:
         """The blocks from `first` up to `last`, both included."""
         return reached([first], lambda n: [] if n == last else self.flow.after(n))
 
     def _choose_carried(self, loop: int) -> None:
-        edges = [
-            edge
-            for into in self._into
-            for _, edge in into
-            if any(number == loop for _, number in edge.loops)
-        ]
-        targets = {target for edge in edges for target, _ in edge.assigns}
+        edges = self.flow.edges_of_loops("enter", "back", "leave")
+        targets = {target for one, _, edge in edges if one == loop for target, _ in edge.assigns}
         variable = self.flow.loops[loop].variable
         self._pending += [(n, True) for n in targets]
         if variable is not None:

@@ -80,7 +80,7 @@ YES = Overlap("yes")
 @lru_cache(maxsize=1 << 14)
 def is_common(atom: Atom, same_thread: bool) -> bool:
     """Whether the atom has one value for both ends of a comparison."""
-    leaves = forms.atoms_of(form_under(atom))
+    leaves = forms.atoms_under(atom)
     return not any(inner.kind == "any" or (not same_thread and is_own(inner)) for inner in leaves)
 
 
@@ -88,20 +88,20 @@ def is_own(atom: Atom) -> bool:
     """Whether the atom itself has a value of its own in each thread: an id, an opaque value
     that comes from one, or one that was loaded."""
     if atom.kind == "symbol":
-        return isinstance(atom.key, tuple) and atom.key[0] in ("thread", "thread bit")
+        return atom.tag in ("thread", "thread bit")
     return atom.kind == "tid"
 
 
 @lru_cache(maxsize=1 << 12)
 def is_about_threads(atom: Atom) -> bool:
     """Whether what is known of the atom is known of one thread only."""
-    return any(is_own(inner) for inner in forms.atoms_of(form_under(atom)))
+    return any(map(is_own, forms.atoms_under(atom)))
 
 
 @lru_cache(maxsize=1 << 12)
 def is_thread_condition(atom: Atom) -> bool:
     """Whether the atom is a number that the position of a thread in its block decides."""
-    return is_about_threads(atom) and has_numbers(form_under(atom))
+    return is_about_threads(atom) and has_numbers(forms.form_under(atom))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -110,17 +110,12 @@ def is_thread_number(form: Form) -> bool:
     return has_numbers(form) and all(atom.kind != "any" for atom in forms.atoms_of(form))
 
 
-def form_under(atom: Atom) -> Form:
-    """The form that facts about an atom are about."""
-    return Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
-
-
 def has_numbers(form: Form) -> bool:
     """Whether thread ids and short ranges are all that the form depends on."""
     for atom in forms.atoms_of(form):
         if atom.kind == "tid" or (atom.kind == "any" and range_length(atom) is not None):
             continue
-        if atom.kind == "call" and forms.operator_of(atom)[0] in _NUMPY:
+        if forms.operator_of(atom)[0] in _NUMPY:
             continue
         return False
     return True
@@ -204,7 +199,7 @@ class Grid:
         on its shape, which is not known."""
         if not self.threads.is_open:
             return ids_in(self.threads.size or (LARGEST_BLOCK, 1, 1), self.threads.lanes)
-        met = [form_under(atom) for side in self.ranges for atom, _ in side]
+        met = [forms.form_under(atom) for side in self.ranges for atom, _ in side]
         keys = {atom.key for form in (*used, *met) for atom in forms.atoms_of(form)}
         linear, places = keys & {"lane", "warp"}, keys & set("xyz")
         if linear and places:
@@ -263,11 +258,11 @@ class Grid:
         # Of a block of any shape only its first thread is known.
         least_size = 1 if self.threads.is_open else self.threads.least_size
         unsure = False
-        a_boxes, a_least, a_most = by_position(a) if not self.same_thread else (a, a, a)
-        b_boxes, b_least, b_most = by_position(b) if not self.same_thread else (b, b, b)
+        a_boxes, a_least, a_most = (a, a, a) if self.same_thread else by_position(a)
+        b_boxes, b_least, b_most = (b, b, b) if self.same_thread else by_position(b)
         if not self.same_thread and (lengths == 1).all():
             rows_a, rows_b = equal_rows(a_boxes, b_boxes)
-            who = (a_least[rows_a], a_most[rows_a], b_least[rows_b], b_most[rows_b])
+            who = a_least[rows_a], a_most[rows_a], b_least[rows_b], b_most[rows_b]
             if sure_to_differ(*who, least_size).any():
                 return YES
             return Overlap("cannot tell", "block-size") if may_differ(*who).any() else NO
@@ -309,7 +304,7 @@ def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarr
     """Which of the threads, given by number and by their ids, meet conditions."""
     keep = np.ones(len(threads), dtype=bool)
     for atom, known in ranges:
-        number = number_of(form_under(atom), ids)
+        number = number_of(forms.form_under(atom), ids)
         if known.low is not None:
             keep &= number >= known.low
         if known.high is not None:
@@ -323,7 +318,7 @@ def are_whole_warps(ranges: ThreadRange, threads: Threads) -> bool:
     known that is not proven."""
     if not ranges:
         return True
-    if threads.is_open or not all(has_numbers(form_under(atom)) for atom, _ in ranges):
+    if threads.is_open or not all(has_numbers(forms.form_under(atom)) for atom, _ in ranges):
         return False
     ids = ids_in(threads.size or (LARGEST_BLOCK, 1, 1), threads.lanes)
     numbers = np.arange(len(ids[Atom("tid", "x")]))

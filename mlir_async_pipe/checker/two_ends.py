@@ -1,41 +1,201 @@
-"""Two groups of accesses that touch one place: their digits in a mixed radix as constraints.
+"""Two groups of accesses that touch one place: which differences between their unknowns let both do so.
 
-    64 trips (j - j') + 64 (i - i') + (t - t') = 0      j - j' = 0, i - i' = 0, |t - t'| <= 0
+    C[128 by + row, 128 bx + col]     row, col < 128, and by', bx' in the other block:
+    128 (by - by') + row - row' = 0   |row - row'| <= 127, so by = by'
 
-Only for dimensions with numbers that all blocks have alike: constants need no radix. The size of the
-grid is one, and the id of a block is below it: block + size (2 j + group) has the digits block and
-2 j + group. Equal numbers have equal digits:
-
-    (block * trips + i) * 64 + t        digits block, i < trips and t < 64
-    64 trips (b - b') + 64 (i - i') + (t - t') = 0
-        |64 (i - i') + (t - t')| <= 64 (trips - 1) + 63 < 64 trips, so b = b', and so on
-
-The difference of two subscripts is a sum of products of numbers that all blocks have alike
-(trips) and unknowns of either end. A radix R splits it into R * Q + S; where |S| < R is proven
-for every such number, Q = 0. Bounds of unknowns may be such numbers themselves: i <= trips - 1.
+Each dimension is one constraint: low <= sum of factor * difference <= high. Bounds of one
+unknown follow from those of the others; what can only be 0 is equal at both ends. Where
+x div c and x mod c are equal to y div c and y mod c, x is y: what follows from that is asked for
+(`of_equal`). Of a dimension with numbers that all blocks have alike the digits in a mixed radix are constraints.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import gcd, prod
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.differences import Constraint, Differences, at_end, width_of
 from mlir_async_pipe.checker.footprints import AccessGroup, alone, joint_launch
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
 from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
+from mlir_async_pipe.facts.values import sums
+from mlir_async_pipe.facts.values.sums import Interval
+
+# Each round carries bounds from one dimension to the others.
+ROUNDS = 8
+# Quotients, and the remainders that belong to them.
+REMAINDERS = {"div": "mod", "quotient": "remainder"}
+PARTS = frozenset({*REMAINDERS, *REMAINDERS.values()})
+# An unknown of the first end and one of the second.
+Pair = tuple[Atom, Atom]
+# What is tried one by one: neighbours in each of two dimensions.
+MANY_SUMS = 9
+
+
+class Constraint(NamedTuple):
+    """low <= sum of factor * unknown <= high; None is no bound."""
+
+    factors: tuple[tuple[Atom, int], ...]
+    low: int | None
+    high: int | None
+
+    @property
+    def ends(self) -> Interval:
+        """What the sum is between."""
+        return self.low, self.high
+
+
+@dataclass
+class Differences:
+    """The differences of unknowns, each with its bounds (None: none on that side). `is_fixed`
+    tells the numbers that both ends have alike; `of_equal` is given a form of each end that are one
+    number, and gives what follows from that, with bounds of the unknowns in it."""
+
+    is_fixed: Callable[[Atom], bool]
+    of_equal: Callable[[Form, Form, Differences], list[Constraint]]
+    bounds: dict[Atom, Interval] = field(default_factory=dict)
+    constraints: list[Constraint] = field(default_factory=list)
+
+    def solve(self) -> bool:
+        """Narrow all bounds; False if no differences satisfy the constraints."""
+        joined: set[Pair] = set()
+        for _ in range(ROUNDS):
+            before = dict(self.bounds), len(self.constraints)
+            if not all(self._narrow(constraint) for constraint in self.constraints):
+                return False
+            self._join_parts(joined)
+            if (self.bounds, len(self.constraints)) == before:
+                break
+        return True
+
+    def is_zero(self, atom: Atom) -> bool:
+        """Whether both ends have the same value."""
+        return self.bounds.get(atom) == (0, 0)
+
+    def sums(self, number: int) -> list[tuple[int, ...]] | None:
+        """The numbers that the sums of the first `number` constraints may be; None for many.
+
+        512 (k - trips) between -1535 and -513 is -1024, whatever k and trips are.
+        """
+        found: list[list[int]] = []
+        for constraint in self.constraints[:number]:
+            low, high = sums.both(constraint.ends, self._sum(constraint.factors))
+            step = gcd(*(factor for _, factor in constraint.factors))
+            if not step:
+                found.append([0])
+                continue
+            if low is None or high is None or (high - low) // step > MANY_SUMS:
+                return None
+            found.append(list(range(-(-low // step) * step, high + 1, step)))
+        total = prod(map(len, found))
+        return None if total > MANY_SUMS else list(itertools.product(*found))
+
+    def _sum(self, factors: tuple[tuple[Atom, int], ...]) -> Interval:
+        return sums.interval_of(Form(0, frozenset(factors)), self.bounds.__getitem__)
+
+    def _narrow(self, constraint: Constraint) -> bool:
+        for atom, factor in constraint.factors:
+            others = tuple(term for term in constraint.factors if term[0] != atom)
+            # What is left for factor * atom: ends of the atom are rounded inwards.
+            left = sums.difference(constraint.ends, self._sum(others))
+            low, high = left if factor > 0 else sums.scaled(left, -1)
+            least = None if low is None else -(-low // abs(factor))
+            most = None if high is None else high // abs(factor)
+            first, last = self.bounds[atom] = sums.both(self.bounds[atom], (least, most))
+            if first is not None and last is not None and first > last:
+                return False
+        return bool(constraint.factors) or _holds_zero(constraint)
+
+    def _join_parts(self, joined: set[Pair]) -> None:
+        """Where quotients and remainders of two forms by one number are equal, the forms are."""
+        equal = self._equal_parts()
+        for one, other in equal:
+            (name, (x, divisor)), (rest, (y, by)) = forms.operator_of(one), forms.operator_of(other)
+            if (one, other) in joined or name not in REMAINDERS or (name, divisor) != (rest, by):
+                continue
+            if (_rest(name, x, divisor), _rest(name, y, divisor)) not in equal:
+                continue
+            if not all(self.is_fixed(part) for part, _ in divisor.terms):
+                continue
+            joined.add((one, other))
+            if x == y:
+                own = tuple(term for term in x.terms if not self.is_fixed(term[0]))
+                for part, _ in own:
+                    self.bounds.setdefault(part, (None, None))
+                self.constraints.append(Constraint(own, 0, 0))
+            self.constraints += self.of_equal(x, y, self)
+
+    def _equal_parts(self) -> dict[Pair, None]:
+        """Quotients and remainders of the first end with those of the second that are one number."""
+        found: dict[Pair, None] = {(a, a): None for a in self.bounds if self.is_zero(a)}
+        for constraint in self.constraints:
+            if len(constraint.factors) == 2 and _is_zero_only(constraint):
+                (one, factor), (other, other_factor) = constraint.factors
+                ends = {number: atom for number, atom in (end_of(one), end_of(other))}
+                if factor == -other_factor and ends.keys() == {0, 1}:
+                    found[ends[0], ends[1]] = None
+        return {pair: None for pair in found if all(map(_is_part, pair))}
+
+
+def at_end(number: int, atom: Atom) -> Atom:
+    """An unknown of the first end (0) or the second one (1) only."""
+    return Atom("any", ((number, atom), forms.ANYTHING))
+
+
+def end_of(unknown: Atom) -> tuple[int, Atom]:
+    """The end and the unknown of it; -1 if it is what both ends differ by."""
+    if unknown.kind == "any":
+        name = unknown.key[0]  # type: ignore[index]
+        if len(name) == 2 and isinstance(name[1], Atom):
+            return name
+    return -1, unknown
+
+
+def _is_part(atom: Atom) -> bool:
+    return forms.operator_of(atom)[0] in PARTS
+
+
+def _rest(name: str, *arguments: Form) -> Atom:
+    return Atom("call", (REMAINDERS[name], arguments))
+
+
+def _is_zero_only(constraint: Constraint) -> bool:
+    """Whether the sum of two multiples of one number can only be 0."""
+    factor = abs(constraint.factors[0][1])
+    low, high = constraint.low, constraint.high
+    return low is not None and high is not None and -factor < low and high < factor
+
+
+def _holds_zero(constraint: Constraint) -> bool:
+    low, high = constraint.low, constraint.high
+    return (low is None or low <= 0) and (high is None or high >= 0)
+
+
+# The digits of two accesses that touch one place, in a mixed radix.
+#
+#     64 trips (j - j') + 64 (i - i') + (t - t') = 0      j - j' = 0, i - i' = 0, |t - t'| <= 0
+#
+# Only for dimensions with numbers that all blocks have alike: constants need no radix. The size of the
+# grid is one, and the id of a block is below it: block + size (2 j + group) has the digits block and
+# 2 j + group. Equal numbers have equal digits:
+#
+#     (block * trips + i) * 64 + t        digits block, i < trips and t < 64
+#     64 trips (b - b') + 64 (i - i') + (t - t') = 0
+#         |64 (i - i') + (t - t')| <= 64 (trips - 1) + 63 < 64 trips, so b = b', and so on
+#
+# The difference of two subscripts is a sum of products of numbers that all blocks have alike
+# (trips) and unknowns of either end. A radix R splits it into R * Q + S; where |S| < R is proven
+# for every such number, Q = 0. Bounds of unknowns may be such numbers themselves: i <= trips - 1.
 
 # Accesses of two groups are compared one by one where there are no more pairs.
 MOST_PAIRS = 64
 # Stands for 1 in sums with a constant.
 ONE = Atom("any", (("one",), ANYTHING))
-
-Range = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -46,14 +206,14 @@ class TwoEnds:
     a: AccessGroup
     b: AccessGroup
     is_fixed: Callable[[Atom], bool]
-    range_of: Callable[[Atom, AccessGroup], Range]
+    range_of: Callable[[Atom, AccessGroup], Interval]
     limits: Mapping[Atom, Form | None]
 
     def constrain(self, dimension: int, found: Differences) -> list[Constraint] | None:
         """Add what is left of one dimension; what its digits say besides. None where a radix says
         nothing about it."""
         terms = self._terms(dimension)
-        low, high = width_of(self.a.bounds[dimension], self.b.bounds[dimension])
+        low, high = sums.difference(self.a.bounds[dimension], self.b.bounds[dimension])
         if terms is None or low is None or high is None:
             return None
         # start of a - start of b: between minus the length of b and that of a.
@@ -127,10 +287,12 @@ class TwoEnds:
 
         return Ends(self.is_fixed, least, self._limits)
 
-    def _range(self, unknown: Unknown) -> Range:
+    def _range(self, unknown: Unknown) -> Interval:
         if unknown.end is not None:
             return self.range_of(unknown.atom, (self.a, self.b)[unknown.end])
-        return width_of(self.range_of(unknown.atom, self.a), self.range_of(unknown.atom, self.b))
+        return sums.difference(
+            self.range_of(unknown.atom, self.a), self.range_of(unknown.atom, self.b)
+        )
 
     def _limits(self, unknown: Unknown) -> tuple[list[Polynomial], list[Polynomial]]:
         """What an unknown is never below and never above: sums of fixed numbers, then a number."""
@@ -229,8 +391,9 @@ def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -
     unknown."""
     total: Polynomial = {(): form.constant} if form.constant else {}
     for atom, coefficient in form.terms:
-        if atom.kind == "call" and forms.operator_of(atom)[0] == "mul":
-            factors = [expanded(argument, is_fixed) for argument in forms.operator_of(atom)[1]]
+        name, arguments = forms.operator_of(atom)
+        if name == "mul":
+            factors = [expanded(argument, is_fixed) for argument in arguments]
             if None in factors:
                 return None
             product: Polynomial | None = times(*(f for f in factors if f is not None))

@@ -67,12 +67,7 @@ def unfollowed(kernel: Any, flow: Flow, callees: Callees) -> list[Any]:
     that nobody can look into."""
     followed = _followed(flow)
     missing = list(_noisy(kernel, followed))
-    calls = {
-        step.op
-        for block in flow.blocks
-        for step in block.steps
-        if isinstance(step, Bracket) and step.kind == "call"
-    }
+    calls = {step.op for step in flow.steps() if isinstance(step, Bracket) and step.kind == "call"}
     bodies = dict.fromkeys(callee_of(call, callees) for call in calls)
     for body in bodies:
         missing += _noisy(body, followed)
@@ -97,10 +92,7 @@ def _followed(flow: Flow) -> set[Any]:
 def lost_steps(flow: Flow) -> Iterator[Lost]:
     """The ops of a graph that move control as no row says, whether paths come to them or
     not."""
-    for block in flow.blocks:
-        for step in block.steps:
-            if isinstance(step, Lost):
-                yield step
+    return (step for step in flow.steps() if isinstance(step, Lost))
 
 
 def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:

@@ -74,7 +74,6 @@ FENCE_OP = "nvvm.tcgen05.fence"
 
 # They are `.sync.aligned`: all lanes of a warp run them together.
 OF_WARPS = frozenset({"alloc", "permit", "dealloc", "load", "store", "wait"})
-LANES_OF_A_WARP = 32
 # The attributes that say so.
 _GROUPS = ("group", "ctaGroup")
 

@@ -2,7 +2,7 @@
 
 Forty legal schedules of the small programs, and the examples with all their passes.
 
-Covers: checker/explore.py, checker/merging.py, checker/iterations.py
+Covers: checker/explore.py, checker/iterations.py
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ form        of the checker: is the number, lies in its bounds, has its residues
 Covers: facts/values/linear.py, facts/values/ranges.py, facts/values/numbers.py,
 facts/values/integer_ops.py, facts/values/alignment.py, facts/values/divisors.py,
 facts/values/domains.py, vocabulary/operator_table.py, facts/values/affine_expressions.py,
-checker/arithmetic.py, checker/forms.py, checker/thread_grid.py, checker/operators.py,
-checker/choices.py
+checker/arithmetic.py, checker/forms.py, checker/thread_grid.py, checker/operators.py
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from helpers.integer_programs import Writer
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic, forms
-from mlir_async_pipe.checker.choices import of_constant, values_of
+from mlir_async_pipe.checker.arithmetic import of_constant, values_of
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.thread_grid import number_of

@@ -6,7 +6,7 @@ at small numbers and both ends. Complete: a domain that has a method answers.
 
 Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py,
 facts/values/linear.py, facts/values/sums.py, facts/values/numbers.py, facts/values/divisors.py,
-facts/values/affine_expressions.py, checker/arithmetic.py, checker/choices.py
+facts/values/affine_expressions.py, checker/arithmetic.py
 """
 
 from __future__ import annotations

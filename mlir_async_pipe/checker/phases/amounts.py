@@ -11,9 +11,8 @@ sums of unknowns are taken to fit their type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -121,11 +120,6 @@ def normal(form: Form) -> int | Form:
     return form if form.terms else form.constant
 
 
-def call(name: str, operand: Form, by: int) -> Form:
-    """A quotient or remainder that is not known."""
-    return forms.of_atom(Atom("call", (name, (operand, Form(by)))))
-
-
 def quotient(a: Form, b: Form, known: Knowledge) -> Form | None:
     """a div b for an unknown b of 0 or more, which is then 1 or more, and an a of 0 or more; None if b
     may be less."""
@@ -161,63 +155,45 @@ def _take_apart(form: Form, by: int) -> None:
         raise OpenError(atom, Form(-form.constant, terms), quotient)
 
 
-Operator = Callable[["Amounts", Typed, list[Amount], Knowledge], Amount]
-
-
-def _numbers_first(rule: Operator) -> Operator:
-    """Exact operands are left to `Numbers`; the rest is about forms and numbers."""
-
-    @wraps(rule)
-    def apply(self: Amounts, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        if any(value is None for value in v):
-            return None
-        if any(isinstance(value, Form) for value in v):
-            if any(isinstance(value, EachThread) for value in v):
-                v = beside_addresses(v)
-            return rule(self, op, v, known) if None not in v else None
-        arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
-        made = getattr(NUMBERS, op.row.method)(op, arrays, None)
-        if made is None:
-            return None
-        made = np.asarray(made).astype(np.int64)
-        if op.bits == 1:
-            made = made & 1
-        elif op.bits < 64:
-            unused = 64 - op.bits
-            made = np.right_shift(np.left_shift(made, unused), unused)
-        return of_array(made)
-
-    return apply
+# Choices, and what is made of other operators, whose operands need not be numbers.
+_OF_ANYTHING = frozenset({"select", "apply", "apply_least", "apply_largest", "join"})
 
 
 class Amounts(Domain[Amount, Knowledge]):
     def constant(self, number: int) -> Amount:
         return number
 
-    @_numbers_first
+    def evaluate(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
+        """Exact operands are left to `Numbers`: the operators here are about forms and numbers."""
+        if op.row.method in _OF_ANYTHING:
+            return super().evaluate(op, v, known)
+        if None in v:
+            return None
+        if not any(isinstance(value, Form) for value in v):
+            return _exact(op, v)
+        if any(isinstance(value, EachThread) for value in v):
+            v = beside_addresses(v)
+        return None if None in v else super().evaluate(op, v, known)
+
     def add(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         return normal(forms.add(a, b))
 
-    @_numbers_first
     def sub(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         return normal(forms.subtract(a, b))
 
-    @_numbers_first
     def mul(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         if a.terms and b.terms and not (is_number(a) and is_number(b)):
             return _opaque(op, a, b)
         return normal(product(a, b))
 
-    @_numbers_first
     def shl(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """A product with a power of two."""
         a, b = _forms(v)
         return _opaque(op, a, b) if b.terms else normal(forms.scale(a, 1 << b.constant))
 
-    @_numbers_first
     def shr(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """A quotient by a power of two."""
         a, b = _forms(v)
@@ -227,7 +203,6 @@ class Amounts(Domain[Amount, Knowledge]):
                 return units
         return _opaque(op, a, b) if b.terms else self._divided(op, a, 1 << b.constant, known)
 
-    @_numbers_first
     def div(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         if b.terms and op.row.rounding != "up" and not _may_be_negative(a, known):
@@ -248,9 +223,8 @@ class Amounts(Domain[Amount, Knowledge]):
         if found is not None and found[1] // by == found[2] // by:
             return forms.add(found[0], Form(found[1] // by))
         _take_apart(a, by)
-        return call("div", a, by)
+        return forms.call("div", a, Form(by))
 
-    @_numbers_first
     def rem(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """A remainder by a number."""
         a, b = _forms(v)
@@ -263,9 +237,8 @@ class Amounts(Domain[Amount, Knowledge]):
         if found is not None and found[1] // by == found[2] // by:
             return normal(forms.subtract(a, forms.scale(found[0], by)))
         known.ask_residue(a, by)
-        return call("rem", a, by)
+        return forms.call("rem", a, Form(by))
 
-    @_numbers_first
     def and_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided; of numbers: a remainder by a power of two."""
         if op.bits == 1:
@@ -278,7 +251,6 @@ class Amounts(Domain[Amount, Knowledge]):
             return a
         return self.rem(op, [a, b.constant + 1], known)
 
-    @_numbers_first
     def or_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided; of a descriptor's parts: their sum."""
         if op.bits == 1:
@@ -286,7 +258,6 @@ class Amounts(Domain[Amount, Knowledge]):
         a, b = _forms(v)
         return normal(forms.add(a, b)) if is_address(a) != is_address(b) else _opaque(op, a, b)
 
-    @_numbers_first
     def xor(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided."""
         a, b = _forms(v) if not _is_each(v[0]) else _forms(v[::-1])
@@ -295,12 +266,10 @@ class Amounts(Domain[Amount, Knowledge]):
         changed = _changed_bits(a, b, known)
         return _opaque(op, a, b) if changed is None else changed
 
-    @_numbers_first
     def min(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         return v[1] if known.at_least_one(forms.subtract(a, b)) else v[0]
 
-    @_numbers_first
     def max(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         return v[0] if known.at_least_one(forms.subtract(a, b)) else v[1]
@@ -311,7 +280,6 @@ class Amounts(Domain[Amount, Knowledge]):
             return v[1] if _bit(condition, known) else v[2]
         return chosen(condition, v[1], v[2])
 
-    @_numbers_first
     def cmp(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Decided by what is known, else the path splits."""
         a, b = _forms(v)
@@ -328,7 +296,6 @@ class Amounts(Domain[Amount, Knowledge]):
         rest = forms.add(forms.subtract(b, a), Form(int(predicate[2] == "e")))
         return int(known.at_least_one(rest))
 
-    @_numbers_first
     def cast(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """The same number, or its lowest bit."""
         (form,) = _forms(v)
@@ -339,6 +306,20 @@ class Amounts(Domain[Amount, Knowledge]):
 
 
 AMOUNTS = Amounts()
+
+
+def _exact(op: Typed, v: list[Amount]) -> Amount:
+    arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
+    made = getattr(NUMBERS, op.row.method)(op, arrays, None)
+    if made is None:
+        return None
+    made = np.asarray(made).astype(np.int64)
+    if op.bits == 1:
+        made = made & 1
+    elif op.bits < 64:
+        unused = 64 - op.bits
+        made = np.right_shift(np.left_shift(made, unused), unused)
+    return of_array(made)
 
 
 def _forms(v: list[Amount]) -> list[Form]:

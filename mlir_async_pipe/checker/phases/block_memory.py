@@ -157,7 +157,11 @@ class BlockMemory:
 
     # mbarriers ----------------------------------------------------------------------------
 
+    def check_own(self, root: int, mask: int | None) -> None:
+        """Threads use memory that must be of their own block."""
+
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
+        self.check_own(key[0], mask)
         if not single(mask):
             note = "one thread initialises an mbarrier, the others wait"
             raise PhaseFault("several-issuers", op, op, note)
@@ -194,6 +198,7 @@ class BlockMemory:
 
     def announce(self, key: Key, op: int, mask: int, size: int) -> None:
         """Threads announce bytes, and do not arrive."""
+        self.check_own(key[0], mask)
         self._note("announces", op, mask, key)
         self.mbarriers[key] = mbarrier_state.announce(
             self._at(key, op), self.clocks, op, mask, size
@@ -202,6 +207,7 @@ class BlockMemory:
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
+        self.check_own(key[0], mask)
         barrier = self._at(key, op)
         wait = mbarrier_state.wait_for_next if op in self.forgiven.parities else mbarrier_state.wait
         self.mbarriers[key] = wait(barrier, self.clocks, op, mask, parity)
@@ -334,7 +340,9 @@ class BlockMemory:
 
     def meet_at(self, number: int, phase: int, op: int, mask: int) -> None:
         """They wait for all the others of that phase. Raises BlockedError."""
-        barrier = self.mbarriers[NAMED, number]
+        self._wait_for(self.mbarriers[NAMED, number], phase, op, mask)
+
+    def _wait_for(self, barrier: Mbarrier, phase: int, op: int, mask: int) -> None:
         if barrier.over <= phase:
             raise BlockedError(Blocked(op, mask, barrier.column))
         self.clocks.acquire(mask, barrier.released, barrier.column, phase + 1)
@@ -373,11 +381,13 @@ class BlockMemory:
 
     def issue_read(self, queue: str, touch: Touch) -> None:
         """Threads issue an op that reads until its group is waited for."""
+        self.check_own(touch.region.root, touch.by)
         self.check_read(touch, proxy=True)
         self._issue(queue, touch)
 
     def issue_write(self, queue: str, touch: Touch) -> None:
         """Threads issue a copy that writes until its group is waited for, as they themselves write."""
+        self.check_own(touch.region.root, touch.by)
         self.check_write(touch, proxy=False)
         self._issue(queue, touch)
 
@@ -441,6 +451,7 @@ class BlockMemory:
     # Threads ------------------------------------------------------------------------------
 
     def read(self, touch: Touch) -> None:
+        self.check_own(touch.region.root, touch.by)
         self.check_read(touch, proxy=False)
         self._note_reads((touch,), False, self.clocks.event(self._threads(touch)))
 
@@ -461,6 +472,7 @@ class BlockMemory:
         return any(touch.region == ALTERNATING for touch in self.put)
 
     def write(self, touch: Touch) -> None:
+        self.check_own(touch.region.root, touch.by)
         self.check_write(touch, proxy=False)
         self._written(touch)
 
@@ -530,22 +542,20 @@ class BlockMemory:
         """Threads, or what they issue (`proxy`), read bytes."""
         if is_map(touch.region) and proxy:
             self._check_map(touch)
-            return
-        self._check_copies(touch, "read-in-flight")
-        if is_global(touch.region):
-            self._check_global(touch, writes=False, proxy=proxy)
-        if proxy:
-            self._check_written(touch)
-            for copy, until in in_flight(self.queues, "copies"):
-                self._refuse("read-in-flight", touch, copy, until)
+        else:
+            self._check(touch, "read-in-flight", proxy)
 
     def check_write(self, touch: Touch, *, proxy: bool) -> None:
         """Threads, or a copy that one of them issues (`proxy`), write bytes."""
-        code: FaultCode = "overwrite-in-flight"
+        self._check(touch, "overwrite-in-flight", proxy)
+
+    def _check(self, touch: Touch, code: FaultCode, proxy: bool) -> None:
+        writes = code == "overwrite-in-flight"
         self._check_copies(touch, code)
-        self._check_reads(touch, proxy)
+        if writes:
+            self._check_reads(touch, proxy)
         if is_global(touch.region):
-            self._check_global(touch, writes=True, proxy=proxy)
+            self._check_global(touch, writes=writes, proxy=proxy)
         if proxy:
             self._check_written(touch)
             for copy, until in in_flight(self.queues, "copies"):

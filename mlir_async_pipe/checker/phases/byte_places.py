@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.phases.amounts import (
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.facts.values import sums
+from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.facts.values.views import Operand, ViewStep, beginning, reached
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
@@ -355,19 +356,14 @@ def _begun(op: Any, source: BytePlace, operands: Sequence[Value]) -> BytePlace:
     return BytePlace(source.root, low, high, low if low == high else None)
 
 
-Interval = tuple[int, int]
-
-
-def _after(
-    start: sums.Interval, steps: Sequence[ViewStep], operands: Sequence[Value]
-) -> sums.Interval:
+def _after(start: Interval, steps: Sequence[ViewStep], operands: Sequence[Value]) -> Interval:
     """The byte that is so many steps after a start, from the least to the largest it may be."""
 
     def of(step: ViewStep) -> Interval | None:
         amount = step.amount if isinstance(step.amount, int) else operands[step.amount.position]
         return _along(_interval(amount, step.last), step)
 
-    return reached(_known(start), steps, of, _plus) or (None, None)
+    return reached(start, steps, of, sums.added) or sums.ANYTHING
 
 
 def _interval(value: Value, last: int | None) -> Interval | None:
@@ -380,21 +376,12 @@ def _interval(value: Value, last: int | None) -> Interval | None:
     return None if last is None else (0, last)
 
 
-def _known(interval: sums.Interval) -> Interval | None:
-    low, high = interval
-    return None if low is None or high is None else (low, high)
-
-
-def _plus(one: Interval, other: Interval) -> Interval:
-    return one[0] + other[0], one[1] + other[1]
-
-
 def _along(amount: Interval | None, step: ViewStep) -> Interval | None:
     if amount == (0, 0):
         return amount
     if amount is None or step.stride is None:
         return None
-    return _known(sums.scaled(amount, step.stride * step.size))
+    return sums.scaled(amount, step.stride * step.size)
 
 
 def _from_address(number: Value) -> BytePlace | None:

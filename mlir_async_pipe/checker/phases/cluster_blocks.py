@@ -14,6 +14,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import defining_op, remembered
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, Value
+from mlir_async_pipe.checker.phases.warp_clocks import WARP
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.vocabulary import groups_of, meets_cluster
@@ -21,7 +22,6 @@ from mlir_async_pipe.vocabulary.launch_ids import MAPA, Size
 
 # More blocks than any chip has in a cluster (PTX ISA: 8, or 16 where that is asked for).
 LARGEST_CLUSTER = 16
-_WARP = 32
 # Roots of one block, those of mbarrier groups among them.
 _ROOTS = 1 << 24
 
@@ -129,11 +129,10 @@ def reaches_blocks(run: Run) -> bool:
 
 def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> ClusterBlocks:
     """The blocks that a kernel is followed with. Raises NotFollowedError."""
-    steps = (step for one in flow.blocks for step in one.steps)
-    if not any(isinstance(step, Run) and reaches_blocks(step) for step in steps):
+    if not any(map(reaches_blocks, flow.runs())):
         return ClusterBlocks()
     cluster, threads = size(), block[0] * block[1] * block[2]
     found = ClusterBlocks(cluster or (1, 1, 1), threads)
-    if cluster is None or found.count > LARGEST_CLUSTER or threads % _WARP:
+    if cluster is None or found.count > LARGEST_CLUSTER or threads % WARP:
         raise NotFollowedError("cluster-size")
     return found

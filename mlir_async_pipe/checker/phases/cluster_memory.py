@@ -19,13 +19,11 @@ from mlir_async_pipe.checker.phases.block_memory import BlockMemory, check_waite
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     MEETING,
-    Blocked,
-    BlockedError,
     CopyInFlight,
     Key,
 )
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.touches import Touch, unwaited
+from mlir_async_pipe.checker.phases.touches import unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event
 
 _MEETING: Key = (MEETING, 0)
@@ -59,11 +57,6 @@ class ClusterMemory(BlockMemory):
 
     # Memory of other blocks -----------------------------------------------------------------
 
-    def init(self, key: Key, op: int, mask: int, count: int) -> None:
-        """A thread initialises an mbarrier of its block."""
-        self._check_own(key[0], mask)
-        super().init(key, op, mask, count)
-
     def arrive(
         self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
@@ -72,38 +65,10 @@ class ClusterMemory(BlockMemory):
             self._reach(key[0], op, mask)
         super().arrive(key, op, mask, count, size, releases)
 
-    def announce(self, key: Key, op: int, mask: int, size: int) -> None:
-        """Threads announce bytes at an mbarrier of their block."""
-        self._check_own(key[0], mask)
-        super().announce(key, op, mask, size)
-
-    def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
-        """Threads wait for an mbarrier of their block."""
-        self._check_own(key[0], mask)
-        super().wait(key, op, mask, parity)
-
     def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
         """A thread issues a copy that lands in its block or another one, whose mbarrier says when."""
         self._check_alive(block_of(key[0]), copy.op)
         super().issue_copy(key, mask, copy)
-
-    def issue_read(self, queue: str, touch: Touch) -> None:
-        """Threads issue an op that reads memory of their block."""
-        self._check_own(touch.region.root, touch.by)
-        super().issue_read(queue, touch)
-
-    def issue_write(self, queue: str, touch: Touch) -> None:
-        """Threads issue a copy that writes memory of their block."""
-        self._check_own(touch.region.root, touch.by)
-        super().issue_write(queue, touch)
-
-    def read(self, touch: Touch) -> None:
-        self._check_own(touch.region.root, touch.by)
-        super().read(touch)
-
-    def write(self, touch: Touch) -> None:
-        self._check_own(touch.region.root, touch.by)
-        super().write(touch)
 
     def issue_product(self, product: Product) -> None:
         """Not followed: each block has tensor memory of its own."""
@@ -119,7 +84,7 @@ class ClusterMemory(BlockMemory):
             self._check_alive(rank, op)
             self.reached[rank, op, mask] = self.clocks.event(mask)
 
-    def _check_own(self, root: int, mask: int | None) -> None:
+    def check_own(self, root: int, mask: int | None) -> None:
         """Memory of the threads' own block; what is global is everybody's."""
         if root < 0:
             return
@@ -162,10 +127,7 @@ class ClusterMemory(BlockMemory):
             )
             raise PhaseFault("deadlock", op, op, note)
         barrier = self.mbarriers[_MEETING]
-        phase = barrier.over - (not barrier.arrived_by & mask)
-        if barrier.over <= phase:
-            raise BlockedError(Blocked(op, mask, barrier.column))
-        self.clocks.acquire(mask, barrier.released, barrier.column, phase + 1)
+        self._wait_for(barrier, barrier.over - (not barrier.arrived_by & mask), op, mask)
         self.met &= ~mask
 
     def advance(self, key: Key) -> None:

@@ -38,7 +38,7 @@ from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations, itera
 from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState, Strand
+from mlir_async_pipe.checker.phases.path_state import PathState, RoleState
 from mlir_async_pipe.checker.phases.phase_paths import PhasePaths
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     LARGEST_MODULUS,
@@ -105,7 +105,7 @@ def follow(
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched, in_global, size[0], alternating)
+    effects = OpEffects(sites, touched, in_global, size[0], alternating=alternating)
     found = _follow(flow, effects, size, cluster)
     reported, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be distinguished.
@@ -256,7 +256,7 @@ def example_of(
     """The numbers, and the innermost loop around with its iteration, where a fault was met; None where
     there are neither."""
     # Of roles that all wait the one that is named is the one that counts.
-    strands: list[PathState | Strand] = [
+    strands: list[RoleState] = [
         role for role in state.others if role.blocked and role.blocked[0].op == fault.later
     ]
     where = (strands if fault.code == "deadlock" and strands else [state])[0]
@@ -265,7 +265,7 @@ def example_of(
     listed = sorted(named[:NAMED_NUMBERS], key=lambda each: (len(each[0]), each[0]))
     numbers = ", ".join(f"{name} = {number}" for name, number in listed)
     for loop in reversed(where.iterations):
-        number = iteration_of(flow.loops[loop], where, state)
+        number = iteration_of(flow.loops[loop], where)
         if number is not None:
             with_them = f"with {numbers}, " if numbers else ""
             text = f"for example {with_them}in iteration {number} of this loop"
@@ -366,7 +366,7 @@ def _made_of(number: int, atom: Atom, state: PathState, ratios: list[Atom]) -> F
     if isinstance(value, Form):
         return value
     for quotient in {inner for direction in state.known.ranges for inner, _ in direction}:
-        if quotient.kind == "quotient" and quotient.key[0] == atom:  # type: ignore[index]
+        if quotient.kind == "quotient" and quotient.tag == atom:
             return Form(0, frozenset({(quotient, quotient.key[1])}))  # type: ignore[index]
     for ratio in ratios:
         total, step = parts_of(ratio)
@@ -450,7 +450,7 @@ def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterab
 
 def _from_zero(atom: Atom) -> bool:
     """Whether an unknown is a count or an id: 0 tells the most. Of sizes and steps 1 does."""
-    return atom.kind in _COUNTING or (isinstance(atom.key, tuple) and atom.key[0] in _IDS)
+    return atom.kind in _COUNTING or atom.tag in _IDS
 
 
 def _number(form: Form, numbers: Numbers) -> int:

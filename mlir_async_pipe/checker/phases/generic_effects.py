@@ -45,23 +45,33 @@ from mlir_async_pipe.vocabulary.rows import CP_ASYNC, Share
 Effect = Callable[[Spot], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class GenericEffects:
-    """Effects of the ops of one kernel that no proxy runs, as `OpEffects` has its own; blocks have
-    `width` threads along x."""
+    """Effects of the ops of one kernel that no proxy runs. `touched` are the roots that copies and products
+    touch, and `in_global` the global memory that is followed with them, if it is. Blocks have `width` threads along x.
+    `ops` are the steps that faults may name, by number."""
 
     sites: Sites
     touched: set[int]
-    in_global: GlobalMemory | None
-    bounds: Bounds
-    number: Callable[[Run], int]
-    width: int
+    in_global: GlobalMemory | None = None
+    width: int = 1
+    ops: list[Run] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.bounds = Bounds(self.sites, self.number)
+
+    def number(self, run: Run) -> int:
+        if id(run) not in self._numbers:
+            self._numbers[id(run)] = len(self.ops)
+            self.ops.append(run)
+        return self._numbers[id(run)]
 
     @cached_property
     def has_copies(self) -> bool:
         """Whether some cp.async may write what copies and products touch: then its groups matter."""
-        copies = [n for n, site in enumerate(self.sites.sites) if site.queue == CP_ASYNC.name]
-        roots = {self.sites.static_root(n) for n in copies if self.sites.sites[n].writes}
+        sites = self.sites.sites
+        roots = {site.root for site in sites if site.queue == CP_ASYNC.name and site.writes}
         alias = self.sites.roots.may_alias
         return any(alias(root, other) for root in roots for other in self.touched)
 
@@ -91,7 +101,7 @@ class GenericEffects:
                         value, access.memory.type, access.shares, spot.threads(), self.width
                     )
                 elif isinstance(value, BytePlace):
-                    indices = [spot.mine(run.operands[n]) for n in access.index_operands]
+                    indices = [spot.get(run.operands[n]) for n in access.index_operands]
                     region = region_of_access(
                         value, access.memory.type, indices, access.extent, access.contiguous
                     )
@@ -131,11 +141,7 @@ class GenericEffects:
         op = run.op
         if self.sites.is_harmless(op):
             return None
-        given = {
-            self.root(operand, run.frame)
-            for operand in op.operands
-            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
-        }
+        given = self.sites.roots_given(run)
         reached = self.sites.reachable(op, given)
         roots = self.sites.roots
         if self.in_global is not None and self.in_global.touched(run):

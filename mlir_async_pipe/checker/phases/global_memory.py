@@ -118,8 +118,8 @@ class GlobalMemory:
 def find_global_memory(sites: Sites, flow: Flow) -> GlobalMemory | None:
     """The global memory of a kernel that copies and something else touch; None if there is none."""
     kinds: dict[_Kind, Run] = {}
-    for run in (step for block in flow.blocks for step in block.steps):
-        if isinstance(run, Run) and not run.makes_values:
+    for run in flow.runs():
+        if not run.makes_values:
             asserted = None if not run.row.known else sites.independent(run.op)
             for root, use in uses(sites, run):
                 kinds.setdefault((root, use, asserted), run)
@@ -183,11 +183,7 @@ def uses(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
     if row.known:
         found = [(root_of(a.memory), "read" if a.kind == "read" else "write") for a in accesses(op)]
     elif not (sites.is_harmless(op) or is_partial_barrier(op)):
-        given = {
-            sites.roots.number(root_of(operand), run.frame)
-            for operand in op.operands
-            if str(operand.type).startswith(("memref<", "!llvm.ptr"))
-        }
+        given = sites.roots_given(run)
         reached = sites.reachable(op, given) if given else ()
         found = [(sites.roots.roots[n], "write") for n in reached]
     for root, use in found:

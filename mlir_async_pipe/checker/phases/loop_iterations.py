@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.phases.path_state import (
     TRIP,
     Iteration,
     PathState,
-    Strand,
+    RoleState,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
@@ -55,27 +55,22 @@ class LoopIterations:
     roles: bool = False
     some_long: bool = False
 
-    def check_modulus(self, by: int) -> None:
-        """Numbers are known modulo a multiple of `by`. Raises RefineError."""
-        if self.precision.modulus % by:
-            raise RefineError(modulus=by)
-
     def suppose_steps(self, known: Knowledge, given: Callable[[int], Value]) -> None:
         """The step that a kernel gets for a loop of its first block is 1 or more, for else nobody says
         what happens: before the loop too, where a pipeline of it begins."""
         for loop in self.flow.loops:
-            if loop.step is None or loop.unsigned:
+            if loop.bounds is None or loop.unsigned:
                 continue
-            step, (_, value) = given(loop.step), self.flow.values[loop.step]
+            step, (_, value) = given(loop.bounds.step), self.flow.values[loop.bounds.step]
             if isinstance(step, Form) and loop.place.block == value.owner:
                 known.suppose(step)
 
     def check_bounds(self, state: PathState, number: int) -> None:
         """Threads of a role that run a loop between bounds of their own are roles of their own.
         Raises OpenError, also where it is open whether the loop runs."""
-        loop = self.flow.loops[number]
-        for bound in (loop.lower, loop.upper, loop.step) if self.roles else ():
-            value = None if bound is None else state.get_here(bound)
+        bounds = self.flow.loops[number].bounds
+        for bound in bounds if self.roles and bounds else ():
+            value = state.get_here(bound)
             if isinstance(value, EachThread):
                 raise OpenError(value)
         self._bounds(state, number)
@@ -121,9 +116,8 @@ class LoopIterations:
 
     def _any(self, state: PathState, number: int) -> Form | None:
         """Any number, the same in all threads if they share the loop's bounds."""
-        loop = self.flow.loops[number]
-        bounds = [state.get_here(n) for n in (loop.lower, loop.upper, loop.step) if n is not None]
-        if len(bounds) < 3 or not all(isinstance(bound, int | Form) for bound in bounds):
+        bounds = [state.get_here(bound) for bound in self.flow.loops[number].bounds or ()]
+        if not bounds or not all(isinstance(bound, int | Form) for bound in bounds):
             return None
         atom = Atom("unknown", ("iteration", number))
         state.forget(atom)
@@ -132,11 +126,10 @@ class LoopIterations:
     def _bounds(
         self, state: PathState, number: int, get: Callable[[int], Value] | None = None
     ) -> tuple[Form, Form, int] | None:
-        loop = self.flow.loops[number]
-        if loop.lower is None or loop.upper is None or loop.step is None:
+        bounds = self.flow.loops[number].bounds
+        if bounds is None:
             return None
-        get = get or state.get_here
-        lower, upper, step = (get(n) for n in (loop.lower, loop.upper, loop.step))
+        lower, upper, step = map(get or state.get_here, bounds)
         if not isinstance(lower, int | Form) or not isinstance(upper, int | Form):
             return None
         if isinstance(step, Form):
@@ -148,10 +141,10 @@ class LoopIterations:
 
     def variable(self, state: PathState, number: int) -> Value:
         """What a loop's own variable is in this iteration, whose number is known."""
-        loop, value = self.flow.loops[number], state.iterations[number].value
-        if loop.step is None or loop.lower is None or value is None:
+        bounds, value = self.flow.loops[number].bounds, state.iterations[number].value
+        if bounds is None or value is None:
             return value
-        lower, step = state.get_here(loop.lower), state.get_here(loop.step)
+        lower, _, step = map(state.get_here, bounds)
         if not isinstance(step, Form) or not isinstance(lower, int | Form):
             return value
         return normal(forms.add(form_of(lower), product(form_of(value), step)))
@@ -283,7 +276,7 @@ class LoopIterations:
         value = state.env.get(target)
         if isinstance(value, Form) and mentions(value, state.iterations[number].unknown or atom):
             return True
-        if loop.lower is not None or target not in loop.inductions:
+        if loop.bounds is not None or target not in loop.inductions:
             return False
         if self.rung is Rung.NUMBERS and isinstance(value, int):
             return value < LONG_LOOP * loop.inductions[target]
@@ -315,12 +308,12 @@ class LoopIterations:
         return Iteration(value, step, None, 0) if step else None
 
     def _begun(
-        self, state: PathState, number: int, strand: PathState | Strand
+        self, state: PathState, number: int, strand: RoleState
     ) -> tuple[Form, Form | None, int] | None:
         """Where a loop of a role began, and where it ends, if it has bounds, and its step."""
-        if self.flow.loops[number].lower is not None:
+        if self.flow.loops[number].bounds is not None:
             try:
-                return self._bounds(state, number, lambda n: strand.env.get(n, strand.given(n)))
+                return self._bounds(state, number, strand.get)
             except OpenError:  # It is open again whether there are iterations.
                 return None
         now = strand.iterations[number]
@@ -328,11 +321,11 @@ class LoopIterations:
             return None
         return forms.subtract(form_of(now.value), Form(now.step * now.over)), None, now.step
 
-    def _count_on(self, strand: PathState | Strand, number: int, later: Form) -> None:
+    def _count_on(self, strand: RoleState, number: int, later: Form) -> None:
         """Of a loop without bounds, the numbers that it counts, so many iterations later. Of what is made of them in this
         iteration nothing is known, but conditions, which were decided."""
         loop = self.flow.loops[number]
-        if loop.lower is not None:
+        if loop.bounds is not None:
             return
         for made, value in list(strand.env.items()):
             counted = loop.counted.get(made, 0)
@@ -375,12 +368,12 @@ def _strides(value: Form, before: Value) -> bool:
     return bool(more.terms) and all(atom.kind == "size" for atom, _ in more.terms)
 
 
-def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> int | None:
+def iteration_of(loop: Loop, strand: RoleState) -> int | None:
     """The number of the iteration, from 1 on, that a role is in, if it is known."""
     now = strand.iterations[loop.number]
-    lower, step = (
-        None if n is None else strand.env.get(n, state.given(n)) for n in (loop.lower, loop.step)
-    )
+    if loop.bounds is None:
+        return None
+    lower, _, step = map(strand.get, loop.bounds)
     if not isinstance(now.value, int) or not isinstance(lower, int) or not isinstance(step, int):
         return None
     return (now.value - lower) // step + 1
@@ -388,7 +381,7 @@ def iteration_of(loop: Loop, strand: PathState | Strand, state: PathState) -> in
 
 def _is_of_one_role(atom: Atom) -> bool:
     """Whether another role that comes to the same number has another name for it."""
-    made = isinstance(atom.key, tuple) and atom.key[0] in ("made", "iteration")
+    made = atom.tag in ("made", "iteration")
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
 
 

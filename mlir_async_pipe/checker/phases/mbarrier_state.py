@@ -48,6 +48,12 @@ _OVERTAKEN = (
     "missing between",
 )
 
+_UNFENCED = "a fence for the async proxy is missing after this, in the thread that initialises, before the threads meet"
+_AT_ONCE = (
+    "it may come two phases before this one ends, and passes at once then: it must have waited for the phase "
+    "between, or for somebody who has"
+)
+
 Key = tuple[int, int]
 
 
@@ -89,22 +95,13 @@ class RunningPhase(NamedTuple):
         """The phase of an mbarrier initialised to `needs` by the op `init`, after each thread of a mask
         arrived `arrivals` times and announced bytes."""
         if self.arrived >= needs:
-            raise PhaseFault(
-                "too-many-arrivals",
-                op,
-                self.op,
-                "the phase has all its arrivals since this one, and nobody has waited for its end",
-            )
+            raise PhaseFault("too-many-arrivals", op, self.op, _TOO_EARLY[True])
         total = mask.bit_count() * arrivals
         if total > needs - self.arrived:
             who = f"{mask.bit_count()} threads arrive" if not single(mask) else "it arrives again"
             before = f", {self.arrived} came before" if self.arrived else ""
-            raise PhaseFault(
-                "too-many-arrivals",
-                op,
-                init,
-                f"{who} here{before}; the mbarrier is initialised to {needs} a phase",
-            )
+            note = f"{who} here{before}; the mbarrier is initialised to {needs} a phase"
+            raise PhaseFault("too-many-arrivals", op, init, note)
         added = None if size is None else size * mask.bit_count()
         expected = None if self.expected is None or added is None else self.expected + added
         total += self.arrived
@@ -219,13 +216,7 @@ def check_usable(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> N
 def check_fenced(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int) -> None:
     """The async proxy uses an mbarrier for threads, which must come after the fence."""
     if not (barrier.fenced and barrier.is_seen(clocks, mask, barrier.fence)):
-        raise PhaseFault(
-            "missing-fence",
-            op,
-            barrier.init,
-            "a fence for the async proxy is missing after this, in the thread that initialises, before the "
-            "threads meet",
-        )
+        raise PhaseFault("missing-fence", op, barrier.init, _UNFENCED)
 
 
 def arrive(
@@ -323,12 +314,8 @@ def copy(barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight)
     late = clocks.classes.together and clocks.passed(mask, barrier.column) < barrier.over
     by_itself = late and barrier.ends[:1] and barrier.ends[0].by == mask
     if by_itself or not barrier.knows_end(clocks, mask, barrier.over - 1):
-        raise PhaseFault(
-            "wrong-bytes",
-            barrier.ends[0].op,
-            op,
-            "this copy may count in the phase that is announced here, which its bytes are not of",
-        )
+        note = "this copy may count in the phase that is announced here, which its bytes are not of"
+        raise PhaseFault("wrong-bytes", barrier.ends[0].op, op, note)
     running = barrier.running
     return barrier._replace(
         running=running._replace(copies=(*running.copies, issued)),
@@ -343,14 +330,9 @@ def ended(barrier: Mbarrier) -> Mbarrier | None:
         return None
     lacking = running.lacks_bytes()
     if lacking < 0:
-        fault = PhaseFault(
-            "wrong-bytes",
-            running.op,
-            running.copies[-1].op,
-            f"{running.expected} bytes are announced, {running.copied} are copied: the wait may "
-            "pass before they have landed",
-            column=barrier.column,
-        )
+        note = f"{lacks(barrier)}: the wait may pass before they have landed"
+        last = running.copies[-1].op
+        fault = PhaseFault("wrong-bytes", running.op, last, note, column=barrier.column)
         fault.surplus = lacking
         raise fault
     if lacking:
@@ -390,21 +372,13 @@ def wait(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int)
     if running.arrived >= barrier.needs:
         other = running.copies[0].op if running.copies else running.op
         again = any((one.op, one.parity) == (op, parity) for one in barrier.waits)
-        raise PhaseFault(
-            "phase-not-flipped" if again else "wrong-parity",
-            op,
-            other,
-            "it passes for the phase before, while the one of this runs, which has all its arrivals",
+        note = (
+            "it passes for the phase before, while the one of this runs, which has all its arrivals"
         )
+        raise PhaseFault("phase-not-flipped" if again else "wrong-parity", op, other, note)
     if not barrier.knows_end(clocks, mask, barrier.over - 2):
-        raise PhaseFault(
-            "phase-overtaken",
-            op,
-            barrier.ends[0].op,
-            "it may come two phases before this one ends, and passes at once then: it must have "
-            "waited for the phase between, or for somebody who has",
-            column=barrier.column,
-        )
+        end = barrier.ends[0].op
+        raise PhaseFault("phase-overtaken", op, end, _AT_ONCE, column=barrier.column)
     return passed(barrier, clocks, op, mask, parity)
 
 

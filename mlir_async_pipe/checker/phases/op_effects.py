@@ -32,12 +32,10 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.cluster_blocks import landings
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.generic_effects import (
-    Bounds,
     Effect,
     GenericEffects,
     not_followed,
 )
-from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, single
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
@@ -45,7 +43,6 @@ from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
 from mlir_async_pipe.checker.phases.touches import GLOBAL_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.precision import RefineError
-from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.vocabulary import (
     Row,
@@ -77,35 +74,16 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 
 
 @dataclass
-class OpEffects:
-    """The effects of the ops of one kernel. `touched` are the roots that copies and products
-    touch, and `in_global` the global memory that is followed with them, if it is; of the roots `alternating` it is
-    noted in which order roles come to them; `ops` are the steps that faults may name, by number. Blocks have `width` threads along x. Faults that are `forgiven` end no
+class OpEffects(GenericEffects):
+    """The effects of the ops of one kernel. Of the roots `alternating` it is
+    noted in which order roles come to them. Faults that are `forgiven` end no
     path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`: then
     nothing is proven."""
 
-    sites: Sites
-    touched: set[int]
-    in_global: GlobalMemory | None = None
-    width: int = 1
     alternating: frozenset[int] = frozenset()
-    ops: list[Run] = field(default_factory=list)
     forgiven: Forgiven = field(default_factory=Forgiven)
     apart: frozenset[int] = frozenset()
     mixed: bool = False
-    _numbers: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.bounds = Bounds(self.sites, self.number)
-        self.generic = GenericEffects(
-            self.sites, self.touched, self.in_global, self.bounds, self.number, self.width
-        )
-
-    def number(self, run: Run) -> int:
-        if id(run) not in self._numbers:
-            self._numbers[id(run)] = len(self.ops)
-            self.ops.append(run)
-        return self._numbers[id(run)]
 
     def prepare(self, run: Run) -> Effect | None:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
@@ -119,13 +97,13 @@ class OpEffects:
         if run.makes_values:
             return None
         if not row.described:
-            return self.generic.opaque(run)
+            return self.opaque(run)
         if is_of_two_blocks(op):
             return partial(not_followed, reason="cta-group")
         for effect in row.effects:
             match effect:
                 case Tensor():
-                    return tensor_effect(run, effect, self.number(run), self.touched, self.bounds)
+                    return tensor_effect(run, effect, self)
                 case Phase(use):
                     return not_followed if run.maybe or run.variables else self._phase(run, use)
                 case Fence(shows, maps) if maps or shows != "nothing":
@@ -137,16 +115,16 @@ class OpEffects:
                 case Meeting():
                     return meeting(run, self.number(run))
                 case Opaque():
-                    return not_followed if effect.phases else self.generic.opaque(run)
+                    return not_followed if effect.phases else self.opaque(run)
         if row.barrier is not None:
             return (
                 meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else not_followed
             )
         if row.queue in (WGMMA, BULK_STORE) or (
-            row.queue == CP_ASYNC and not row.accesses and self.generic.has_copies
+            row.queue == CP_ASYNC and not row.accesses and self.has_copies
         ):
             return not_followed if run.maybe or run.variables else self._queued(run, row)
-        access = self.generic.access(run)
+        access = self.access(run)
         return (
             partial(_touch_alternating, self.number(run), access)
             if self._is_alternating(run)
@@ -163,7 +141,7 @@ class OpEffects:
         in global memory a copy is does not matter."""
         row = run.row
         names = row.phase is not None or row.swizzled
-        alone = self._is_alternating(run) and self.generic.access(run) is None
+        alone = self._is_alternating(run) and self.access(run) is None
         if not names and (alone or self.prepare(run) is None):
             return ()
         groups = groups_of(run.op) if row.described else {}
@@ -393,10 +371,6 @@ class OpEffects:
 
         return execute
 
-    def root(self, memory: Any, frame: int) -> int:
-        """The number of the root of a memref or pointer."""
-        return self.generic.root(memory, frame)
-
 
 class NeverAnsweredError(Exception):
     """No run comes here: a test said that a phase is over which nobody ends."""
@@ -416,10 +390,7 @@ def counts_arrivals(run: Run) -> bool:
 
 def is_asked(form: Form) -> bool:
     """Whether a condition is the answer of a test of a phase: both may come."""
-    return all(
-        atom.kind == "bit" and isinstance(atom.key, tuple) and atom.key[0] == "test"
-        for atom, _ in form.terms
-    )
+    return all(atom.kind == "bit" and atom.tag == "test" for atom, _ in form.terms)
 
 
 def _fence_of(op: Any, fence: Fence) -> Effect | None:

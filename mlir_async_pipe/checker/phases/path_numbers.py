@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import columns_of
+from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.divisors import divisor
@@ -44,10 +45,9 @@ from mlir_async_pipe.vocabulary.memory_names import (
     POINTER_STEPS,
     VIEW_OPS,
 )
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import is_tensor_pointer
 
-WARP = 32
 # Numbers of mbarrier groups follow those of roots.
 FIRST_GROUP = 1 << 20
 
@@ -97,12 +97,11 @@ class PathNumbers:
     def divisors(self) -> dict[Atom, int]:
         """By which constants unknowns are divided."""
         found: dict[Atom, int] = {}
-        for block in self.flow.blocks:
-            for run in block.steps:
-                if isinstance(run, Run) and run.op.name in OPERATORS and len(run.operands) == 2:
-                    atom, by = self.unknowns.get(run.operands[0]), self.given(run.operands[1])
-                    if atom and isinstance(by, int) and OPERATORS[run.op.name].method == "div":
-                        found[atom] = max(by, found.get(atom, 1))
+        for run in self.flow.runs():
+            if is_operator(run.name, "div"):
+                atom, by = self.unknowns.get(run.operands[0]), self.given(run.operands[1])
+                if atom and isinstance(by, int):
+                    found[atom] = max(by, found.get(atom, 1))
         return found
 
     def _find(self, number: int, rank: int) -> Value:
@@ -257,7 +256,7 @@ class PathNumbers:
         mask = spot.threads()
         chosen = np.zeros(self.threads, np.int64)
         for first in range(0, self.threads, WARP):
-            lanes = (mask >> first) & ((1 << WARP) - 1)
+            lanes = mask >> first & LANES
             if lanes:
                 chosen[first + lanes.bit_length() - 1] = 1
         return of_array(chosen)

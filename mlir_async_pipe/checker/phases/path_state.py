@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
@@ -26,6 +26,7 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run
+from mlir_async_pipe.facts.values import sums
 
 # An unknown number of iterations beside other roles, and how many there are at most, if known.
 TRIP = "trip"
@@ -58,87 +59,91 @@ class Parted(NamedTuple):
 
 
 @dataclass
-class Strand:
-    """A role while another one runs: where it goes on, with its threads and what is its own.
+class RoleState:
+    """What the threads of a mask have for themselves: values by number, those that no step makes as `given`, registers,
+    the loops (`iterations`) and branches on threads (`sides`) around. `meeting`: the phase of a numbered barrier that they
+    have arrived in; `acted`: those that have done something since they parted from others."""
 
-    `blocked`: why it waits, and how far the memory had come when it was asked last. `at_join`: it is
-    at the end of its side, and hands these values on. `edge`: it begins with this one. `acted`: its
-    threads that have done something since they parted from others. `given` are the values that no step makes.
-    """
-
-    block: int
-    position: int
-    mask: int | None
-    env: dict[int, Value]
-    registers: Registers
-    iterations: dict[int, Iteration]
-    sides: tuple[Parted, ...]
     given: Callable[[int], Value]
+    mask: int | None
+    env: dict[int, Value] = field(default_factory=dict)
+    registers: Registers = field(default_factory=Registers)
+    iterations: dict[int, Iteration] = field(default_factory=dict)
+    sides: tuple[Parted, ...] = ()
     meeting: tuple[int, int] | None = None
     acted: int = 0
+
+    def get(self, number: int) -> Value:
+        return self.env[number] if number in self.env else self.given(number)
+
+    def own(self) -> dict[str, Any]:
+        """These fields by name, of a state or strand that has more."""
+        return {name: getattr(self, name) for name in RoleState.__match_args__}
+
+    def copied(self, **changed: Any) -> Self:
+        """One that can be changed on its own."""
+        changed |= {"env": dict(self.env), "iterations": dict(self.iterations)}
+        return replace(self, registers=self.registers.copy(), **changed)
+
+    def own_key(self, memory: BlockMemory) -> Hashable:
+        """What is equal for threads that have the same."""
+        return (
+            self.mask,
+            _values_of(self.env, memory),
+            self.registers.key(),
+            frozenset(self.iterations.items()),
+            _sides_of(self.sides, memory),
+        )
+
+
+@dataclass
+class Strand(RoleState):
+    """A role while another one runs, and where it goes on.
+
+    `blocked`: why it waits, and how far the memory had come when it was asked last. `at_join`: it is
+    at the end of its side, and hands these values on. `edge`: it begins with this one.
+    """
+
+    block: int = field(kw_only=True)
+    position: int = field(kw_only=True)
     blocked: tuple[Blocked, int] | None = None
     at_join: tuple[tuple[int, Value], ...] | None = None
     edge: ControlEdge | None = None
-
-    def copy(self) -> Strand:
-        """A strand that can be changed on its own."""
-        return replace(
-            self,
-            env=dict(self.env),
-            registers=self.registers.copy(),
-            iterations=dict(self.iterations),
-        )
 
     def key(self, memory: BlockMemory) -> Hashable:
         """What is equal for the same strand."""
         return (
             self.block,
             self.position,
-            self.mask,
-            _values_of(self.env, memory),
-            self.registers.key(),
-            frozenset(self.iterations.items()),
-            _sides_of(self.sides, memory),
+            self.own_key(memory),
             self.acted,
             self.blocked is not None and self.blocked[1] == memory.progress,
             self.at_join and _values_of(dict(self.at_join), memory),
             self.edge,
+            self.meeting and memory.phases_ago(*self.meeting),
         )
 
 
 @dataclass
-class PathState:
-    """A state that steps change. `given` are the values that no step makes, `iterations` the loops
-    around, `sides` the branches on threads around; `others` are the roles that do not run now.
-    `doubtful`: it need not exist. `split`: its path did since it was asked last whether it is new, and
+class PathState(RoleState):
+    """A state that steps change: what the role that runs has, and `others` that do not run now. `doubtful`: it need not
+    exist. `split`: its path did since it was asked last whether it is new, and
     it has `passed` so many places since where it might have been."""
 
-    given: Callable[[int], Value]
-    memory: BlockMemory
-    mask: int | None
-    env: dict[int, Value] = field(default_factory=dict)
+    memory: BlockMemory = field(kw_only=True)
     known: Knowledge = field(default_factory=Knowledge)
-    registers: Registers = field(default_factory=Registers)
-    iterations: dict[int, Iteration] = field(default_factory=dict)
-    sides: tuple[Parted, ...] = ()
     doubtful: bool = False
     others: tuple[Strand, ...] = ()
-    meeting: tuple[int, int] | None = None
-    acted: int = 0
     split: bool = False
     passed: int = 0
 
     def copy(self, known: Knowledge | None = None) -> PathState:
         """A state that can be changed on its own, on another path if something else is `known` there."""
         self.split |= known is not None
-        return replace(
-            self,
-            env=dict(self.env),
+        return self.copied(
             known=known or self.known.copy(),
             memory=self.memory.copy(),
-            registers=self.registers.copy(),
-            iterations=dict(self.iterations),
-            others=tuple(strand.copy() for strand in self.others),
+            others=tuple(strand.copied() for strand in self.others),
         )
 
     def is_asked(self, begins: bool) -> bool:
@@ -158,26 +163,13 @@ class PathState:
     def shape_with(self, memory: Hashable) -> Hashable:
         """What is equal for the same state, where its memory is such a one."""
         return (
-            _values_of(self.env, self.memory),
+            self.own_key(self.memory),
             self.known.key(),
             memory,
-            self.registers.key(),
-            self.mask,
-            frozenset(self.iterations.items()),
-            _sides_of(self.sides, self.memory),
             self.doubtful,
-            self._key_of_others() if self.others else (),
+            self.acted if self.others else 0,
+            tuple(strand.key(self.memory) for strand in self.others),
         )
-
-    def _key_of_others(self) -> Hashable:
-        memory = self.memory
-        return self.acted, tuple(
-            (strand.key(memory), strand.meeting and memory.phases_ago(*strand.meeting))
-            for strand in self.others
-        )
-
-    def get(self, number: int) -> Value:
-        return self.env[number] if number in self.env else self.given(number)
 
     def spot(self) -> Spot:
         """What effects look at."""
@@ -185,7 +177,7 @@ class PathState:
 
     def get_here(self, number: int) -> Value:
         """A value by its number, as the threads that run have it."""
-        value = self.env[number] if number in self.env else self.given(number)
+        value = self.get(number)
         if isinstance(value, EachThread | EachRotation) and self.mask is not None:
             return among(value, self.mask)
         return value
@@ -195,7 +187,7 @@ class PathState:
         """Whether there are, or were, others beside the threads that run."""
         return bool(self.others) or self.mask != self.memory.everybody
 
-    def strands(self) -> Iterator[PathState | Strand]:
+    def strands(self) -> Iterator[RoleState]:
         """The role that runs, and the others."""
         yield self
         yield from self.others
@@ -203,15 +195,13 @@ class PathState:
     def take_apart(self, atom: Atom, form: Form, quotient: Atom) -> None:
         """An argument of the kernel becomes `by` quotients and a remainder, minus a constant."""
         by = dict(form.terms)[quotient]
-        low, high = self.known.bounds(Form(-form.constant, frozenset({(atom, 1)})))
+        ends = self.known.bounds(Form(-form.constant, frozenset({(atom, 1)})))
         self.known.forget(atom)
-        ends = (None if end is None else end // by for end in (low, high))
-        self.known.learn(Form(0, frozenset({(quotient, 1)})), *ends)
+        self.known.learn(forms.of_atom(quotient), *sums.divided(ends, by))
         number = atom.key
         assert isinstance(number, int)
         for strand in self.strands():
-            own = strand.env.get(number, strand.given(number))
-            for other, value in [(number, own), *strand.env.items()]:
+            for other, value in [(number, strand.get(number)), *strand.env.items()]:
                 if isinstance(value, Form):
                     factor = dict(value.terms).get(atom, 0)
                     rest = Form(value.constant, value.terms - {(atom, factor)})
@@ -349,11 +339,6 @@ class Spot:
         if isinstance(value, EachThread):
             return OpenError(value)
         return NotFollowedError("unknown-number")
-
-    def mine(self, number: int) -> Value:
-        """A number as the threads that are there have it."""
-        value = self.get(number)
-        return among(value, self.mask) if isinstance(value, EachThread) and self.mask else value
 
     def parity(self, number: int) -> int:
         """The lowest bit of a number."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.graph_facts import live_values, loop_bodies, needed_values
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import (
     Forgiven,
@@ -80,6 +79,9 @@ from mlir_async_pipe.checker.step_graph import (
     Step,
     Stop,
     Switch,
+    live_values,
+    loop_bodies,
+    needed_values,
 )
 
 # The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
@@ -171,7 +173,17 @@ class PhasePaths:
             | {t for step in block.steps if isinstance(step, Assign) for t, _ in step.assigns}
             for block in flow.blocks
         ]
-        self.live_after = LiveAfter(flow, self.numbers, self.live)
+        inside = {n for _, body in loop_bodies(flow).values() for n in body}
+        again = {
+            (step.op, step.frame)
+            for number in inside
+            for step in flow.blocks[number].steps
+            if isinstance(step, Run)
+        }
+        groups = self.numbers.groups.items()
+        # Groups of mbarriers that no loop around makes anew.
+        self.once = frozenset(group for made, group in groups if made not in again)
+        self.given: dict[int, list[Value]] = {}
         runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
         acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
         acting = {number: steps for number, steps in acts.items() if steps}
@@ -201,7 +213,7 @@ class PhasePaths:
         )
         known = Knowledge(beside_roles=not together)
         self.loops.suppose_steps(known, self.numbers.given)
-        start = PathState(self.numbers.given, memory, everybody, known=known)
+        start = PathState(self.numbers.given, everybody, memory=memory, known=known)
         if self.numbers.blocks.threads:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
@@ -227,8 +239,30 @@ class PhasePaths:
         """Whether a state where paths meet is new, and goes on at once; a merged one waits."""
         live = self.live[block.number]
         state.env = {n: value for n, value in state.env.items() if n in live}
-        self.live_after.forget(state, block.number)
+        self._forget(state, block.number)
         return self.seen.goes_on(block.number, state)
+
+    def _forget(self, state: PathState, block: int) -> None:
+        """Forget, where all threads of one block take one path, what no later step can ask for: else loops in a row
+        multiply states.
+
+            loop on %full0        6 states after it: its mbarriers in slots and phases
+            loop on %full1        %full0 is named by no value that is read any more: 6 again, not 36
+
+        An mbarrier is forgotten after all of its copies are over, and what is known of unknowns that nothing
+        is made of any more; `past` keeps what led here, for numbers to be found with which it is taken."""
+        if not state.memory.together or state.mask != state.memory.everybody:
+            return
+        if block not in self.given:
+            self.given[block] = [self.numbers.given(number) for number in self.live[block]]
+        values = {*self.given[block], *state.env.values()}
+        values |= {iteration.value for iteration in state.iterations.values()}
+        terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
+        atoms = {inner for atom in terms for inner in atoms_within(atom)}
+        roots = {value.root for value in values if isinstance(value, BytePlace)}
+        roots |= {int(str(atom.key)) for atom in atoms if atom.kind in ("address", "units")}
+        state.memory.forget(self.once - roots)
+        state.known.keep(atoms)
 
     def _block(self, block: Block, first: int, state: PathState) -> None:
         spot, plans = state.spot(), self.plans[block.number]
@@ -262,7 +296,8 @@ class PhasePaths:
                 state.doubtful |= self.rung is Rung.NUMBERS and not is_asked(form)
                 paths = state.known.halves(form)
             case (atom, by):
-                self.loops.check_modulus(by)
+                if self.loops.precision.modulus % by:
+                    raise RefineError(modulus=by)
                 self.steps = max(self.steps, BY_RESIDUES * STEPS)
                 paths = state.known.with_residues(atom, self.loops.precision.modulus)
             case (atom, form, quotient):
@@ -459,49 +494,3 @@ def _end(spot: Spot) -> None:
 
 def _lost(state: PathState, spot: Spot) -> None:
     raise NotFollowedError("unfollowed")
-
-
-# What no later step can ask for is forgotten where paths meet: else loops in a row multiply states.
-#
-#     loop on %full0        6 states after it: its mbarriers in slots and phases
-#     loop on %full1        %full0 is named by no value that is read any more: 6 again, not 36
-#
-# An mbarrier is forgotten after all of its copies are over, and what is known of unknowns that nothing
-# is made of any more; `past` keeps what led here, for numbers to be found with which it is taken.
-
-
-@dataclass
-class LiveAfter:
-    """What the values that live where blocks begin, `live`, name of mbarriers and unknowns."""
-
-    flow: Flow
-    numbers: PathNumbers
-    live: list[set[int]]
-    _given: dict[int, list[Value]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        inside = {n for _, body in loop_bodies(self.flow).values() for n in body}
-        again = {
-            (step.op, step.frame)
-            for number in inside
-            for step in self.flow.blocks[number].steps
-            if isinstance(step, Run)
-        }
-        groups = self.numbers.groups.items()
-        # A loop around makes the same ones anew.
-        self.once = frozenset(group for made, group in groups if made not in again)
-
-    def forget(self, state: PathState, block: int) -> None:
-        """Forget what is over, where all threads of one block take one path."""
-        if not state.memory.together or state.mask != state.memory.everybody:
-            return
-        if block not in self._given:
-            self._given[block] = [self.numbers.given(number) for number in self.live[block]]
-        values = {*self._given[block], *state.env.values()}
-        values |= {iteration.value for iteration in state.iterations.values()}
-        terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
-        atoms = {inner for atom in terms for inner in atoms_within(atom)}
-        roots = {value.root for value in values if isinstance(value, BytePlace)}
-        roots |= {int(str(atom.key)) for atom in atoms if atom.kind in ("address", "units")}
-        state.memory.forget(self.once - roots)
-        state.known.keep(atoms)

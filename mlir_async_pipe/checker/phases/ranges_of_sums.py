@@ -20,6 +20,7 @@ from math import gcd, prod
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import ZERO, Atom, Form
 from mlir_async_pipe.checker.precision import OpenError, RefineError
+from mlir_async_pipe.facts.values import sums
 
 Direction = frozenset[tuple[Atom, int]]
 # Slots times two, usually; of larger ones nothing is kept.
@@ -62,29 +63,12 @@ class Knowledge:
         """The least and the largest number that a form may be."""
         if not form.terms:
             return form.constant, form.constant
-        low, high = self._sum(form.terms)
+        found = sums.interval_of(form, self._atom)
         direction, factor = _direction(form.terms)
         known = self.ranges.get(direction)
-        if known is not None:
-            ends = known if factor > 0 else (known[1], known[0])
-            first, last = (None if end is None else factor * end for end in ends)
-            low = first if low is None else low if first is None else max(low, first)
-            high = last if high is None else high if last is None else min(high, last)
-        return (
-            None if low is None else low + form.constant,
-            None if high is None else high + form.constant,
-        )
-
-    def _sum(self, terms: Iterable[tuple[Atom, int]]) -> Range:
-        low: int | None = 0
-        high: int | None = 0
-        for atom, coefficient in terms:
-            ends = self._atom(atom)
-            if coefficient < 0:
-                ends = ends[1], ends[0]
-            low = None if low is None or ends[0] is None else low + coefficient * ends[0]
-            high = None if high is None or ends[1] is None else high + coefficient * ends[1]
-        return low, high
+        if known is None:
+            return found
+        return sums.both(found, sums.moved(sums.scaled(known, factor), form.constant))
 
     def _atom(self, atom: Atom) -> Range:
         known = self.ranges.get(frozenset({(atom, 1)}))
@@ -94,9 +78,7 @@ class Knowledge:
             name, (operand, divisor) = forms.operator_of(atom)
             if name == "rem":
                 return 0, divisor.constant - 1
-            low, high = self.bounds(operand)
-            by = divisor.constant
-            return None if low is None else low // by, None if high is None else high // by
+            return sums.divided(self.bounds(operand), divisor.constant)
         if atom.kind == PRODUCT:
             lows = [
                 low for low, _ in map(self._atom, factors(atom)) if low is not None and low >= 0
@@ -182,9 +164,7 @@ class Knowledge:
 
     def _within(self, direction: Direction) -> Range:
         """The range of a direction, and what its unknowns leave of it."""
-        (low, high), (first, last) = self.ranges[direction], self._sum(direction)
-        low = low if first is None else larger(low, first)
-        return low, high if last is None else smaller(high, last)
+        return sums.both(self.ranges[direction], sums.interval_of(Form(0, direction), self._atom))
 
     def suppose(self, form: Form) -> None:
         """A form is 1 or more, for else nobody says what happens."""
@@ -199,19 +179,16 @@ class Knowledge:
         # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
         least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
         if factor > 0:
-            cuts = [(larger(low, least), high), (low, smaller(high, least - 1))]
+            cuts = [(sums.most(low, least), high), (low, sums.least(high, least - 1))]
         else:
-            cuts = [(low, smaller(high, least)), (larger(low, least + 1), high)]
+            cuts = [(low, sums.least(high, least)), (sums.most(low, least + 1), high)]
         return direction, cuts
 
     def learn(self, form: Form, low: int | None, high: int | None) -> None:
         """A form is in a range, and nothing was known of its direction."""
         direction, factor = _direction(form.terms)
         assert abs(factor) == 1
-        ends = [None if end is None else end - form.constant for end in (low, high)]
-        if factor < 0:
-            ends = [None if end is None else -end for end in reversed(ends)]
-        self.ranges[direction] = ends[0], ends[1]
+        self.ranges[direction] = sums.scaled(sums.moved((low, high), -form.constant), factor)
 
     def residue(self, form: Form, modulus: int) -> int | None:
         """The residue of a form, None if it is not known."""
@@ -340,8 +317,8 @@ class Knowledge:
 # loop        the number of an iteration now: 0 or more
 # ratio       a quotient, rounded down, of a number of 0 or more by one of 1 or more
 
-Range = tuple[int | None, int | None]
-OPEN: Range = (None, None)
+Range = sums.Interval
+OPEN = sums.ANYTHING
 RATIO = "ratio"
 # Ends of ranges are distinguished up to so many iterations.
 FARTHEST = 128
@@ -393,21 +370,11 @@ def near(low: int | None, high: int | None, by: int) -> Range:
     """A range moved; ends that are far away are the same for all that are further, so that there is an
     end to states where k goes on beyond what it is compared with."""
     limit = FARTHEST * abs(by)
-    low, high = (None if end is None else end + by for end in (low, high))
+    low, high = sums.moved((low, high), by)
     return (
         None if low is None or (limit and low < -limit) else min(low, limit) if limit else low,
         None if high is None or (limit and high > limit) else max(high, -limit) if limit else high,
     )
-
-
-def larger(one: int | None, other: int) -> int:
-    """The larger of two lower ends."""
-    return other if one is None else max(one, other)
-
-
-def smaller(one: int | None, other: int) -> int:
-    """The smaller of two upper ends."""
-    return other if one is None else min(one, other)
 
 
 # Products of unknowns in sums of them: the bounds of a loop whose step s is not known.

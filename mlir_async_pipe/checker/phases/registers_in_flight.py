@@ -265,24 +265,15 @@ class Registers:
     def check(self, value: int, op: int, at: Position = (), *, certain: bool = True) -> None:
         """An op reads a part of a value."""
         if value in self.loading:
-            raise PhaseFault(
-                "read-in-flight",
-                op,
-                self.loading[value],
-                "its registers are there after 'nvvm.tcgen05.wait <load>'",
-            )
+            note = "its registers are there after 'nvvm.tcgen05.wait <load>'"
+            raise PhaseFault("read-in-flight", op, self.loading[value], note)
         parts = (held for position, held in self.parts(value) if _meet(position, at))
         filling = sorted(
             (held.age, held.op) for held in parts if held.age is not None and held.how != FACTOR
         )
         for age, product in filling[:1]:
-            raise PhaseFault(
-                "read-in-flight",
-                op,
-                product,
-                f"it adds to these registers until its group is waited for: count {max(age, 0)} would do",
-                certain,
-            )
+            note = f"it adds to these registers until its group is waited for: count {max(age, 0)} would do"
+            raise PhaseFault("read-in-flight", op, product, note, certain)
 
     def read(self, member: int, op: int, mask: int | None, *, certain: bool = True) -> None:
         """Threads read a register of sums, in an op."""

@@ -40,18 +40,7 @@ class NextRoleError(Exception):
 
 def suspend(state: PathState, block: int, position: int) -> Strand:
     """The role that runs, as it goes on later."""
-    return Strand(
-        block,
-        position,
-        state.mask,
-        state.env,
-        state.registers,
-        state.iterations,
-        state.sides,
-        state.given,
-        state.meeting,
-        state.acted,
-    )
+    return Strand(**state.own(), block=block, position=position)
 
 
 def resume(state: PathState) -> Strand | None:
@@ -70,9 +59,7 @@ def resume(state: PathState) -> Strand | None:
     number = ready[0]
     role = state.others[number]
     state.others = (*state.others[:number], *state.others[number + 1 :])
-    state.mask, state.env, state.iterations = role.mask, role.env, role.iterations
-    state.registers, state.sides, state.meeting = role.registers, role.sides, role.meeting
-    state.acted, state.given = role.acted, role.given
+    vars(state).update(role.own())
     if role.at_join is not None:
         state.env.update(role.at_join)
         state.sides = state.sides[:-1]

@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.carried_slots import CarriedNumbers
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.graph_facts import loop_bodies
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.amounts import EACH
@@ -38,16 +38,14 @@ from mlir_async_pipe.checker.phases.byte_places import (
 )
 from mlir_async_pipe.checker.phases.generic_effects import Effect
 from mlir_async_pipe.checker.phases.path_numbers import Evaluation, PathNumbers
-from mlir_async_pipe.checker.phases.path_state import TRIP, PathState, Spot, Strand
+from mlir_async_pipe.checker.phases.path_state import TRIP, PathState, RoleState, Spot
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     LARGEST_MODULUS,
-    Knowledge,
 )
 from mlir_async_pipe.checker.phases.ring_moves import Call, RingArea, RingMoves
 from mlir_async_pipe.checker.precision import OpenError, RefineError
-from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Run
+from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Run, loop_bodies
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.rows import Tensor
 
 
@@ -69,23 +67,11 @@ class Rotations:
     def of(cls, flow: Flow, numbers: PathNumbers) -> Rotations | None:
         """The rings of a kernel, None if its loops carry none."""
         period, starts, loops = _ring_starts(flow, numbers)
-        effects = [
-            effect
-            for block in flow.blocks
-            for run in block.steps
-            if isinstance(run, Run)
-            for effect in run.row.effects
-        ]
+        effects = (effect for run in flow.runs() for effect in run.row.effects)
         tensors = any(isinstance(effect, Tensor) for effect in effects)
         if period < 4 or period % 2 or tensors:
             return None
-        enters = {
-            block.number
-            for block in flow.blocks
-            for edge in flow.edges(block)
-            for kind, loop in edge.loops
-            if kind == "enter" and loop in starts
-        }
+        enters = {block.number for loop, block, _ in flow.edges_of_loops("enter") if loop in starts}
         after = {n: reached([n], flow.after) for n in range(len(flow.blocks))}
         before = frozenset(n for n, later in after.items() if not enters.isdisjoint(later))
         return cls(numbers, starts, loops, RingMoves(period), before)
@@ -214,7 +200,7 @@ class Rotations:
     @staticmethod
     def _first(state: PathState) -> int | None:
         """Which beginning has come to the first slot, as the first role sees it that knows."""
-        strands: list[PathState | Strand] = sorted(state.strands(), key=lambda one: one.mask or 0)
+        strands: list[RoleState] = sorted(state.strands(), key=lambda one: one.mask or 0)
         for strand in strands:
             for _, value in sorted(strand.env.items(), key=lambda each: each[0]):
                 if isinstance(value, EachRotation) and value.indices == (BEGINNING,):
@@ -288,38 +274,24 @@ def _ring_starts(
     flow: Flow, numbers: PathNumbers
 ) -> tuple[int, dict[int, dict[int, tuple[int, ...]]], frozenset[int]]:
     """The longest period of a ring, and the sequences of that by the loop, and value, that begins with it."""
-    makers = {
-        number: run
-        for block in flow.blocks
-        for run in block.steps
-        if isinstance(run, Run) and run.op.name in OPERATORS
-        for number in run.results
-    }
+    carried_numbers = CarriedNumbers(flow)
     enters: dict[int, dict[int, tuple[int, int]]] = {}
-    back: dict[int, list[dict[int, int]]] = {}
-    for block in flow.blocks:
-        for edge in flow.edges(block):
-            for kind, loop in edge.loops:
-                if kind == "enter":
-                    for target, source in edge.assigns:
-                        enters.setdefault(loop, {})[target] = source, loop
-                elif kind == "back":
-                    back.setdefault(loop, []).append(dict(edge.assigns))
+    for loop, _, edge in flow.edges_of_loops("enter"):
+        for target, source in edge.assigns:
+            enters.setdefault(loop, {})[target] = source, loop
     outer = {target: source for carried in enters.values() for target, source in carried.items()}
     bodies = loop_bodies(flow)
     inner = [loop for loop, body in bodies.values() if len(body & bodies.keys()) == 1]
     found: dict[int, dict[tuple[int, int], set[tuple[int, ...]]]] = {}
     for loop in inner:
-        if len(back[loop]) != 1:
-            continue
         begins = {target: _begin(target, outer) for target in enters.get(loop, {})}
         starts = {
             target: value
             for target, (_, source, _) in begins.items()
             if isinstance(value := numbers.given(source), int)
         }
-        sequences = _sequences(back[loop][0], starts, makers, numbers)
-        for target, sequence in sequences.items():
+        steps = carried_numbers.run(loop, starts, 2 * LARGEST_MODULUS)
+        for target, sequence in _sequences(steps).items():
             first, _, entered = begins[target]
             by_start = found.setdefault(len(sequence), {})
             by_start.setdefault((entered, first), set()).add(sequence)
@@ -340,42 +312,14 @@ def _begin(target: int, outer: Mapping[int, tuple[int, int]]) -> tuple[int, int,
     return target, source, loop
 
 
-def _sequences(
-    following: Mapping[int, int],
-    carried: dict[int, int],
-    makers: Mapping[int, Run],
-    numbers: PathNumbers,
-) -> dict[int, tuple[int, ...]]:
+def _sequences(steps: list[dict[int, int]]) -> dict[int, tuple[int, ...]]:
     """What each carried number is by iteration, of those that come back to where they begin, up to there."""
-    rules: dict[int, Any] = {}
-
-    def value(number: int, now: Mapping[int, int]) -> Value:
-        given = now[number] if number in now else numbers.given(number)
-        if given is not None or number not in makers or number in carried:
-            return given
-        run = makers[number]
-        if number not in rules:
-            rules[number] = numbers.prepare(run)
-        rule = rules[number]
-        memory: Any = None
-        spot = Spot(memory, Knowledge(), None, lambda operand: value(operand, now))
-        return None if rule is None or len(run.results) != 1 else rule(spot)
-
-    steps = [carried]
-    while carried and steps[-1] not in steps[:-1] and len(steps) <= 2 * LARGEST_MODULUS:
-        after = {number: value(following[number], steps[-1]) for number in carried}
-        known = {number: made for number, made in after.items() if isinstance(made, int)}
-        if len(known) < len(carried):
-            carried = {number: carried[number] for number in known}
-            steps = [carried]
-        else:
-            steps.append(known)
-    first = steps.index(steps[-1])
+    first = steps.index(steps[-1]) if steps else 0
     period = len(steps) - 1 - first
-    if not carried or not 0 < period <= LARGEST_MODULUS:
+    if not 0 < period <= LARGEST_MODULUS:
         return {}
     found = {}
-    for number in carried:
+    for number in steps[0]:
         sequence = [step[number] for step in steps] + [
             steps[first + 1 + n % period][number] for n in range(period)
         ]

@@ -16,12 +16,18 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is_address
+from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is_address, threads_of
 from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, described_region
-from mlir_async_pipe.checker.phases.generic_effects import Bounds
+from mlir_async_pipe.checker.phases.generic_effects import (
+    Bounds,
+    Effect,
+    GenericEffects,
+    not_followed,
+)
 from mlir_async_pipe.checker.phases.path_state import Spot
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Cells, Product
 from mlir_async_pipe.checker.phases.touches import Touch
+from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.pointers import columns_after
 from mlir_async_pipe.vocabulary import groups_of
@@ -31,8 +37,6 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     K_BYTES,
     LANE,
-    LANES,
-    LANES_OF_A_WARP,
     LANES_OF_WARP,
     OF_WARPS,
     SMALLEST_ALLOCATION,
@@ -42,21 +46,17 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     waits_for,
 )
 
-Effect = Callable[[Spot], None]
 
-
-def tensor_effect(
-    run: Run, done: Tensor, number: int, touched: set[int], bounds: Bounds
-) -> Effect | None:
-    """What an op does that does this to tensor memory, None if it does nothing here; `number` is the
-    op's, `touched` are the roots that a product with an unknown descriptor may read."""
-    effect = _effect(run, done, number, touched, bounds)
+def tensor_effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
+    """What an op does that does this to tensor memory, None if it does nothing here. A product with an unknown
+    descriptor may read all roots that are touched."""
+    effect, number = _effect(run, done, effects), effects.number(run)
     if done.use not in OF_WARPS:
         return effect
 
     def of_warps(spot: Spot) -> None:
         for warp, lanes in _warps(spot):
-            if lanes != spot.memory.everybody & _lanes_of(warp):
+            if lanes != spot.memory.everybody & LANES << WARP * warp:
                 note = "all lanes of a warp must come here together"
                 raise PhaseFault("divergent-warp-op", number, number, note)
         if effect is not None:
@@ -65,34 +65,27 @@ def tensor_effect(
     return of_warps
 
 
-def _lanes_of(warp: int) -> int:
-    return ((1 << LANES_OF_A_WARP) - 1) << LANES_OF_A_WARP * warp
-
-
 def _warps(spot: Spot) -> list[tuple[int, int]]:
     """The warps that are there, with those of their threads that are."""
     mask = spot.threads()
-    numbers = range(-(-mask.bit_length() // LANES_OF_A_WARP))
-    return [(warp, mask & _lanes_of(warp)) for warp in numbers if mask & _lanes_of(warp)]
+    return [(warp, mask & LANES << WARP * warp) for warp in threads_of(warps_of(mask))]
 
 
-def _effect(
-    run: Run, done: Tensor, number: int, touched: set[int], bounds: Bounds
-) -> Effect | None:
-    op = run.op
+def _effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
+    op, number = run.op, effects.number(run)
     match done:
         case Tensor("permit"):
             return None
         case Tensor("dealloc"):
             count = constant_value(op.operands[1])
-            given = _cells(run, number, bounds, count)
-            return partial(_given_back, given, count, number, bounds)
+            given = _cells(run, effects, count)
+            return partial(_given_back, given, count, number, effects.bounds)
         case Tensor("alloc"):
-            return _allocation(run, number, bounds)
+            return _allocation(run, number, effects.bounds)
         case Tensor("product", plain=True):
-            return _product(run, number, touched, bounds)
+            return _product(run, number, effects)
         case Tensor("load" | "store", plain=True):
-            cells = _cells(run, number, bounds, *_moved(op))
+            cells = _cells(run, effects, *_moved(op))
 
             def move(spot: Spot) -> None:
                 spot.memory.use_tensor(done.use, cells(spot), number, spot.threads())
@@ -105,18 +98,18 @@ def _effect(
         case Tensor("fence"):
             side = f"fence_{fence_side(op)}"
             return lambda spot: spot.memory.tensor_step(side, spot.threads())
-    return _not_followed
+    return not_followed
 
 
-def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect:
+def _product(run: Run, number: int, effects: GenericEffects) -> Effect:
     op = run.op
     groups = groups_of(op)
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
-    sums = _cells(run, number, bounds, None if shape is None else shape.n)
+    sums = _cells(run, effects, None if shape is None else shape.n)
     in_tensor = str(op.operands[groups["matrix_a"][0]].type).startswith("!llvm.ptr")
     if in_tensor:
-        return _not_followed
+        return not_followed
     sides = [
         (groups["matrix_a"][0], shape and shape.m, shape is not None and shape.by_k[0]),
         (groups["matrix_b"][0], shape and shape.n, shape is not None and shape.by_k[1]),
@@ -134,8 +127,8 @@ def _product(run: Run, number: int, touched: set[int], bounds: Bounds) -> Effect
                 spans = (_described(bits, rows, by_k) for bits in numbers)
                 regions = [region for some in spans for region in described_region(root, some)]
                 for region in regions:
-                    bounds.check(region, number)
-            everything = [ByteRange(root) for root in sorted(touched)]
+                    effects.bounds.check(region, number)
+            everything = [ByteRange(root) for root in sorted(effects.touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
         spot.memory.issue_product(Product(number, mask, tuple(reads), sums(spot)))
 
@@ -211,7 +204,7 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
         return
     height = LANES_OF_WARP // (1 if _moved(run.op)[1] else 2)
     for warp, lanes in _warps(spot):
-        own = LANES_OF_WARP * (warp % (LANES // LANES_OF_WARP))
+        own = LANES_OF_WARP * (warp % QUARTERS)
         found = {at // LANE for at in address_parts(address, lanes)[1]}
         wrong = {at for at in found if not own <= at <= own + LANES_OF_WARP - height or at % height}
         if wrong:
@@ -220,7 +213,7 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
 
 
 def _cells(
-    run: Run, number: int, bounds: Bounds, columns: int | None, all_of_them: bool = True
+    run: Run, effects: GenericEffects, columns: int | None, all_of_them: bool = True
 ) -> Callable[[Spot], Cells]:
     """The cells from the address on that is operand 0: by its number where that is known, else by
     the ops that it is made of."""
@@ -235,7 +228,8 @@ def _cells(
             return written
         atom, numbers = address_parts(address, spot.mask)
         found = {at % LANE for at in numbers}
-        bounds.check_columns(-1 - int(str(atom.key)), min(found), sure, number)
+        taken, number = -1 - int(str(atom.key)), effects.number(run)
+        effects.bounds.check_columns(taken, min(found), sure, number)
         return Cells(atom.key, min(found), max(found) + size)
 
     return cells
@@ -244,7 +238,3 @@ def _cells(
 def columns_of(op: int) -> Form:
     """The address of the columns that an op takes, as a number of its own."""
     return address_of(-1 - op, 0)
-
-
-def _not_followed(spot: Spot) -> None:
-    raise NotFollowedError("async-proxy")

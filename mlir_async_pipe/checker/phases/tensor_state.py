@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, LANES_OF_A_WARP, LANES_OF_WARP
+from mlir_async_pipe.checker.phases.amounts import threads_of
+from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks, warps_of
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, LANES_OF_WARP
 
 QUARTERS = LANES // LANES_OF_WARP
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
@@ -95,20 +96,14 @@ class Read(NamedTuple):
     fenced: Event | None = None
 
 
-def _warps_of(mask: int) -> list[int]:
-    count = -(-mask.bit_length() // LANES_OF_A_WARP)
-    full = (1 << LANES_OF_A_WARP) - 1
-    return [warp for warp in range(count) if mask >> LANES_OF_A_WARP * warp & full]
-
-
 def _quarters_of(mask: int) -> set[int]:
     """The quarters of the lanes that the warps of a mask may touch."""
-    return {warp % QUARTERS for warp in _warps_of(mask)}
+    return {warp % QUARTERS for warp in threads_of(warps_of(mask))}
 
 
 def _share_no_lanes(mask: int) -> bool:
     """Whether each warp of a mask has lanes of its own."""
-    return len(_quarters_of(mask)) == len(_warps_of(mask))
+    return len(_quarters_of(mask)) == warps_of(mask).bit_count()
 
 
 class Core(NamedTuple):
@@ -208,9 +203,8 @@ class TensorMemory:
             met = load.cells.meets(product.sums)
             if met is not False:
                 # Of what its own warp has stored and waited for, a fence may not be needed.
-                own = (
-                    load.writes and len(_warps_of(load.by | mask)) == 1 and read.landed is not None
-                )
+                alone = warps_of(load.by | mask).bit_count() == 1
+                own = load.writes and alone and read.landed is not None
                 certain = met is True and not own
                 self._check_read(op, mask, load, read, clocks, certain)
         for other, event in self.products.items():

@@ -108,6 +108,22 @@ def added(first: Interval, second: Interval) -> Interval:
     )
 
 
+def moved(interval: Interval, by: int) -> Interval:
+    """The interval of x + by."""
+    return added(interval, (by, by))
+
+
+def difference(first: Interval, second: Interval) -> Interval:
+    """The interval of x - y, for x in the first and y in the second."""
+    return added(first, scaled(second, -1))
+
+
+def divided(interval: Interval, divisor: int) -> Interval:
+    """The interval of x / divisor, rounded down, for a divisor above 0."""
+    low, high = interval
+    return None if low is None else low // divisor, None if high is None else high // divisor
+
+
 def product(first: Interval, second: Interval) -> Interval:
     """The least and the largest product of ends."""
     (a, b), (c, d) = first, second
@@ -140,6 +156,11 @@ def least(first: int | None, second: int | None) -> int | None:
     return second if first is None else first if second is None else min(first, second)
 
 
+def most(first: int | None, second: int | None) -> int | None:
+    """The larger one of what is given."""
+    return second if first is None else first if second is None else max(first, second)
+
+
 def smaller(first: Interval, second: Interval) -> Interval:
     """The smaller one: no larger than the largest number of either."""
     (a, b), (c, d) = first, second
@@ -150,6 +171,11 @@ def larger(first: Interval, second: Interval) -> Interval:
     """The larger one: no smaller than the smallest number of either."""
     low, high = smaller(scaled(first, -1), scaled(second, -1))
     return scaled((low, high), -1)
+
+
+def both(first: Interval, second: Interval) -> Interval:
+    """The numbers that are in both."""
+    return most(first[0], second[0]), least(first[1], second[1])
 
 
 def either(first: Interval, second: Interval) -> Interval:

@@ -1,6 +1,6 @@
 """What `overflow<nsw>` on products of block ids says of how many blocks there are.
 
-Covers: checker/believed_ranges.py, bindings/raw_ops.py
+Covers: checker/thread_ids.py, bindings/raw_ops.py
 """
 
 from __future__ import annotations

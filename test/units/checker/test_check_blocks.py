@@ -3,7 +3,7 @@
 Each kernel that races stands beside one that does not; the machine runs both, as a grid of 3 x 2
 blocks, and says the same. Random kernels beside the machine: what it finds is never passed.
 
-Covers: checker/owners.py, checker/meetings.py, checker/footprints.py, checker/grid_blocks.py
+Covers: checker/owners.py, checker/footprints.py, checker/grid_blocks.py
 """
 
 from __future__ import annotations

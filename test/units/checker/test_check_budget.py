@@ -1,6 +1,6 @@
 """What the checker's budget of points does not decide is unknown, never safe; and how it lasts.
 
-Covers: checker/budget.py, checker/merging.py, checker/explore.py
+Covers: checker/budget.py, checker/explore.py
 """
 
 from __future__ import annotations

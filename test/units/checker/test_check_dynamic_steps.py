@@ -130,7 +130,7 @@ func.func @f(%run: i1, %upper: i32, %by: i32) {{
 }}""")
     flow = build(module.body.operations[0].operation, Callees())
     (loop,) = flow.loops
-    known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.step))
+    known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.bounds.step))
     loops = LoopIterations(flow, Precision(), Rung.TOGETHER)
     loops.suppose_steps(known, lambda number: step)
     assert known.bounds(step)[0] == least

@@ -1,6 +1,6 @@
 """Accesses of earlier iterations, of any thread, against those of this one and after the loop.
 
-Covers: checker/iterations.py, checker/carried_slots.py, checker/slots.py,
+Covers: checker/iterations.py, checker/carried_slots.py, checker/overlap.py,
 checker/residues.py
 """
 

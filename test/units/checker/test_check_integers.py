@@ -1,6 +1,6 @@
 """Integers of a width in the checker: signed and unsigned comparisons, results that wrap.
 
-Covers: checker/choices.py, checker/arithmetic.py, checker/paths.py, checker/explore.py
+Covers: checker/arithmetic.py, checker/paths.py, checker/explore.py
 """
 
 from __future__ import annotations

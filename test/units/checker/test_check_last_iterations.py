@@ -1,6 +1,6 @@
 """What a loop does in one of its iterations is not skipped by a path that widening made up.
 
-Covers: checker/explore.py, checker/kernel.py, checker/merging.py
+Covers: checker/explore.py, checker/kernel.py
 """
 
 from __future__ import annotations

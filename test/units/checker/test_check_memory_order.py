@@ -1,7 +1,7 @@
 """What orders accesses of different threads and blocks beside barriers: never a false error where a
 release and an acquire may do it, an error where nothing can, and a proof only where it is followed.
 
-Covers: checker/sites.py, checker/flag_orders.py, checker/awaited_flags.py, checker/owners.py
+Covers: checker/sites.py, checker/flag_orders.py, checker/owners.py
 """
 
 from __future__ import annotations

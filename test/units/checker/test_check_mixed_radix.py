@@ -2,7 +2,7 @@
 
 Right kernels are proven; each that is a little wrong is not, and the machine sees it race.
 
-Covers: checker/two_ends.py, checker/differences.py
+Covers: checker/two_ends.py
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ A tile's number is block + blocks * (2 * (count div 2) + group), its row and col
 remainder by a number of the launch. Right kernels are proven, each that is a little wrong is not; the
 places that all threads touch say which is which, also of numbers that are drawn.
 
-Covers: checker/two_ends.py, checker/differences.py, checker/owners.py, checker/footprints.py,
-checker/grid_blocks.py
+Covers: checker/two_ends.py, checker/owners.py, checker/footprints.py, checker/grid_blocks.py
 """
 
 from __future__ import annotations

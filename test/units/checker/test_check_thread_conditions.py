@@ -5,7 +5,7 @@ one of the steps stands under a condition. Where threads may disagree on it, the
 be "safe"; where they cannot, everything must be.
 
 Covers: checker/thread_divergence.py, checker/thread_ids.py, checker/step_graph.py,
-checker/graph_facts.py, checker/kernel_flow.py
+checker/kernel_flow.py
 """
 
 from __future__ import annotations

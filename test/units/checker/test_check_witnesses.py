@@ -122,7 +122,7 @@ def test_the_end_of_a_loop_of_unknown_step_is_its_beginning_and_so_many_steps() 
     n, s = Atom("size", 0), Atom("size", "s")
     q = Atom("ratio", (Form(-1, frozenset({(n, 1)})), forms.of_atom(s)))
     ranges = {frozenset({(q, 1)}): (3, None), frozenset({(s, 1)}): (2, None)}
-    state = PathState(lambda number: None, BlockMemory(1), 1, known=Knowledge(ranges, {}))
+    state = PathState(lambda number: None, 1, memory=BlockMemory(1), known=Knowledge(ranges, {}))
     assert next(witnesses(state, kernel(n))) == {n: 7}
 
 
@@ -144,7 +144,7 @@ def test_numbers_are_those_of_ranges_and_residues() -> None:
     """n - 64 k from 1 to 64 and k = 1 mod 6: n from 65 on."""
     n, k = Atom("size", 0), Atom("loop", 0)
     known = Knowledge({frozenset({(n, 1), (k, -64)}): (1, 64)}, {k: (1, 6)})
-    state = PathState(lambda number: forms.of_atom(n), BlockMemory(1), 1, known=known)
+    state = PathState(lambda number: forms.of_atom(n), 1, memory=BlockMemory(1), known=known)
     found = [numbers[n] for numbers in islice(witnesses(state, kernel(n)), 5)]
     assert found == [65, 66, 449, 67, 450]
 
@@ -153,6 +153,6 @@ def test_an_argument_taken_apart_is_put_together() -> None:
     """n = 64 q + r - 3 with q from 2 on."""
     n, q, r = Atom("size", 0), Atom("quotient", 1), Atom("remainder", (Atom("size", 0), 64))
     known = Knowledge({frozenset({(q, 1)}): (2, None)})
-    state = PathState(lambda number: None, BlockMemory(1), 1, known=known)
+    state = PathState(lambda number: None, 1, memory=BlockMemory(1), known=known)
     state.env[0] = Form(-3, frozenset({(q, 64), (r, 1)}))
     assert next(witnesses(state, kernel(n))) == {n: 125}
