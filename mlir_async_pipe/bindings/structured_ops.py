@@ -78,6 +78,16 @@ def write_versions(condition: Value, loop: Operation, ip: Any) -> tuple[Operatio
     return branch, copy
 
 
+def part_versions(condition: Value, loop: Operation) -> None:
+    """`loop --> scf.if condition { loop } else { a copy of it as it is }`"""
+    branch, _ = write_versions(condition, loop, before(loop))
+    for old, new in zip(loop.results, branch.results, strict=True):
+        old.replace_all_uses_with(new)
+    end = end_of(branch.regions[0])
+    loop.move_before(end)
+    yield_values(end, list(loop.results))
+
+
 def take_results(branch: Operation, results: Sequence[Value]) -> list[Value]:
     """Let the first region of `branch` yield `results`; returns what it gives."""
     yield_values(end_of(branch.regions[0]), results)

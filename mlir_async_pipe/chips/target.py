@@ -63,6 +63,14 @@ class Target:
         return f"{self.lowering}:{self.chip.name}"
 
 
+@dataclass(frozen=True)
+class ChipOptions:
+    """The option of passes that ask for nothing but where a module is going: the name of its `chip`, ""
+    where the session says it, or nobody."""
+
+    chip: str = ""
+
+
 class Targeted(Protocol):
     """What has a target, or none yet: a `Session`."""
 

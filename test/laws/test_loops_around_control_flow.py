@@ -4,7 +4,7 @@ result is proven and, where the machine can run it, right under late completion.
 A refusal leaves the module as it was. With ASYNC_PIPE_NIGHTLY every op that the dialects register
 stands around every part of the body; otherwise each one around some part.
 
-Covers: pipeliner/expand/expand_pass.py, pipeliner/plan/analysis.py, vocabulary/control_flow.py
+Covers: pipeliner/expand/expand_pass.py, pipeliner/dependence/memory_dependences.py, vocabulary/control_flow.py
 """
 
 import itertools

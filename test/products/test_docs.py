@@ -32,7 +32,7 @@ BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def codes_of(tree: ast.AST) -> Iterator[str]:
-    """The reason codes that a source file can give: `code=` arguments and variables, and tables."""
+    """The reason codes that a source file can give: `code=` arguments, their defaults and variables, and tables."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -46,6 +46,10 @@ def codes_of(tree: ast.AST) -> Iterator[str]:
                 yield from _constants(node.value)
             elif node.targets[0].id == "_SENTENCES" and isinstance(node.value, ast.Dict):
                 yield from (k.value for k in node.value.keys if isinstance(k, ast.Constant))
+        elif isinstance(node, ast.FunctionDef):
+            for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+                if argument.arg == "code" and default is not None:
+                    yield from _constants(default)
 
 
 def _constants(value: ast.expr) -> Iterator[str]:
@@ -82,8 +86,10 @@ code = "two" if proven else "three"
 Reason("four", "…")
 _SENTENCES = {"five": "…"}
 Diagnostic("error", "…", "six")
+def refuse(why, *, code="seven"): ...
 """
-    assert set(codes_of(ast.parse(source))) == {"one", "two", "three", "four", "five", "six"}
+    found = {"one", "two", "three", "four", "five", "six", "seven"}
+    assert set(codes_of(ast.parse(source))) == found
 
 
 PRELUDE = """

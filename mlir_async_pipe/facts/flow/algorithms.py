@@ -113,6 +113,19 @@ def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
     return component
 
 
+def joined(nodes: Iterable[N], pairs: Iterable[tuple[N, N]]) -> list[list[N]]:
+    """The nodes in the parts that pairs of them join, each part at the place of its first node."""
+    beside: dict[N, list[N]] = {node: [] for node in nodes}
+    for one, other in pairs:
+        beside[one].append(other)
+        beside[other].append(one)
+    component = components(beside, beside.__getitem__)
+    parts: dict[N, list[N]] = {}
+    for node in beside:
+        parts.setdefault(component[node], []).append(node)
+    return list(parts.values())
+
+
 def by_loops(starts: Iterable[N], after: After[N]) -> list[N]:
     """All that can be reached, each node after those that lead to it but for its loops, and a loop's nodes one after the other:
     what runs the first of several nodes lets paths meet where they come together.

@@ -547,6 +547,17 @@ def counted_loops(module: Any) -> list[Operation]:
     return [loop for loop in requested_loops(module) if NUM_STAGES in loop.attributes]
 
 
+def scheduled_loops(module: Any) -> list[Operation]:
+    """All loops whose ops carry stages, outer before inner, in textual order."""
+    return [op for op in walk_named(module, "scf.for".__eq__) if in_op_form(op)]
+
+
+def innermost(loops: list[Operation]) -> list[Operation]:
+    """The loops that hold no other of them, in textual order."""
+    holders = {above for loop in loops for above in ancestors(loop)}
+    return [loop for loop in loops if loop not in holders]
+
+
 def reads_global_memory(loop: Operation) -> bool:
     return any(
         not access.writes and root_of(access.memory).space == "global"

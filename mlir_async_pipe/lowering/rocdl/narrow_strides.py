@@ -35,7 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     made_in,
     walk,
 )
-from mlir_async_pipe.bindings.structured_ops import end_of, write_versions, yield_values
+from mlir_async_pipe.bindings.structured_ops import part_versions
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
@@ -140,12 +140,7 @@ def _write_version(loop: Operation, splits: Sequence[_Split], limit: int) -> Non
                 one = write.compare("ult", stride, limit)
                 narrow = one if narrow is None else write.binary("arith.andi", narrow, one)
     assert narrow is not None
-    branch, _ = write_versions(narrow, loop, before(loop))
-    for old, new in zip(loop.results, branch.results, strict=True):
-        old.replace_all_uses_with(new)
-    end = end_of(branch.regions[0])
-    loop.move_before(end)
-    yield_values(end, list(loop.results))
+    part_versions(narrow, loop)
     views: dict[Any, Value] = {}
     for split in splits:
         array = split.access.memory

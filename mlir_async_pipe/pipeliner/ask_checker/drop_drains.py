@@ -44,19 +44,12 @@ from mlir_async_pipe.checker.kernel import (
     surroundings,
 )
 from mlir_async_pipe.checker.selection import kernels, releases_flags
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.chips.target import ChipOptions, target_for
 from mlir_async_pipe.facts.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_wait_name, row_of
-
-
-@dataclass(frozen=True)
-class DrainOptions:
-    """Options of `async-pipe-drop-drains`: `chip` says which queues abstract ops share."""
-
-    chip: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,8 +59,8 @@ class DrainRecord:
     place: Place
 
 
-@register("async-pipe-drop-drains", "drop waits after loops that nobody needs", DrainOptions)
-def run(module: Any, options: DrainOptions, session: Session) -> None:
+@register("async-pipe-drop-drains", "drop waits after loops that nobody needs", ChipOptions)
+def run(module: Any, options: ChipOptions, session: Session) -> None:
     """Try every marked wait, and those for what was waited for before; the marks go."""
     target = target_for(options, session)
     if not _candidates(module):

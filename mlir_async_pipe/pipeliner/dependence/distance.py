@@ -76,7 +76,6 @@ class LoopIndex:
         self.induction = loop.regions[0].blocks[0].arguments[0]
         self.step = constant_value(loop.operands[2])
         self._varies: dict[Value, bool] = {}
-        self._footprints: dict[int, np.ndarray | None] = {}
         self._distances: dict[tuple[int, int, bool, bool], Distances | None] = {}
 
     def distances(
@@ -150,15 +149,9 @@ class LoopIndex:
 
     def _footprint(self, region: CoveredRegion) -> np.ndarray | None:
         """The elements of an access that are the same in every iteration, None if not known."""
-        if region.position not in self._footprints:
-            self._footprints[region.position] = self._enumerated(region)
-        return self._footprints[region.position]
-
-    def _enumerated(self, region: CoveredRegion) -> np.ndarray | None:
-        size = self.arithmetic.block_size
+        size, shape = self.arithmetic.block_size, static_shape(region)
         if size is None or region.root is None or region.root.space != "workgroup":
             return None
-        shape = static_shape(region)
         try:
             return None if shape is None else footprint(region, shape, size)
         except OutOfBounds:

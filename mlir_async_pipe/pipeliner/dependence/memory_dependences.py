@@ -10,17 +10,26 @@ place among accesses of other memory, too.
     spin until load acquire %flag      order, 0: the copy of its iteration comes after it
     copy %A[%i]                        order, 1: the spin of the next iteration is not crossed
     store %x; store release %flag      order, 0
+
+`analyse` gathers what is true of a loop whatever its schedule: its accesses, which buffers may have versions,
+and these dependences.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
+from mlir_async_pipe.facts.flow.algorithms import joined
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
-from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
+from mlir_async_pipe.pipeliner.dependence.privatise import Privatisation, private_buffers
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.vocabulary.rows import UNORDERED, keeps_order
 
 Kind = Literal["flow", "anti", "output", "order"]
@@ -103,29 +112,21 @@ def _aliasing_groups(
     by_root: dict[Any, list[CoveredRegion]] = defaultdict(list)
     for region in (r for r in regions if not r.is_fence):
         by_root[None if region.root is None else region.root.identity].append(region)
-    keys = list(by_root)
-    leader = {key: key for key in keys}
-
-    def find(key: Any) -> Any:
-        while leader[key] != key:
-            key = leader[key]
-        return key
-
-    for i, first in enumerate(keys):
-        for second in keys[i + 1 :]:
-            a, b = by_root[first][0].root, by_root[second][0].root
-            if (
-                a is None
-                or b is None
-                or may_alias(a, b, assume_noalias_arguments=assertions.noalias_arguments)
-            ):
-                leader[find(second)] = find(first)
-    groups: dict[Any, list[CoveredRegion]] = defaultdict(list)
-    for key in keys:
-        groups[find(key)].extend(by_root[key])
+    first = {key: group[0].root for key, group in by_root.items()}
+    together = joined(
+        by_root,
+        (
+            (key, other)
+            for (key, a), (other, b) in combinations(first.items(), 2)
+            if a is None
+            or b is None
+            or may_alias(a, b, assume_noalias_arguments=assertions.noalias_arguments)
+        ),
+    )
+    groups = ([region for key in keys for region in by_root[key]] for keys in together)
     return [
         sorted(group, key=lambda region: region.position)
-        for group in groups.values()
+        for group in groups
         if any(region.writes for region in group)
     ]
 
@@ -138,25 +139,19 @@ def _between(
     assertions: Assertions,
 ) -> Dependence | None:
     least = first_distance(a, b)
-    if a.root is not None and a.root.identity in private:
-        if least == 1:
-            return None
-        distances = index.distances(a, b, same_thread=_per_thread(a, b))
-        if distances is None or distances.smallest(0) != 0:
-            return None
-        return Dependence(a, b, 0, _kind(a, b), distances.proven)
+    is_private = a.root is not None and a.root.identity in private
+    if is_private and least > 0:
+        return None
     distances = index.distances(
         a,
         b,
         same_thread=_per_thread(a, b),
         assume_noalias_arguments=assertions.noalias_arguments,
     )
-    if distances is None:
+    smallest = None if distances is None else distances.smallest(least)
+    if distances is None or smallest is None:
         return None
-    smallest = distances.smallest(least)
-    if smallest is None:
-        return None
-    if smallest > 0 and not distances.proven and assertions.independent:
+    if smallest > 0 and (is_private or (assertions.independent and not distances.proven)):
         return None
     return Dependence(a, b, smallest, _kind(a, b), distances.proven)
 
@@ -169,3 +164,35 @@ def _kind(a: CoveredRegion, b: CoveredRegion) -> Kind:
     if a.writes and b.writes:
         return "output"
     return "flow" if a.writes else "anti"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The facts about a loop body.
+
+    `privatisation` says whose iterations may have versions, and what stands against it for the
+    others. `around` is what stands around the loop.
+    """
+
+    body: Body
+    regions: list[CoveredRegion]
+    index: LoopIndex
+    privatisation: Privatisation
+    dependences: list[Dependence]
+    around: Surroundings
+
+
+def analyse(
+    body: Body, independent: bool, noalias_arguments: bool, around: Surroundings
+) -> Analysis:
+    """Gather the facts; `independent` and `noalias_arguments` are what the user vouches for."""
+    loop = body.loop
+    arithmetic = Arithmetic(around.launch_size(loop))
+    index = LoopIndex(loop, arithmetic)
+    tops = list(dict.fromkeys(statement.op for statement in body.statements))
+    regions = regions_of(tops, arithmetic, around.lanes(loop))
+    privatisation = private_buffers(loop, regions, around, arithmetic)
+    dependences = memory_dependences(
+        regions, privatisation.private, index, Assertions(independent, noalias_arguments)
+    )
+    return Analysis(body, regions, index, privatisation, dependences, around)

@@ -14,42 +14,60 @@ threads and inner loops, where what is written in one around both is the same in
       scf.for %j = %c0 to %n step %c8 {           %j takes the same values each time
         %k = arith.addi %t, %j                    so does %k
         %r = arith.remui %i, %c2                  changes
+
+And whoever reads it outside of the loop must see nothing of the loop's, or the last iteration's version,
+which then lies in slot 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Operation,
     Value,
     ancestors,
     defining_op,
+    enclosing,
     is_block_argument,
+    operations,
+    outermost,
     parent,
     remembered,
+    source_op,
+    symbol_name,
+    walk,
 )
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.loops.transactions import only_computes
-from mlir_async_pipe.facts.values.memory_roots import Root
-from mlir_async_pipe.facts.values.thread_numbers import is_counted, is_decided_by_thread
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import Root, overlapping_windows, root_of
+from mlir_async_pipe.facts.values.thread_numbers import guards_of, is_counted, is_decided_by_thread
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.pipeliner.dependence.between_threads import holds_in_any_block, ids_of
 from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.footprint import (
     footprint,
+    holds_in_any_block,
+    launch_ids_of,
     static_shape,
     written_together,
 )
-from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
+    GLOBAL_ADDRESS_OPS,
     declaration_of,
     is_set,
     names_memory,
@@ -95,7 +113,7 @@ def uncovered_read(
         later = [w for w in regions if w.writes]
         if not _covered(read, certain, later, block, written_elsewhere):
             touching = [read, *(w for w in later if w.base == read.base)]
-            ids = ids_of(touching)
+            ids = launch_ids_of(touching)
             return Unproven(read, block is None and any(known.differs for known in ids))
     return None
 
@@ -166,18 +184,13 @@ def _guards(region: CoveredRegion, *, enumerated: bool = False) -> set[tuple[Val
     """The conditions of the `scf.if` between an access and the loop body, each with the
     number of the branch; None if something else may skip the access. `enumerated`: no loop does whose
     iterations are enumerated for each thread."""
-    found: set[tuple[Value, int]] = set()
-    current = region.op
-    while True:
-        above = parent(current)
-        if above is None or current == region.top:
-            return found
-        if above.name == "scf.if":
-            branch = next(n for n, r in enumerate(above.regions) if current.block in list(r.blocks))
-            found.add((above.operands[0], branch))
-        elif above.name != "scf.execute_region" and not (enumerated and is_counted(above)):
-            return None
-        current = above
+    holders = takewhile(lambda op: op != parent(region.top), ancestors(region.op))
+    if any(
+        op.name not in ("scf.if", "scf.execute_region") and not (enumerated and is_counted(op))
+        for op in holders
+    ):
+        return None
+    return set(guards_of(region.op, region.top))
 
 
 def _covered(
@@ -280,3 +293,205 @@ class SameEachTime:
                 return op
             pending += list(op.operands)
         return None
+
+
+# Reads outside of the loop -------------------------------------------------------------------
+#
+#     scf.for { copy -> %b; use %b }       the loop
+#     scf.for { copy -> %b; use %b }       sees its own copies only: none of the loop's
+#     copy -> %b; wait; use %b             the same in straight code
+#     use %b                               sees what the loop's last iteration wrote
+#
+# A read sees nothing of the loop if every element it reads was written before it in its own
+# block, after the loop. Reads that may see something still find it in one place if each
+# iteration of the loop writes the very same elements: those of its last iteration.
+
+
+def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Arithmetic) -> bool:
+    """Whether `read`, an op outside of `loop`, certainly sees no element of `root` that the loop
+    wrote. False also means: cannot tell."""
+    if not accesses(read):
+        return False
+    again = root.kind == "global" or _runs_again(loop)
+    holders = [loop, *ancestors(loop)]
+    current = read
+    while True:
+        block = operations(current.block)
+        mine = next((op for op in block if op in holders), None)
+        if mine is None:
+            above = parent(current)
+            if _reads_its_own(block, root, arithmetic, _proof_in(above)):
+                return True
+            if above is None or above.name in FUNCTION_OPS:
+                return False
+            current = above
+            continue
+        if mine == current:
+            # Two regions of one op, of which one execution of it runs one.
+            return REGION_ROWS[mine.name].flow == "branch" and not again
+        here, there = block.index(mine), block.index(current)
+        if there < here:
+            return not again or _reads_its_own(block[:here], root, arithmetic, uncovered_read)
+        return _reads_its_own(block[here + 1 :], root, arithmetic, uncovered_read)
+
+
+def sees_own_block(root: Root, arithmetic: Arithmetic) -> Callable[[Operation], bool]:
+    """A question about reads: whether one certainly sees no element of `root` but those that its own
+    block wrote, so that it sees nothing of any loop; only asked of blocks that hold no loop. All
+    reads of a block have one answer, which is found once."""
+    answers: dict[Any, bool] = {}
+
+    def sees(read: Operation) -> bool:
+        if not accesses(read):
+            return False
+        if read.block not in answers:
+            block = operations(read.block)
+            answers[read.block] = not any(len(op.regions) for op in block) and _reads_its_own(
+                block, root, arithmetic, _proof_in(parent(read))
+            )
+        return answers[read.block]
+
+    return sees
+
+
+def _proof_in(above: Operation | None) -> Callable[..., Unproven | None]:
+    """`async_pipe.private` vouches for the iterations of loops."""
+    return unproven_read if above is not None and above.name == "scf.for" else uncovered_read
+
+
+def _runs_again(loop: Operation) -> bool:
+    """Whether what stands before the loop may run after it: there is a loop around both."""
+    for above in ancestors(loop):
+        if above.name in LOOP_OPS:
+            return True
+        if above.name in FUNCTION_OPS:
+            return len(list(above.regions[0].blocks)) > 1
+    return False
+
+
+def _reads_its_own(
+    ops: list[Operation], root: Root, arithmetic: Arithmetic, proof: Callable[..., Unproven | None]
+) -> bool:
+    """Whether ops that run in this order read nothing of `root` that they did not write."""
+    regions = [
+        region
+        for region in regions_of(ops, arithmetic)
+        if region.root is not None and region.root.identity == root.identity
+    ]
+    return proof(root, regions, arithmetic.block_size, written_elsewhere=True) is None
+
+
+def user_elsewhere(loop: Operation, root: Root) -> Operation | None:
+    """What uses a global of the module outside of the loop's function, so that it may see what
+    the loop wrote. Workgroup memory goes from one function to another by calls only."""
+    if root.kind != "global":
+        return None
+    function = enclosing(loop, FUNCTION_OPS)
+    everything = list(walk(outermost(loop)))
+    declared = [
+        op for op in everything if "sym_name" in op.attributes and symbol_name(op) == root.key
+    ]
+    if root.space == "workgroup" and not any(op.name in CALL_OPS for op in everything):
+        return None
+    for op in declared:
+        if root.space == "global" and "sym_visibility" not in op.attributes:
+            return op
+    return next(
+        (
+            op
+            for op in everything
+            if op.name in GLOBAL_ADDRESS_OPS
+            and root_of(op.results[0]).key == root.key
+            and enclosing(op, FUNCTION_OPS) != function
+        ),
+        None,
+    )
+
+
+def writes_the_same(regions: list[CoveredRegion], block: Size | None) -> bool:
+    """Whether each iteration of a loop certainly writes every element of a buffer that any
+    iteration writes. `regions` are the accesses of the body to it."""
+    writes = [region for region in regions if region.writes]
+    always = [w for w in writes if not w.conditional]
+    if not always or any(w.access is None or w.access.kind == "atomic" for w in writes):
+        return False
+
+    def alike(size: Size) -> bool:
+        every, certain = written_together(writes, size), written_together(always, size)
+        return every is not None and certain is not None and not (every & ~certain).any()
+
+    return holds_in_any_block(writes, block, alike)
+
+
+# The decision --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a buffer cannot have versions: a read that may see another iteration's value, or
+    (`outside`) one outside of the loop that may see what is not in slot 0. `open_block`: that
+    depends on the size of the block, which is not known."""
+
+    op: Operation
+    outside: bool
+    open_block: bool = False
+
+
+@dataclass(frozen=True)
+class Privatisation:
+    """Which roots (by identity) may have a version an iteration, and what stands against the
+    other owned ones. Of those in `seen_after` the last iteration's version has to lie in
+    slot 0, where reads after the loop find it."""
+
+    private: frozenset[Any]
+    seen_after: frozenset[Any]
+    obstacles: dict[Any, Obstacle]
+
+
+def private_buffers(
+    loop: Operation, regions: list[CoveredRegion], around: Surroundings, arithmetic: Arithmetic
+) -> Privatisation:
+    """Decide for each buffer that the loop writes."""
+    opaque = any(region.opaque for region in regions)
+    private: set[Any] = set()
+    seen_after: set[Any] = set()
+    obstacles: dict[Any, Obstacle] = {}
+    for key, found in by_root(regions).items():
+        root = found[0].root
+        assert root is not None
+        if opaque or not _is_ours(root) or not any(r.writes for r in found) or _inside(root, loop):
+            continue
+        if root.kind == "dynamic" and overlapping_windows(loop, root):
+            continue
+        written = around.writes_outside(loop, key)
+        missing = unproven_read(root, found, arithmetic.block_size, written_elsewhere=written)
+        if missing is not None:
+            obstacles[key] = Obstacle(missing.read.op, outside=False, open_block=missing.open_block)
+            continue
+        elsewhere = user_elsewhere(loop, root)
+        if elsewhere is not None:
+            obstacles[key] = Obstacle(elsewhere, outside=True)
+            continue
+        seeing = around.readers_outside(
+            loop,
+            root,
+            arithmetic.block_size,
+            sees_own_block(root, arithmetic),
+            partial(sees_nothing_of, loop, root=root, arithmetic=arithmetic),
+        )
+        if seeing and not writes_the_same(found, arithmetic.block_size):
+            obstacles[key] = Obstacle(seeing[0], outside=True)
+            continue
+        private.add(key)
+        if seeing:
+            seen_after.add(key)
+    return Privatisation(frozenset(private), frozenset(seen_after), obstacles)
+
+
+def _inside(root: Root, loop: Operation) -> bool:
+    return root.kind != "global" and loop in list(ancestors(source_op(root.value)))
+
+
+def _is_ours(root: Root) -> bool:
+    """Memory that is ours alone; a thread's own has to be a memref, which has a place for slots."""
+    return root.is_buffer or (root.owned and root.space != "private")

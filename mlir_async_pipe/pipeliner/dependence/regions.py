@@ -21,7 +21,7 @@ reaches memory of its own or of the module is not followed: it may touch anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
@@ -157,7 +157,7 @@ def _regions_of_op(
         )
     if own or not (is_opaque(op) or (order.orders and not is_barrier(op))):
         return
-    called = touched_by_call(op, is_opaque)
+    called = touched_by_call(op)
     if called is not None:
         order = UNORDERED
     for known, writes in [(None, is_opaque(op))] if called is None else called:
@@ -169,6 +169,15 @@ def _regions_of_op(
                 order=order,
             )
         )
+
+
+def by_root(regions: Iterable[CoveredRegion]) -> dict[Any, list[CoveredRegion]]:
+    """The accesses of each memory that is known, by the identity of its root."""
+    found: dict[Any, list[CoveredRegion]] = {}
+    for region in regions:
+        if region.root is not None:
+            found.setdefault(region.root.identity, []).append(region)
+    return found
 
 
 # Branches between blocks are not followed here: an op that holds some is opaque.
@@ -314,12 +323,8 @@ def _base_of(memory: Value) -> Any:
     return root_of(memory).key
 
 
-def touched_by_call(
-    call: Operation, is_opaque: Callable[[Operation], bool]
-) -> list[tuple[Root, bool]] | None:
-    """The memory that a call touches, each with whether it writes; None: nothing is known.
-
-    `is_opaque` says of an op that it may touch anything."""
+def touched_by_call(call: Operation) -> list[tuple[Root, bool]] | None:
+    """The memory that a call touches, each with whether it writes; None: nothing is known."""
     callee = followed_callee(call)
     if callee is None:
         return None

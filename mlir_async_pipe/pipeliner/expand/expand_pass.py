@@ -35,25 +35,23 @@ from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.expand.loop_record import record_of, ring_record
-from mlir_async_pipe.pipeliner.expand.write.inner_pipeline import place_unexpanded
+from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
-from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
+from mlir_async_pipe.pipeliner.expand.write.write_loop import place_unexpanded, write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
-from mlir_async_pipe.pipeliner.expand.write.write_store_tiles import mark_stores
-from mlir_async_pipe.pipeliner.expand.write.write_tiles import overlap
+from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, overlap
 from mlir_async_pipe.pipeliner.normalise.guarded_loads import take_apart_copies
-from mlir_async_pipe.pipeliner.plan.cluster_together import join_blocks
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
-from mlir_async_pipe.pipeliner.plan.nested import check_nested
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing, share_rings
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
-from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels, share_registers
-from mlir_async_pipe.pipeliner.plan.scheduled_loops import innermost, scheduled_loops
-from mlir_async_pipe.pipeliner.plan.tile_nest import Nest, find_nest
+from mlir_async_pipe.pipeliner.plan.role_plan import (
+    part_kernels,
+    share_registers,
+)
 from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers, write
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
@@ -98,11 +96,12 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 
     Outer loops can only be planned when the inner ones are expanded, so nests are expanded in a
     copy, which the module becomes in the end: an error leaves it as it was."""
-    limits = _limits(options, session)
-    loops = scheduled_loops(module)
+    target, noalias = target_for(options, session), options.assume_noalias_arguments
+    limits = Limits.of(options.smem_limit, target, noalias)
+    loops = names.scheduled_loops(module)
     if options.cluster:
         _give_clusters(loops, options.cluster)
-    if len(innermost(loops)) == len(loops) and not options.overlap_outer:
+    if len(names.innermost(loops)) == len(loops) and not options.overlap_outer:
         _expand_all(module, loops, options, limits, session)
         return
     said = session.silent()
@@ -113,20 +112,18 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
     if options.overlap_outer:
         _overlap_all(module, limits, session.diagnostics)
-    _expand_all(module, scheduled_loops(module), options, limits, session)
+    _expand_all(module, names.scheduled_loops(module), options, limits, session)
 
 
 def _expand_all(
     module: Any, loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
 ) -> None:
     while loops:
-        inner = innermost(loops)
+        inner = names.innermost(loops)
         around, rings, plans = _planned(inner, options, limits, session)
         with unchanged():
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
-            for plan in made:
-                check_nested(plan)
             records = [record_of(plan, numbering) for plan in made]
             blocks = [around.launch_size(plan.loop) for plan in made]
         for loop, found in plans:
@@ -148,7 +145,7 @@ def _expand_all(
                 place = record.place
                 remark_excess(registers, limits.chip, block, place, session.diagnostics)
         # Only loops around those that have been expanded are left.
-        loops = scheduled_loops(module) if len(inner) < len(loops) else []
+        loops = names.scheduled_loops(module) if len(inner) < len(loops) else []
 
 
 def _planned(
@@ -192,7 +189,6 @@ def _check_roles(loop: Operation) -> None:
             "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
             loop,
             loop,
-            code="roles-unsupported",
             advice="copy by nvgpu.tma.async.load, or leave the loop to all warps",
         )
 
@@ -219,7 +215,7 @@ def _rings(
                 error.loop = loop
                 raise
             plans.append(plan)
-        plans = join_blocks(part_kernels(plans, around), around)
+        plans = part_kernels(plans, around)
         rings = share_rings(plans, limits.workgroup_bytes, around)
         return share_registers(rings, limits.chip, around)
 
@@ -268,12 +264,6 @@ def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
             write_ring(together[0], buffers[0])
         else:
             write_roles(together, buffers)
-
-
-def _limits(options: ExpandOptions, session: Session) -> Limits:
-    target = target_for(options, session)
-    limit = options.smem_limit or (target.chip.workgroup_bytes if target else None)
-    return Limits(limit, options.assume_noalias_arguments, target.chip if target else None)
 
 
 # What forbids several versions of a buffer, but not loads into registers.
@@ -354,8 +344,8 @@ def _overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
     Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
     what stands after the inner loop may touch what the next tile's copies read, the tiles stay
     apart and a remark says why."""
-    for number in range(len(innermost(scheduled_loops(module)))):
-        inner = innermost(scheduled_loops(module))[number]
+    for number in range(len(names.innermost(names.scheduled_loops(module)))):
+        inner = names.innermost(names.scheduled_loops(module))[number]
         nest = find_nest(inner)
         if isinstance(nest, Nest):
             nest = _rehearsed(nest, module, number, limits)
@@ -372,7 +362,7 @@ def _overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
 def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | str:
     """The nest, or why the one loop for both could not be pipelined."""
     copy = module.operation.clone(ip=False)
-    same = find_nest(innermost(scheduled_loops(copy))[number])
+    same = find_nest(names.innermost(names.scheduled_loops(copy))[number])
     assert isinstance(same, Nest)
     try:
         plan = make_plan(overlap(same), limits, Diagnostics(), Surroundings(limits.chip))

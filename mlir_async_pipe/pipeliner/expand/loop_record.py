@@ -3,13 +3,15 @@ barriers and what they separate."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import function_name
+from mlir_async_pipe.bindings.raw_ops import Operation, function_name
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
-from mlir_async_pipe.pipeliner.plan.sync_state import Filling
+from mlir_async_pipe.pipeliner.plan.sync_state import Filling, filling
 from mlir_async_pipe.session.diagnostics import Place
 
 
@@ -70,42 +72,43 @@ class LoopRecord:
 
 def record_of(plan: Plan, numbering: Any) -> LoopRecord:
     """The report's entry; `numbering` (ir.AsmState) has the names of all values."""
-    summary = plan.summary
     return LoopRecord(
         Place.of(plan.loop),
         function_name(plan.loop),
         plan.last_stage + 1,
-        summary.groups,
+        len(plan.groups),
         plan.trip_count,
         plan.wait_at,
         plan.short_trip,
-        summary.filling,
-        tuple(
-            BufferRecord(
-                buffer.root.describe(numbering),
-                buffer.versions,
-                buffer.slot_bytes,
-                buffer.versions * buffer.slot_bytes,
-                buffer.extra_wait,
-                touches.write_stage,
-                Place.of(touches.write),
-                touches.last_stage,
-                Place.of(touches.last),
-            )
-            for buffer, touches in zip(plan.buffers, summary.touches, strict=True)
-        ),
-        tuple(
-            SeparatedPair(
-                each.first.name,
-                Place.of(each.first),
-                each.second.name,
-                Place.of(each.second),
-                each.lag,
-                each.pairs,
-            )
-            for each in summary.separated
-        ),
+        filling(plan.synchronisation),
+        tuple(_touched(plan, buffer, numbering) for buffer in plan.buffers),
+        _separated(plan),
     )
+
+
+def _touched(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:
+    """A buffer, with its first write in an iteration and the last op that touches it."""
+    touched = [(plan.units.unit_of(region.top), region) for region in buffer.regions]
+    first, write = min(
+        (entry for entry in touched if entry[1].writes),
+        key=lambda entry: (entry[0].stage, entry[0].position),
+        default=touched[0],
+    )
+    last, use = max(touched, key=lambda entry: (entry[0].stage, entry[0].position))
+    return _buffer_record(buffer, numbering, (first.stage, write.op), (last.stage, use.op))
+
+
+def _separated(plan: Plan) -> tuple[SeparatedPair, ...]:
+    """The pairs that need a barrier, those of ops of the same names reported as one."""
+    ends = [(pair.first.ops[0], pair.second.ops[0], pair.lag) for pair in plan.barriers]
+    named = [(first.name, second.name, lag) for first, second, lag in ends]
+    examples = dict(reversed(list(zip(named, ends, strict=True))))
+    found = []
+    for key, pairs in Counter(named).items():
+        first, second, lag = examples[key]
+        places = Place.of(first), Place.of(second)
+        found.append(SeparatedPair(first.name, places[0], second.name, places[1], lag, pairs))
+    return tuple(found)
 
 
 def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
@@ -122,17 +125,24 @@ def ring_record(plan: RingPlan, numbering: Any) -> LoopRecord:
         "predicate",
         Filling(0, 0),
         tuple(
-            BufferRecord(
-                buffer.root.describe(numbering),
-                buffer.versions,
-                buffer.slot_bytes,
-                buffer.versions * buffer.slot_bytes,
-                buffer.extra_wait,
-                0,
-                Place.of(buffer.regions[0].op),
-                plan.ahead,
-                Place.of(use),
-            )
+            _buffer_record(buffer, numbering, (0, buffer.regions[0].op), (plan.ahead, use))
             for buffer in plan.buffers
         ),
+    )
+
+
+def _buffer_record(
+    buffer: BufferPlan, numbering: Any, write: tuple[int, Operation], last: tuple[int, Operation]
+) -> BufferRecord:
+    """`write` and `last` are a stage and the op in it."""
+    return BufferRecord(
+        buffer.root.describe(numbering),
+        buffer.versions,
+        buffer.slot_bytes,
+        buffer.versions * buffer.slot_bytes,
+        buffer.extra_wait,
+        write[0],
+        Place.of(write[1]),
+        last[0],
+        Place.of(last[1]),
     )

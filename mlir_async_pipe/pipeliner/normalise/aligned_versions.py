@@ -36,9 +36,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     type_text,
 )
-from mlir_async_pipe.bindings.structured_ops import end_of, write_versions, yield_values
+from mlir_async_pipe.bindings.structured_ops import part_versions
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop
 from mlir_async_pipe.facts.loops.copy_statements import copies_of
 from mlir_async_pipe.facts.loops.statements import read_body
@@ -137,12 +137,7 @@ def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None
     place = loop if rows.begin_bytes else outermost
     write = IntegerWriter(before(place), loop.location)
     aligned = _are_multiples(rows, loop.operands[0], write)
-    branch, _ = write_versions(aligned, loop, before(loop))
-    for old, new in zip(loop.results, branch.results, strict=True):
-        old.replace_all_uses_with(new)
-    end = end_of(branch.regions[0])
-    loop.move_before(end)
-    yield_values(end, list(loop.results))
+    part_versions(aligned, loop)
     for load in rows.loads:
         set_integer(load, ALIGNMENT, rows.bytes_, 64)
     session.diagnostics.remark(
@@ -177,19 +172,12 @@ def _parts(array: Value, write: IntegerWriter) -> Iterable[Value]:
             yield write.multiply(stride, size)
 
 
-@dataclass(frozen=True)
-class AlignedVersionsOptions:
-    """Options of `async-pipe-normalise-alignment`: `chip` is where the module is going."""
-
-    chip: str = ""
-
-
 @register(
     "async-pipe-normalise-alignment",
     "give loops whose rows may begin anywhere a version for rows that are aligned for wide copies",
-    AlignedVersionsOptions,
+    ChipOptions,
 )
-def run(module: Any, options: AlignedVersionsOptions, session: Session) -> None:
+def run(module: Any, options: ChipOptions, session: Session) -> None:
     session = with_target(options, session)
     chip = None if session.target is None else session.target.chip
     if chip is None or chip.lowering != "nvvm" or not chip.copy_bytes:

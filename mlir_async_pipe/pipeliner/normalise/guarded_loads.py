@@ -32,7 +32,6 @@ an iteration. A copy whose address it is then waits for nothing and runs as far 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -50,7 +49,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
-from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import (
     Copies,
@@ -58,7 +57,7 @@ from mlir_async_pipe.facts.loops.copy_statements import (
     fills_workgroup,
     reads_global,
 )
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import needed_values, read_body
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -206,17 +205,15 @@ def _same_in_all_iterations(loop: Operation) -> list[Operation]:
     block = loop.regions[0].blocks[0]
     varying: set[Any] = set(block.arguments)
     fixed: dict[Operation, None] = {}
-    needed: set[Operation] = set()
     for op in operations(block)[:-1]:
         moves = may_move(op) or (reads_global(op) and len(op.regions) == 0 and _is_integer(op))
         if moves and varying.isdisjoint(op.operands):
             fixed[op] = None
         else:
             varying.update(op.results)
-    for op in reversed(fixed):
-        if accesses(op) or any(user in needed for result in op.results for user in users(result)):
-            needed.add(op)
-    return [op for op in fixed if op in needed]
+    loads = [op for op in fixed if accesses(op)]
+    needed = needed_values([value for op in loads for value in op.operands], fixed)
+    return [op for op in fixed if op in loads or not needed.isdisjoint(op.results)]
 
 
 def _is_integer(op: Operation) -> bool:
@@ -291,19 +288,12 @@ def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None
     return None
 
 
-@dataclass(frozen=True)
-class GuardedLoadsOptions:
-    """Options of `async-pipe-normalise-loads`: `chip` is where the module is going."""
-
-    chip: str = ""
-
-
 @register(
     "async-pipe-normalise-loads",
     "take loads out of conditions, so that they can run ahead of them, and indices that do not change out of the loop",
-    GuardedLoadsOptions,
+    ChipOptions,
 )
-def run(module: Any, options: GuardedLoadsOptions, session: Session) -> None:
+def run(module: Any, options: ChipOptions, session: Session) -> None:
     session = with_target(options, session)
     for loop in counted_loops(module):
         take_indices_out(loop)

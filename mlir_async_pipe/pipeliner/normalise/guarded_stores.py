@@ -39,6 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup
+from mlir_async_pipe.facts.loops.statements import needed_values
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
 from mlir_async_pipe.session.passes import NoOptions, register
@@ -221,13 +222,8 @@ def _slice(values: list[Value], condition: Operation) -> list[Operation]:
     inside = [
         op for region in condition.regions for block in region.blocks for op in operations(block)
     ]
-    needed: set[Any] = set(values)
-    found: list[Operation] = []
-    for op in reversed(inside):
-        if any(result in needed for result in op.results):
-            found.append(op)
-            needed.update(op.operands)
-    return found[::-1]
+    needed = needed_values(values, set(inside))
+    return [op for op in inside if not needed.isdisjoint(op.results)]
 
 
 @register("async-pipe-normalise-guards", "write guarded copies as copies of guarded loads")

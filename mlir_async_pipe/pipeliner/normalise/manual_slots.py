@@ -52,8 +52,9 @@ from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, unproven_read
-from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.normalise.normalise_pass import NormaliseOptions
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
@@ -61,22 +62,12 @@ from mlir_async_pipe.vocabulary.barriers import write_fence
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 
-@dataclass(frozen=True)
-class ManualSlotsOptions:
-    """Options of `async-pipe-normalise-slots`, which are those of the schedule that follows: a loop of
-    fewer iterations than that keeps in flight stays as it is."""
-
-    num_stages: int = 0
-    max_stages: int = 8
-    chip: str = ""
-
-
 @register(
     "async-pipe-normalise-slots",
     "take the slots off buffers whose slots a loop counts itself",
-    ManualSlotsOptions,
+    NormaliseOptions,
 )
-def run(module: Any, options: ManualSlotsOptions, session: Session) -> None:
+def run(module: Any, options: NormaliseOptions, session: Session) -> None:
     """Recognise all before the first rewrite."""
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
@@ -87,7 +78,7 @@ def run(module: Any, options: ManualSlotsOptions, session: Session) -> None:
         _reduce_to_one(slots, session)
 
 
-def _is_to_run(loop: Operation, options: ManualSlotsOptions) -> bool:
+def _is_to_run(loop: Operation, options: NormaliseOptions) -> bool:
     """Whether a loop has as many iterations as its schedule, at most, keeps in flight."""
     found = read_loop(loop)
     if found.num_stages is not None:
@@ -147,16 +138,13 @@ def _recognise(body: Body, around: Surroundings) -> list[ManualSlots]:
     regions = regions_of(tops, arithmetic, around.lanes(loop))
     if any(region.opaque for region in regions):
         return []
-    by_root: dict[Any, list[CoveredRegion]] = {}
-    for region in regions:
-        if region.root is not None and _is_ours(region.root):
-            by_root.setdefault(region.root.identity, []).append(region)
     found = []
-    for own in by_root.values():
+    for own in by_root(regions).values():
         root = own[0].root
         assert root is not None
         if (
-            _shape_has_slots(root)
+            _is_ours(root)
+            and _shape_has_slots(root)
             and _rotate_together(own, index)
             and not any(side for side in around.touches_outside(loop, root.identity))
             and _can_lose_slot(root.value, loop)

@@ -50,6 +50,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.run_on_copy import become
 from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.facts.loops.statements import needed_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import PREDICATES, integer_constant
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
@@ -373,12 +374,8 @@ def _needed_after(loop: BranchLoop) -> tuple[set[Value], list[Operation]]:
     for value in (*header.arguments, *(result for op in ops for result in op.results)):
         if any(_block_of(user, function) not in loop.members for user in users(value)):
             needed.add(value)
-    making = []
-    for op in reversed(ops):
-        if any(result in needed for result in op.results):
-            making.append(op)
-            needed.update(op.operands)
-    return needed, making[::-1]
+    needed = needed_values(needed, set(ops))
+    return needed, [op for op in ops if not needed.isdisjoint(op.results)]
 
 
 def _block_of(op: Operation, function: Operation) -> Block:

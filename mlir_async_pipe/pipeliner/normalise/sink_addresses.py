@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     walk,
 )
-from mlir_async_pipe.facts.flow.algorithms import post_order
+from mlir_async_pipe.facts.flow.algorithms import computed, post_order
 from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.transactions import has_transactions, operand
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
@@ -84,18 +84,13 @@ class _Addresses:
         self._known: dict[Value, bool] = {}
 
     def __contains__(self, value: Value) -> bool:
-        if value not in self._known:
-            for each in post_order([value], self._unknown_sources):
-                memory = _memref_of(each)
-                self._known[each] = (
-                    any(self._known[source] for source in _sources(each))
-                    if memory is None
-                    else root_of(memory).identity in self._tiles
-                )
-        return self._known[value]
+        return computed(value, self._known, _sources, self._is_of_tile)
 
-    def _unknown_sources(self, value: Value) -> list[Value]:
-        return [source for source in _sources(value) if source not in self._known]
+    def _is_of_tile(self, value: Value) -> bool:
+        memory = _memref_of(value)
+        if memory is None:
+            return any(self._known[source] for source in _sources(value))
+        return root_of(memory).identity in self._tiles
 
 
 def _sources(value: Value) -> list[Value]:

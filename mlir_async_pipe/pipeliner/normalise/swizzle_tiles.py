@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.chips.target import with_target
+from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import SWIZZLE, read_loop, remove, requested_loops
@@ -267,19 +267,12 @@ def _pad(elements: int, bytes_: int) -> _Layout:
     return _Layout(f"rows {bytes_} bytes longer", apply)
 
 
-@dataclass(frozen=True)
-class SwizzleOptions:
-    """Options of `async-pipe-normalise-swizzle`: `chip` is where the module is going."""
-
-    chip: str = ""
-
-
 @register(
     "async-pipe-normalise-swizzle",
     "lay tiles out so that lanes meet in no bank, where loops ask for it",
-    SwizzleOptions,
+    ChipOptions,
 )
-def run(module: Any, options: SwizzleOptions, session: Session) -> None:
+def run(module: Any, options: ChipOptions, session: Session) -> None:
     session = with_target(options, session)
     for loop in requested_loops(module):
         if SWIZZLE not in loop.attributes:

@@ -38,15 +38,18 @@ from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.pipeliner.dependence.between_threads import (
+from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
+from mlir_async_pipe.pipeliner.dependence.footprint import (
     belongs_to_single_threads,
     meeting_threads,
 )
-from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
-from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered, first_distance
-from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import (
+    Analysis,
+    are_ordered,
+    first_distance,
+)
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.analysis import Analysis
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, reuses
@@ -129,14 +132,10 @@ def _without_owned(regions: list[CoveredRegion], analysis: Analysis) -> list[Cov
     block, private = analysis.index.arithmetic.block_size, analysis.privatisation.private
     if block is None or any(region.opaque for region in regions):
         return regions
-    of_root: dict[Any, list[CoveredRegion]] = {}
-    for region in regions:
-        if region.root is not None and region.root.identity in private:
-            of_root.setdefault(region.root.identity, []).append(region)
     owned = {
         key
-        for key, found in of_root.items()
-        if belongs_to_single_threads(found, analysis.index.induction, block)
+        for key, found in by_root(regions).items()
+        if key in private and belongs_to_single_threads(found, analysis.index.induction, block)
     }
     return [r for r in regions if r.root is None or r.root.identity not in owned]
 

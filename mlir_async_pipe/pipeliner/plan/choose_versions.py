@@ -13,9 +13,9 @@ from typing import Literal
 from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.footprint import static_shape
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime
-from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
-from mlir_async_pipe.pipeliner.plan.analysis import Analysis
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     BufferPlan,
     earlier_writes,
@@ -24,6 +24,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     slot_bytes,
 )
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
+from mlir_async_pipe.pipeliner.plan.legality import not_predicated
 from mlir_async_pipe.pipeliner.plan.needs import Need, uses_of
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.units import Units
@@ -57,11 +58,10 @@ def plan_buffers(
         for need in needs
     ]
     plans = []
-    for key in dict.fromkeys(r.root.identity for r in regions if r.root is not None):
-        if key not in privatisation.private:
+    for key, own in by_root(regions).items():
+        found = tuple(own)
+        if key not in privatisation.private or found[0].root is None:
             continue
-        found = tuple(r for r in regions if r.root is not None and r.root.identity == key)
-        assert found[0].root is not None
         plan = BufferPlan(
             found[0].root,
             found,
@@ -132,13 +132,7 @@ def check_free_slots(
 
 
 def _error(region: CoveredRegion, what: str) -> PipelineError:
-    return PipelineError(
-        f"cannot pipeline: '{region.op.name}' cannot be predicated, after the last iteration it "
-        f"would fill with zeros {what}",
-        code="predicate-unsupported",
-        at=region.op,
-        advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
-    )
+    return not_predicated(region.op, f"after the last iteration it would fill with zeros {what}")
 
 
 def _stays_inside(region: CoveredRegion, index: LoopIndex) -> bool:

@@ -16,8 +16,8 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
+from mlir_async_pipe.pipeliner.dependence.privatise import Obstacle
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
-from mlir_async_pipe.pipeliner.plan.analysis import Obstacle
 from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.session.diagnostics import PipelineError
@@ -203,21 +203,21 @@ def check_guardable(units: Units) -> None:
     """Raise PipelineError (predicate-unsupported) for a statement that cannot be skipped."""
     for op in units.statement_places:
         if is_physical(op) and not _takes_source_elements(op):
-            raise PipelineError(
-                f"cannot pipeline: '{op.name}' cannot be predicated, it has no source size",
-                code="predicate-unsupported",
-                at=op,
-                advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
-            )
+            raise not_predicated(op, "it has no source size")
         for result in op.results:
             if not is_physical(op) and zero_of(result.type) is None:
-                raise PipelineError(
-                    f"cannot pipeline: '{op.name}' cannot be predicated, its result of type "
-                    f"{result.type} has no neutral value",
-                    code="predicate-unsupported",
-                    at=op,
-                    advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
-                )
+                why = f"its result of type {result.type} has no neutral value"
+                raise not_predicated(op, why)
+
+
+def not_predicated(op: Operation, why: str) -> PipelineError:
+    """The error for a statement that cannot be skipped."""
+    return PipelineError(
+        f"cannot pipeline: '{op.name}' cannot be predicated, {why}",
+        code="predicate-unsupported",
+        at=op,
+        advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
+    )
 
 
 def _takes_source_elements(op: Operation) -> bool:

@@ -29,13 +29,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation, unchanged, walk
-from mlir_async_pipe.chips.target import Chip
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, unchanged, walk
+from mlir_async_pipe.chips.target import Chip, Target
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
-from mlir_async_pipe.facts.loops.statements import barriers_of, read_body
+from mlir_async_pipe.facts.loops.statements import barriers_of, is_statement, read_body
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis, analyse
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.analysis import Analysis, analyse
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import (
     BarrierPair,
     Boundary,
@@ -51,7 +51,7 @@ from mlir_async_pipe.pipeliner.plan.legality import check_guardable, check_memor
 from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.statement_places import in_op_form
+from mlir_async_pipe.pipeliner.plan.statement_places import Schedule, in_op_form
 from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.synchronise import synchronised
 from mlir_async_pipe.pipeliner.plan.units import Units
@@ -70,6 +70,14 @@ class Limits:
     workgroup_bytes: int | None = None
     noalias_arguments: bool = False
     chip: Chip | None = None
+
+    @staticmethod
+    def of(smem_limit: int, target: Target | None, noalias_arguments: bool = False) -> Limits:
+        """Those of a target; `smem_limit` are the bytes that the user wants to spend, 0 for all."""
+        chip = None if target is None else target.chip
+        return Limits(
+            smem_limit or (chip.workgroup_bytes if chip else None), noalias_arguments, chip
+        )
 
 
 def make_plan(
@@ -121,6 +129,7 @@ def _plan(
         limits,
         diagnostics,
     )
+    _check_nested(plan)
     _remark_idle_barriers(plan, diagnostics)
     return plan
 
@@ -204,6 +213,20 @@ def plan_schedule(
     if found.barriers or kept or found.boundary.before or found.boundary.after:
         check_uniform(loop)
     return found
+
+
+def plan_places(
+    analysis: Analysis,
+    schedule: Schedule,
+    wait_at: Literal["consumer", "iteration"],
+    annotations: names.LoopAnnotations,
+    limits: Limits,
+) -> Plan:
+    """The plan of a schedule that stands on no op; raises PipelineError where the expander would refuse it."""
+    units = Units(analysis.body, schedule)
+    check_values(units)
+    check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
+    return plan_schedule(analysis, units, wait_at, annotations, limits, Diagnostics())
 
 
 def _check_inner_loops(loop: Operation) -> None:
@@ -291,3 +314,51 @@ def _one_more(buffer: BufferPlan, plan: Plan) -> BufferPlan:
 
 def _barriers(plan: Plan) -> int:
     return sum(before.barrier for before in plan.synchronisation.kernel.before.values())
+
+
+# An expanded inner loop inside a loop that is to be expanded too ------------------------------
+#
+#     scf.for %k {                               scf.for %k {
+#       copies      {stage = 0}                    copies               {stage = 0}
+#       scf.for %j {…} {part_stages = [2,3,3]}     inner prologue       {stage = 2, order = 3}
+#                                           -->    scf.for, its kernel  {stage = 3, order = 2}
+#                                                  inner epilogue       {stage = 3, order = 4}
+#     }                                          }
+#
+# The prologue, kernel and epilogue of the inner loop are one statement each of the outer one:
+# here the next tile's first fragments are loaded before this tile's last ones are used.
+
+
+def _check_nested(plan: Plan) -> None:
+    """Raise PipelineError for an inner pipeline that an outer one cannot carry on:
+    nested-async (its waits would have to be derived anew) and inner-loop-versioned."""
+    parts = names.parts_of(plan.loop)
+    if not parts:
+        return
+    if plan.groups and not _stay_together(plan.loop, parts):
+        raise PipelineError(
+            "cannot pipeline: the prologue, kernel and epilogue of an inner pipelined loop with "
+            "async statements of its own have to follow each other in one stage of the outer loop",
+            code="nested-async",
+            at=plan.loop,
+            notes=(("one of its async ops", plan.groups[0].members[0].ops[0]),),
+        )
+    if plan.may_be_short and len({stage for stage, _ in parts}) > 1:
+        raise PipelineError(
+            "cannot pipeline: the inner loop's trip count is not known, so it needs a version for "
+            "short trips, and its parts cannot stand in different stages",
+            code="inner-loop-versioned",
+            at=plan.loop,
+            advice='give the inner loop async_pipe.short_trip = "predicate", or "assume" if it '
+            "always runs long enough",
+        )
+
+
+def _stay_together(loop: Operation, parts: tuple[tuple[int, int], ...]) -> bool:
+    """Whether the parts of an inner loop are in one stage, with nothing between them."""
+    stages, orders = {stage for stage, _ in parts}, [order for _, order in parts]
+    others = [
+        names.order_of(op) for op in operations(loop.block) if op != loop and is_statement(op)
+    ]
+    between = [o for o in others if o is not None and orders[0] <= o <= orders[-1]]
+    return len(stages) == 1 and orders == sorted(orders) and not between

@@ -15,6 +15,7 @@ from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
+from mlir_async_pipe.pipeliner.plan.sync_state import PlannedWait
 from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, reuses
 
@@ -29,9 +30,14 @@ class Need(NamedTuple):
     distance: int
 
     @property
+    def wait(self) -> PlannedWait:
+        """The wait that stands before the unit."""
+        return PlannedWait(self.group, self.distance, self.unit.stage)
+
+    @property
     def lag(self) -> int:
         """Kernel steps between the commit of the group and this unit."""
-        return self.unit.stage + self.distance - self.group.stage
+        return self.wait.lag
 
 
 def needs_of(dependences: list[Dependence], units: Units, group_of: dict[int, Group]) -> list[Need]:

@@ -1,4 +1,4 @@
-"""What two groups of threads need that take the iterations of the loop around alternately.
+"""What two groups of threads need that take turns: at the iterations of the loop around, or at products.
 
     scf.for %tile = … iter_args(%phase) {        shared: what says how long each tile's loop is, and
       %m = arith.muli %tile, %c128                       what the loop around carries: both compute it
@@ -8,34 +8,62 @@
     }
 
 Group g runs iterations g, g + 2, … of the loop around as the threads of the input would have: a
-thread id is the number in the group.
+thread id is the number in the group. Workgroup memory beside the ring's has a version for each of them.
+
+    wait for the tiles                          both groups, when they like
+    fence; products; commit; products; commit   a turn: one group after the other
+    wait 1; softmax; wait 0; scale              while the other one has its turn
+
+So the tensor cores work for one group while the other one computes its softmax (Shah and others,
+FlashAttention-3, 2024, section 3.1). Nothing else is ordered: it is right without the turns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Operation,
     Value,
+    ancestors,
     captured,
     defining_op,
+    enclosing,
     is_used,
     operations,
+    source_op,
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, needed_values
 from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, operand_number
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.ping_pong_tiles import ping_pong_tiles
-from mlir_async_pipe.pipeliner.plan.role_block import refuse
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, is_pure, row_of, use_of
+from mlir_async_pipe.pipeliner.dependence.privatise import (
+    SameEachTime,
+    declared_private,
+    unproven_read,
+)
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
+from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
+from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
+from mlir_async_pipe.pipeliner.plan.store_tiles import is_tensor_store, where_written
+from mlir_async_pipe.vocabulary import (
+    VIEW_OPS,
+    accesses,
+    flag_order,
+    is_barrier,
+    is_pure,
+    row_of,
+    use_of,
+)
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.rows import UNORDERED
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, is_set
+from mlir_async_pipe.vocabulary.rows import UNORDERED, WGMMA
 
 GROUPS = 2
 
@@ -73,7 +101,6 @@ def plan_ping_pong(
             "would take the iterations of a loop around in turn",
             outer[0] if outer else loop,
             loop,
-            code="roles-unsupported",
             advice="write a persistent kernel: one loop over tiles, the loop of copies in its body",
         )
     (around,) = outer
@@ -106,7 +133,6 @@ def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operati
                 f"both groups would run '{op.name}', which stands beside the loop around",
                 op,
                 loop,
-                code="roles-unsupported",
                 advice="put it into the loop over tiles, or before the mbarriers' barrier",
             )
 
@@ -150,12 +176,7 @@ def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> frozen
 def _check_mbarriers(op: Operation, parts: set[Operation], loop: Operation) -> None:
     """What the tiles of both groups use at once, they must not share."""
     if use_of(op) is not None and op not in parts and use_of(op) != "handle":
-        refuse(
-            f"'{op.name}' is about an mbarrier that both groups would use",
-            op,
-            loop,
-            code="roles-unsupported",
-        )
+        refuse(f"'{op.name}' is about an mbarrier that both groups would use", op, loop)
 
 
 def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
@@ -173,7 +194,6 @@ def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
                 f"'{op.name}' may read what the tile of the other group writes",
                 op,
                 loop,
-                code="roles-unsupported",
                 advice=f"assert '{names.INDEPENDENT}' on the loop around if tiles never do",
             )
 
@@ -230,3 +250,162 @@ def _thread_values(
 def is_free(op: Operation) -> bool:
     """Whether it changes nothing that more threads run an op, or the same ones again."""
     return only_computes(op) or op.name in ALLOCATION_OPS
+
+
+# Tiles of each group -------------------------------------------------------------------------
+#
+# A group runs every other iteration of the loop around, so it may have memory of its own where no
+# iteration reads what another one wrote. Plain reads show that as those of any pipelined loop do. A tensor store
+# reads all of its tile, and nobody says which elements a box leaves out: there each iteration must write the
+# same elements, before the store.
+
+
+_ADVICE = (
+    "let each tile write all that it reads, in memory that is allocated before the loop over tiles and "
+    f"that nothing else uses, or declare '{names.PRIVATE}' on it"
+)
+
+
+def ping_pong_tiles(
+    around: Operation,
+    own: tuple[Operation, ...],
+    ring: frozenset[object],
+    versions: int,
+    block: Size | None,
+    loop: Operation,
+) -> tuple[BufferPlan, ...]:
+    """The buffers that `own`, what one group runs of an iteration of `around`, uses beside those of the
+    `ring`. Raises PipelineError (roles-unsupported, buffer-not-versionable)."""
+    regions = [
+        region
+        for region in regions_of(list(own), Arithmetic(block))
+        if region.root is not None
+        and region.root.space == "workgroup"
+        and region.root.identity not in ring
+    ]
+    if not regions:
+        return ()
+    function = enclosing(around, FUNCTION_OPS)
+    assert function is not None
+    of_roots = by_root(regions)
+    found = tile_buffers(regions, function, versions)
+    users = users_of_memory(function)
+    for buffer in found:
+        identity, made = buffer.root.identity, source_op(buffer_value(buffer.regions))
+        if buffer.root.kind != "global" and around in ancestors(made):
+            _refuse_tiles(buffer, "it is made in the loop around", made, loop)
+        for op in users.get(identity, ()):
+            inside = around in ancestors(op)
+            if (inside and shows_slots(op)) or op.name in DEALLOCATION_OPS:
+                continue
+            why = "in a way that cannot take a slot" if inside else "beside the loop around"
+            _refuse_tiles(buffer, f"'{op.name}' uses it {why}", op, loop)
+        if declared_private(buffer.root):
+            continue
+        for op in users.get(identity, ()):
+            # A product reads by a descriptor, a number that is no access to any memory.
+            if not accesses(op) and op.name not in (*VIEW_OPS, *DEALLOCATION_OPS):
+                _refuse_tiles(
+                    buffer, f"who reads it by what '{op.name}' gives is not known", op, loop
+                )
+        _check_own(buffer, of_roots[identity], around, block, loop)
+    return found
+
+
+def _check_own(
+    buffer: BufferPlan,
+    regions: list[CoveredRegion],
+    around: Operation,
+    block: Size | None,
+    loop: Operation,
+) -> None:
+    """No iteration of the loop around reads what another one wrote."""
+    stores = [region for region in regions if is_tensor_store(region.op)]
+    others = [region for region in regions if not is_tensor_store(region.op)]
+    missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
+    if missing is not None:
+        why = f"'{missing.read.op.name}' may read what the tile of the other group wrote"
+        _refuse_tiles(buffer, why, missing.read.op, loop)
+    if stores:
+        _check_stores(buffer, stores, [r for r in others if r.writes], around, loop)
+
+
+def _check_stores(
+    buffer: BufferPlan,
+    stores: list[CoveredRegion],
+    writes: list[CoveredRegion],
+    around: Operation,
+    loop: Operation,
+) -> None:
+    """In each of the loops around the stores the same elements are written, before these."""
+    first = min(store.position for store in stores)
+    nests = [_loops(store.op, around) for store in stores]
+    innermost = {nest[0] for nest in nests}
+    same = {each: SameEachTime(each) for nest in nests for each in nest}
+    for write in writes:
+        if write.position > first or not innermost <= set(ancestors(write.op)):
+            _refuse_tiles(buffer, f"'{write.op.name}' writes it after its store", write.op, loop)
+        assert write.access is not None
+        for each, values in same.items():
+            where, holder = where_written(write.access, each)
+            if holder is not None:
+                _refuse_tiles(
+                    buffer, f"a write of it stands inside of '{holder.name}'", holder, loop
+                )
+            if values.what_changes(where) is not None:
+                why = f"which elements '{write.op.name}' writes may change from tile to tile"
+                _refuse_tiles(buffer, why, write.op, loop)
+
+
+def _loops(op: Operation, around: Operation) -> list[Operation]:
+    """The loops around an op, innermost first, up to the one over tiles."""
+    above = list(ancestors(op))
+    return [each for each in above[: above.index(around) + 1] if each.name == "scf.for"]
+
+
+def _refuse_tiles(buffer: BufferPlan, why: str, at: Operation, loop: Operation) -> None:
+    refuse(
+        f"{buffer.root} would get a version for each of two groups, and {why}",
+        at,
+        loop,
+        advice=_ADVICE,
+    )
+
+
+# Products in turn ----------------------------------------------------------------------------
+
+
+class ProductTurn(NamedTuple):
+    """The first and the last op of a turn, in the body of a loop."""
+
+    first: Operation
+    last: Operation
+
+
+def product_turn(loop: Operation, threads: int) -> ProductTurn:
+    """Raises PipelineError (roles-unsupported)."""
+    if threads != GROUPS * WARPGROUP:
+        _refuse_turn(f"{threads} threads are not two warpgroups that could take turns", loop, loop)
+    found = [op for op in walk(loop) if row_of(op).queue == WGMMA]
+    place = {op: number for number, op in enumerate(operations(loop.regions[0].blocks[0]))}
+    for op in found:
+        if op not in place:
+            _refuse_turn("some products do not stand in the loop itself", op, loop)
+        if row_of(op).commits == "self":
+            _refuse_turn(f"'{op.name}' waits for products in the turn that it would end", op, loop)
+    issued = [op for op in found if row_of(op).wait is None]
+    if not issued:
+        _refuse_turn("no products of a warpgroup could be issued in turn", loop, loop)
+    turn = ProductTurn(issued[0], issued[-1])
+    for op in found:
+        if row_of(op).wait and place[turn.first] < place[op] < place[turn.last]:
+            _refuse_turn(
+                "products stand before and after this wait: they would be two turns", op, loop
+            )
+    return turn
+
+
+def _refuse_turn(why: str, at: Operation, loop: Operation) -> None:
+    refuse(
+        why, at, loop, advice='roles = "specialised" lets both issue their products when they like'
+    )

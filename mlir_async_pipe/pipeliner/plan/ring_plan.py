@@ -29,15 +29,17 @@ from mlir_async_pipe.pipeliner.plan.cluster_plan import (
     is_multicast,
     plan_cluster,
 )
-from mlir_async_pipe.pipeliner.plan.copied_memory import check_independent
-from mlir_async_pipe.pipeliner.plan.input_phases import undecided_phases
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
-from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup, mbarrier_setups
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong
+from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
+    MbarrierSetup,
+    mbarrier_setups,
+    undecided_phases,
+)
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong, ProductTurn
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
-from mlir_async_pipe.pipeliner.plan.product_turn import ProductTurn
 from mlir_async_pipe.pipeliner.plan.ring_memory import (
     barriers_to_drop,
+    check_independent,
     ends_after_barrier,
     ring_buffers,
 )

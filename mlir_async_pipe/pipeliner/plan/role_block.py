@@ -48,7 +48,9 @@ FEW_REGISTERS = 32
 Code = Literal["roles-unsupported", "roles-values", "roles-block", "memory-order"]
 
 
-def refuse(why: str, at: Operation, loop: Operation, *, code: Code, advice: str = "") -> NoReturn:
+def refuse(
+    why: str, at: Operation, loop: Operation, *, code: Code = "roles-unsupported", advice: str = ""
+) -> NoReturn:
     """Raise PipelineError: `why` about the op `at`."""
     raise PipelineError(
         f"cannot let warps of their own copy: {why}",

@@ -6,14 +6,14 @@
     …                                      has a nest of its own with the copies of the loop
 
 The block gets more threads after those of the input, whose numbers stay (docs/hopper.md). Loops one
-after the other are run in that order by both.
+after the other are run in that order by both. Where all warps copy and compute, in blocks of a cluster that
+copy for each other, it says how slots go back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -39,22 +39,28 @@ from mlir_async_pipe.facts.loops.transactions import (
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, Together
+from mlir_async_pipe.pipeliner.plan.cluster_plan import refuse as refuse_blocks
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, is_free, plan_ping_pong
-from mlir_async_pipe.pipeliner.plan.product_role import plan_products
-from mlir_async_pipe.pipeliner.plan.product_turn import product_turn
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import (
+    GROUPS,
+    is_free,
+    plan_ping_pong,
+    product_turn,
+)
+from mlir_async_pipe.pipeliner.plan.product_role import address_loads, plan_products, takes_columns
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
+    WARP,
     RoleBlock,
     RoleRegisters,
     refuse,
     registers_of_roles,
     role_block,
 )
-from mlir_async_pipe.pipeliner.plan.sum_versions import address_loads, takes_columns
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.vocabulary import (
     accesses,
@@ -70,9 +76,10 @@ from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
-    """The plans, with their roles where warps of their own copy: those of one kernel for all its loops.
+    """The plans, with their roles where warps of their own copy: those of one kernel for all its loops; else with
+    what all warps do for other blocks, where these copy for each other.
 
-    Raises PipelineError (roles-unsupported, roles-values, roles-block)."""
+    Raises PipelineError (roles-unsupported, roles-values, roles-block, cluster-unsupported)."""
     kernels: dict[Operation, list[RingPlan]] = {}
     for plan in plans:
         if plan.asked in names.APART:
@@ -87,7 +94,7 @@ def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
             error.loop = together[0].loop
             raise
         parted.update((plan.loop, plan) for plan in made)
-    return [parted.get(plan.loop, plan) for plan in plans]
+    return [parted.get(plan.loop) or _joined(plan, around) for plan in plans]
 
 
 def _parted(
@@ -95,7 +102,7 @@ def _parted(
 ) -> list[RingPlan]:
     """Decide how a block is parted."""
     first, loops = plans[0], tuple(plan.loop for plan in plans)
-    check_kernel(kernel, loops, partial(refuse, code="roles-unsupported"))
+    check_kernel(kernel, loops, refuse)
     _check_together(plans)
     for plan in plans:
         _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
@@ -108,7 +115,6 @@ def _parted(
             "the commits of products give slots back to one block, and one group of loads",
             products.completions[0].commit,
             first.loop,
-            code="roles-unsupported",
         )
     ping_pong = None
     if is_ping_pong:
@@ -117,7 +123,6 @@ def _parted(
                 "two groups that take tiles in turn do not copy for other blocks of a cluster",
                 first.transactions[0].copies[0],
                 first.loop,
-                code="roles-unsupported",
             )
         ring = frozenset(buffer.root.identity for buffer in first.buffers)
         ping_pong = plan_ping_pong(first.body, first.transactions, first.outer, moved, ring, size)
@@ -185,7 +190,6 @@ def _check_together(plans: list[RingPlan]) -> None:
                 f"the kernel has another loop to be pipelined, and {why}",
                 plans[number - 1].loop,
                 plan.loop,
-                code="roles-unsupported",
             )
 
 
@@ -229,7 +233,6 @@ def _check_issuer(
             "the copies are not issued by thread 0 of a block along x",
             transactions[0].expect,
             loop,
-            code="roles-unsupported",
             advice="give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the "
             "kernel a known_block_size",
         )
@@ -291,7 +294,6 @@ def _moved(kernel: Operation, plans: list[RingPlan], threads: int) -> tuple[Oper
                     "initialisation, and threads that are added would run it too",
                     inner,
                     next(iter(starts)),
-                    code="roles-unsupported",
                     advice="initialise the mbarriers before it",
                 )
     addresses = address_loads(kernel)
@@ -388,3 +390,43 @@ def _registered(plan: RingPlan, found: dict[Operation, RoleRegisters]) -> RingPl
         return plan
     block = replace(plan.roles.block, registers=found[plan.roles.block.kernel])
     return replace(plan, roles=replace(plan.roles, block=block))
+
+
+# Blocks of a cluster that copy for each other ------------------------------------------------
+#
+#     block 0: copy, wait, use  -+-> arrive at `empty` of each block that copies into this one
+#     block 1: copy, wait, use  -+-> and before the next copy into a slot, warp 0 waits for its own
+#
+# Each warp of the input arrives once for a tile, so a block must be of whole warps, along x.
+
+
+def _joined(plan: RingPlan, around: Surroundings) -> RingPlan:
+    """The plan, with what all warps do for other blocks. Raises PipelineError (cluster-unsupported)."""
+    if plan.cluster is None:
+        return plan
+    try:
+        return replace(plan, together=_together(plan, plan.cluster, around))
+    except AsyncPipeError as error:
+        error.loop = plan.loop
+        raise
+
+
+def _together(plan: RingPlan, cluster: ClusterPlan, around: Surroundings) -> Together:
+    loop, completions = plan.loop, plan.products.completions
+    kernel = parent(plan.setups[0].create)
+    assert kernel is not None
+    check_kernel(kernel, (loop,), refuse_blocks)
+    if completions:
+        refuse_blocks(
+            "commits of products give slots back to one block", completions[0].commit, loop
+        )
+    size = around.launch_size(loop)
+    if plan.issue.leader is None or size is None or size[0] % WARP:
+        refuse_blocks(
+            "the copies are not issued by thread 0 of a block of whole warps along x",
+            plan.transactions[0].expect,
+            loop,
+            "give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the kernel "
+            f"a known_block_size along x, a multiple of {WARP}",
+        )
+    return Together(cluster, kernel, size[0] // WARP, lanes_read(loop, plan.products))

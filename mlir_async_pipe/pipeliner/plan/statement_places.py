@@ -5,7 +5,7 @@ Read off the op form, or made up by a scheduler that tries schedules without edi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
@@ -16,27 +16,21 @@ from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 
 class SchedulePlace(NamedTuple):
-    """Stage and order of an op; smaller runs earlier in the pipeline."""
+    """Where an op runs: its stage (iterations of delay) and its order, of which smaller ones run earlier in the
+    pipeline; `asynchronous`: it completes later than it is issued."""
 
     stage: int
     order: int
+    asynchronous: bool = False
 
 
-@dataclass(frozen=True)
-class StatementPlaces:
-    """A schedule: where each statement runs, and which statements complete later than they are
-    issued. Ops are keys, so no attribute of them may change while it is in use."""
-
-    places: dict[Operation, SchedulePlace]
-    asynchronous: frozenset[Operation]
+Schedule = Mapping[Operation, SchedulePlace]
+"""Where each statement runs. Ops are keys, so no attribute of them may change while it is in use."""
 
 
-def in_op_form(body: Body) -> StatementPlaces:
+def in_op_form(body: Body) -> Schedule:
     """The schedule that stands on the ops of a loop."""
-    return StatementPlaces(
-        {s.op: statement_place(s.op, s.number) for s in body.statements},
-        frozenset(s.op for s in body.statements if is_async(s.op)),
-    )
+    return {s.op: statement_place(s.op, s.number) for s in body.statements}
 
 
 def statement_place(op: Operation, number: int) -> SchedulePlace:
@@ -44,7 +38,7 @@ def statement_place(op: Operation, number: int) -> SchedulePlace:
     stage = names.stage_of(op)
     assert stage is not None
     order = names.order_of(op)
-    return SchedulePlace(stage, number if order is None else order)
+    return SchedulePlace(stage, number if order is None else order, is_async(op))
 
 
 def is_async(op: Operation) -> bool:

@@ -17,9 +17,9 @@ and none on AMD, where a mark is none; further peeled steps would cost a kernel'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 
@@ -58,12 +58,18 @@ class Before(NamedTuple):
 
     def joined(self, other: Before) -> Before:
         """Both: one wait a queue, for the younger group."""
-        youngest: dict[str, PlannedWait] = {}
-        for wait in (*self.waits, *other.waits):
-            known = youngest.get(wait.group.queue)
-            if known is None or wait.commit > known.commit:
-                youngest[wait.group.queue] = wait
-        return Before(tuple(youngest.values()), self.barrier or other.barrier)
+        waits = youngest((*self.waits, *other.waits))
+        return Before(waits, self.barrier or other.barrier)
+
+
+def youngest(waits: Iterable[PlannedWait]) -> tuple[PlannedWait, ...]:
+    """One wait a queue, for the youngest group: it is over after all older ones."""
+    found: dict[str, PlannedWait] = {}
+    for wait in waits:
+        known = found.get(wait.group.queue)
+        if known is None or wait.commit > known.commit:
+            found[wait.group.queue] = wait
+    return tuple(found.values())
 
 
 class SyncState(NamedTuple):
@@ -88,6 +94,16 @@ class SyncState(NamedTuple):
             ),
         )
 
+    def after(self, now: Moment, waits: Iterable[PlannedWait]) -> SyncState:
+        """What is known after waits that stand at `now`."""
+        found = tuple((now, wait.group.queue, wait.commit) for wait in waits)
+        if not found:
+            return self
+        retired = dict(self.retired)
+        for _, queue, commit in found:
+            retired[queue] = max(retired[queue], commit)
+        return SyncState(retired, self.barrier, tuple(h + found for h in self.histories))
+
     def knows(self, other: SyncState) -> bool:
         """Whether at least as much is over and ordered as in `other`."""
         return self.barrier >= other.barrier and all(
@@ -103,45 +119,29 @@ class SyncState(NamedTuple):
         )
 
 
-class StepPhase(Protocol):
-    """Which part of the pipeline a step belongs to."""
+class ActiveStages(NamedTuple):
+    """The stages whose units run in a step.
+
+    0 … t    step t of the prologue, which fills the pipeline up to stage t
+    0 …      the kernel
+    e …      step e = 1, 2, … of the epilogue: stages below e have nothing left to do
+    """
+
+    first: int
+    last: float = END
 
     def active(self, stage: int) -> bool:
         """Whether units of this stage run in the step."""
+        return self.first <= stage <= self.last
 
-    def existed(self, stage: int, lag: int) -> bool:
+    def existed(self, wait: PlannedWait) -> bool:
+        """Whether the group of a wait was committed, so many steps ago: its stage had begun, and was
+        not over."""
+        return self.existed_before(wait.group.stage, wait.lag)
+
+    def existed_before(self, stage: int, lag: int) -> bool:
         """Whether a unit of this stage ran `lag` steps ago."""
-
-
-@dataclass(frozen=True)
-class Filled:
-    """Prologue step t = 0, 1, …: the pipeline is filled up to stage t."""
-
-    t: int
-
-    def active(self, stage: int) -> bool:
-        """Up to stage t."""
-        return stage <= self.t
-
-    def existed(self, stage: int, lag: int) -> bool:
-        """The stage's first unit ran in step `stage`."""
-        return self.t - lag >= stage
-
-
-@dataclass(frozen=True)
-class Draining:
-    """Epilogue step e = 1, 2, …: stages below e have nothing left to do. The kernel is the
-    step 0, in which every stage runs."""
-
-    e: int
-
-    def active(self, stage: int) -> bool:
-        """From stage e on."""
-        return stage >= self.e
-
-    def existed(self, stage: int, lag: int) -> bool:
-        """Of a step of the epilogue itself only the stages that were not done yet."""
-        return stage >= self.e - lag
+        return self.first - lag <= stage <= self.last - lag
 
 
 @dataclass
@@ -167,9 +167,9 @@ class StepSync:
             }
         )
 
-    def waits_for_nothing(self, phase: StepPhase) -> bool:
+    def waits_for_nothing(self, stages: ActiveStages) -> bool:
         """Whether it waits for a group that does not exist in this part of the pipeline."""
-        return any(not phase.existed(wait.group.stage, wait.lag) for wait in self.waits)
+        return not all(map(stages.existed, self.waits))
 
 
 @dataclass(frozen=True)

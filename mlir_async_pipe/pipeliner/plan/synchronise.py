@@ -18,35 +18,34 @@ same queue had not begun), those iterations are simulated one by one instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
-from mlir_async_pipe.pipeliner.plan.needs import Need
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.sync_state import (
     END,
+    ActiveStages,
     Before,
-    Draining,
-    Filled,
     History,
     Moment,
     PlannedWait,
-    StepPhase,
     StepSync,
     Synchronisation,
     SyncState,
     empty_groups,
+    youngest,
 )
 from mlir_async_pipe.pipeliner.plan.units import Unit
 
 
 def synchronised(plan: Plan) -> Plan:
     """The plan with every wait and barrier that its needs and barrier pairs ask for."""
-    needs: dict[int, list[Need]] = {}
+    needs: dict[int, list[PlannedWait]] = {}
     for need in plan.needs:
-        needs.setdefault(need.unit.position, []).append(need)
+        needs.setdefault(need.unit.position, []).append(need.wait)
     pairs: dict[int, list[BarrierPair]] = {}
     for pair in plan.barriers:
         pairs.setdefault(pair.second.position, []).append(pair)
@@ -60,7 +59,7 @@ def synchronised(plan: Plan) -> Plan:
     state = walker.initial()
     prologue = []
     for t in range(plan.last_stage):
-        step, state = walker.walk(state, Filled(t))
+        step, state = walker.walk(state, ActiveStages(0, t))
         prologue.append(replace(step, empty=empty_groups(plan.groups, t)))
         state = state.shifted()
     entry = walker.without_idle_barrier(state)
@@ -70,7 +69,7 @@ def synchronised(plan: Plan) -> Plan:
         state = state.weaker(entry)
     epilogue = []
     for e in range(1, plan.peeled_epilogue + 1):
-        step, state = walker.walk(state, Draining(e))
+        step, state = walker.walk(state, ActiveStages(e))
         epilogue.append(step)
         state = state.shifted()
     found = Synchronisation(tuple(prologue), kernel, tuple(epilogue), walker.unfinished(state))
@@ -100,7 +99,7 @@ class _Walker:
 
     plan: Plan
     units: tuple[Unit, ...]
-    needs: dict[int, list[Need]]
+    needs: dict[int, list[PlannedWait]]
     pairs: dict[int, list[BarrierPair]]
     group_of: dict[int, Group]
 
@@ -122,9 +121,9 @@ class _Walker:
 
     def steady(self, entry: SyncState) -> tuple[StepSync, SyncState]:
         """The kernel's step: valid on entry from the prologue and from itself."""
-        step, end = self.walk(self.unknown(), Draining(0))
+        step, end = self.walk(self.unknown(), ActiveStages(0))
         assumed = entry.weaker(end.shifted())
-        better, better_end = self.walk(assumed, Draining(0))
+        better, better_end = self.walk(assumed, ActiveStages(0))
         again = better_end.shifted()
         if again.knows(assumed):
             step, end = better, better_end
@@ -138,12 +137,12 @@ class _Walker:
 
         It has the waits of a kernel that never began, and what its first iterations need besides:
         these are played one by one, until they know as much as the later ones."""
-        first = Filled(self.plan.last_stage)
+        first = ActiveStages(0, self.plan.last_stage)
         if not step.waits_for_nothing(first):
             return None
-        _, end = self.walk(self.unknown(), Draining(0))
+        _, end = self.walk(self.unknown(), ActiveStages(0))
         later = end.shifted()
-        played, end = self.walk(later, Draining(0))
+        played, end = self.walk(later, ActiveStages(0))
         if not end.shifted().knows(later):
             return None
         largest = max(need.lag for needs in self.needs.values() for need in needs)
@@ -151,7 +150,7 @@ class _Walker:
         state, ends = entry, [end]
         number = iterations.start
         while number in iterations and not played.waits_for_nothing(first):
-            missing, state = self.walk(state, Filled(number), played)
+            missing, state = self.walk(state, ActiveStages(0, number), played)
             if missing.before:
                 played, state, ends, number = played.joined(missing), entry, [end], iterations.start
                 continue
@@ -163,28 +162,30 @@ class _Walker:
         return None
 
     def walk(
-        self, state: SyncState, phase: StepPhase, given: StepSync = _NOTHING
+        self, state: SyncState, stages: ActiveStages, given: StepSync = _NOTHING
     ) -> tuple[StepSync, SyncState]:
         """Go through one step of the prologue, the kernel or the epilogue, in which `given` stands
         already: what it needs besides, and what is known after it."""
         step, at_top = StepSync(), self.plan.wait_at == "iteration"
-        units = [unit for unit in self.units if phase.active(unit.stage)]
+        units = [unit for unit in self.units if stages.active(unit.stage)]
         if -1 in given.before:
-            state = self._apply(given.before[-1], state, (0, -1), phase)
+            state = state.after((0, -1), filter(stages.existed, given.before[-1].waits))
         if at_top and not given.before:
-            wanted = [n for unit in units for n in self._needs(unit, phase) if n.lag > 0]
-            first, state = self._retire(state, wanted, (0, -1))
+            wanted = [n for unit in units for n in self._needs(unit, stages) if n.lag > 0]
+            first = _missing(wanted, state)
+            state = state.after((0, -1), first)
             if first:
                 step.before[-1] = Before(first)
         for unit in units:
             now, kept = (0, unit.position - 0.5), self._keeps_barrier(unit)
             if unit.position in given.before:
                 before = given.before[unit.position]
-                state = self._apply(before, state, now, phase)
+                state = state.after(now, filter(stages.existed, before.waits))
                 kept = kept or before.barrier
             waits: tuple[PlannedWait, ...] = ()
             if unit.position in self.needs:
-                waits, state = self._retire(state, self._needs(unit, phase), now)
+                waits = _missing(self._needs(unit, stages), state)
+                state = state.after(now, waits)
             if at_top and given.before:
                 # Only what the given waits do not see to, wherever they stand.
                 early = tuple(wait for wait in waits if wait.lag > 0)
@@ -194,7 +195,7 @@ class _Walker:
             if kept:
                 state = state._replace(barrier=(0, unit.position - 0.25))
             barrier = any(
-                phase.existed(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                stages.existed_before(pair.first.stage, pair.lag) and self._unordered(pair, state)
                 for pair in self.pairs.get(unit.position, ())
             )
             if barrier:
@@ -203,19 +204,9 @@ class _Walker:
                 step.before[unit.position] = Before(waits, barrier)
         return step, state
 
-    def _apply(self, before: Before, state: SyncState, now: Moment, phase: StepPhase) -> SyncState:
-        """The state after given waits; those for what never was retire nothing."""
-        real = [w for w in before.waits if phase.existed(w.group.stage, w.lag)]
-        found = tuple((now, w.group.queue, w.commit) for w in real)
-        retired = dict(state.retired)
-        for _, queue, commit in found:
-            retired[queue] = max(retired[queue], commit)
-        return SyncState(retired, state.barrier, tuple(h + found for h in state.histories))
-
-    def _needs(self, unit: Unit, phase: StepPhase) -> list[Need]:
+    def _needs(self, unit: Unit, stages: ActiveStages) -> list[PlannedWait]:
         """What the unit needs of groups that exist."""
-        needs = self.needs.get(unit.position, ())
-        return [need for need in needs if phase.existed(need.group.stage, need.lag)]
+        return list(filter(stages.existed, self.needs.get(unit.position, ())))
 
     def _keeps_barrier(self, unit: Unit) -> bool:
         """Whether a barrier of the input stands before the unit and fences all that the
@@ -224,26 +215,6 @@ class _Walker:
             return False
         fenced = self.plan.fenced
         return any(kept.unit == unit and fenced <= kept.spaces for kept in self.plan.kept_barriers)
-
-    def _retire(
-        self, state: SyncState, needs: list[Need], now: Moment
-    ) -> tuple[tuple[PlannedWait, ...], SyncState]:
-        """One wait a queue, for the youngest group that is needed and not known to be over."""
-        youngest: dict[str, Need] = {}
-        for need in needs:
-            if _commit(need) > state.retired[need.group.queue]:
-                known = youngest.get(need.group.queue)
-                if known is None or _commit(need) > _commit(known):
-                    youngest[need.group.queue] = need
-        if not youngest:
-            return (), state
-        retired = dict(state.retired)
-        for queue, need in youngest.items():
-            retired[queue] = _commit(need)
-        found = tuple((now, queue, _commit(need)) for queue, need in youngest.items())
-        waits = tuple(PlannedWait(n.group, n.distance, n.unit.stage) for n in youngest.values())
-        histories = tuple(history + found for history in state.histories)
-        return waits, SyncState(retired, state.barrier, histories)
 
     def _unordered(self, pair: BarrierPair, state: SyncState) -> bool:
         """Whether no barrier stands between the first end of a pair and now."""
@@ -275,20 +246,18 @@ class _Walker:
         `state` is shifted past the last step, whose time is -1. With a peeled epilogue the
         last instance of a group in stage s was committed in epilogue step s, `last_stage - s`
         steps before that; a predicated kernel commits (and zero-fills) in every step."""
-        youngest: dict[str, PlannedWait] = {}
         end = self.plan.last_stage
-        for group in self.plan.groups:
-            age = max(0, self.plan.peeled_epilogue - group.stage)
-            last = PlannedWait(group, 1 + age + group.stage - end, end)
-            if last.commit > state.retired[group.queue]:
-                known = youngest.get(group.queue)
-                if known is None or last.commit > known.commit:
-                    youngest[group.queue] = last
-        return tuple(youngest.values())
+        ages = [max(0, self.plan.peeled_epilogue - group.stage) for group in self.plan.groups]
+        last = [
+            PlannedWait(group, 1 + age + group.stage - end, end)
+            for group, age in zip(self.plan.groups, ages, strict=True)
+        ]
+        return _missing(last, state)
 
 
-def _commit(need: Need) -> Moment:
-    return (-need.lag, need.group.position)
+def _missing(waits: Iterable[PlannedWait], state: SyncState) -> tuple[PlannedWait, ...]:
+    """Those for groups that are not known to be over, one a queue."""
+    return youngest(wait for wait in waits if wait.commit > state.retired[wait.group.queue])
 
 
 def _retired_at(commit: Moment, queue: str, history: History) -> Moment:

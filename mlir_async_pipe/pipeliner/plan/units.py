@@ -2,9 +2,15 @@
 
 A unit is a statement, a pure op, or several async statements that become one
 `async_pipe.scope`. Instance k of a unit in stage s runs at kernel step k + s; inside a step
-units run in kernel order. Pure ops that depend on nothing but the induction variable and
-values from outside are made again in every stage that needs them; every other pure op runs
-once, with its earliest user.
+units run in kernel order.
+
+    %j = arith.addi %i, %c        once a stage: a pure function of the induction variable
+    %y = arith.mulf %x, %x        once, with the earliest of its users, those that the next iteration
+                                  has of what the yield forwards among them
+    yield %y                      with the earliest statement that uses its iter_arg, or with
+                                  the latest of its operands, if that comes later
+
+Pure ops whose values nobody uses have no place and disappear.
 
     %v = memref.load %A[%i] {async}                "async_pipe.scope"() ({
     %w = arith.addf %v, %c                -->        load, addf, store
@@ -19,12 +25,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import Operation, walk
-from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.algorithms import joined, reached, walked
 from mlir_async_pipe.facts.loops.statements import Body, BodyTable, synchronisation_in
-from mlir_async_pipe.pipeliner.plan.pure_places import PurePlaces, rematerialisable
 from mlir_async_pipe.pipeliner.plan.statement_places import (
+    Schedule,
     SchedulePlace,
-    StatementPlaces,
     is_physical,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError
@@ -54,27 +59,25 @@ class Units:
 
     `pure_places` are those of pure ops, by their number in the body's table."""
 
-    def __init__(self, body: Body, schedule: StatementPlaces) -> None:
+    def __init__(self, body: Body, schedule: Schedule) -> None:
         self.body = body
-        self.statement_places = schedule.places
+        self.statement_places = schedule
         table = body.table
         self._table = table
-        self._places = {table.number[op]: place for op, place in schedule.places.items()}
-        self._asynchronous = {table.number[op] for op in schedule.asynchronous}
+        self._end = len(table.ops) - 1
+        self._places = {table.number[op]: place for op, place in schedule.items()}
+        self._asynchronous = {n for n, place in self._places.items() if place.asynchronous}
         self._rematerialised = rematerialisable(body)
         self._scoped, self._scopes = form_scopes(body, self._places, self._asynchronous)
-        self.pure_places = PurePlaces(
-            table,
-            self._places,
-            self._places_of_issue(),
-            self._rematerialised,
-            {table.number[op] for op in body.synchronisation},
-        ).find()
+        self._issued = self._places_of_issue()
+        # What synchronises is derived again, and uses nothing.
+        self._synchronisation = {table.number[op] for op in body.synchronisation}
+        self.pure_places = self._find_pure_places()
         self.units = self._in_kernel_order()
         self.last_stage = max((place.stage for place in self._places.values()), default=0)
         self._by_op = {(number, unit.stage): unit for unit in self.units for number in unit.numbers}
         self._of_statement = {
-            op: self._by_op[table.number[op], place.stage] for op, place in schedule.places.items()
+            op: self._by_op[table.number[op], place.stage] for op, place in schedule.items()
         }
 
     def maker(self, op: int, stage: int) -> Unit | None:
@@ -99,14 +102,79 @@ class Units:
             places.update((op, first) for op in scope if op in self._places)
         return places
 
+    def _find_pure_places(self) -> dict[int, tuple[SchedulePlace, ...]]:
+        """Where each pure op runs: one place, or one a stage if it is rematerialised."""
+        places: dict[int, tuple[SchedulePlace, ...]] = {}
+        for op in reversed(range(self._end)):
+            if op in self._places or op in self._synchronisation:
+                continue
+            wanted = [
+                place
+                for result in self._table.results[op]
+                for place in self._wanted_by(op, result, places)
+            ]
+            if not wanted:
+                continue
+            if op in self._rematerialised:
+                stages = {place.stage for place in wanted}
+                places[op] = tuple(min(p for p in wanted if p.stage == stage) for stage in stages)
+            else:
+                places[op] = (min(wanted),)
+        return places
+
+    def _wanted_by(
+        self, op: int, result: int, places: dict[int, tuple[SchedulePlace, ...]]
+    ) -> list[SchedulePlace]:
+        users = [user for user in self._table.users[result] if self._runs(user, places)]
+        if users == [self._end]:
+            return [self._place_of_carried(op, result)]
+        wanted: list[SchedulePlace] = []
+        for user in users:
+            issued = self._issued.get(user)
+            wanted += places.get(user, ()) if issued is None else (issued,)
+        if wanted and self._end in users:
+            wanted += self._takers(result)[:1]
+        return wanted
+
+    def _runs(self, user: int, places: dict[int, tuple[SchedulePlace, ...]]) -> bool:
+        """Whether an op is written again: not what synchronises, nor a pure op that nobody uses."""
+        return user == self._end or user in self._issued or user in places
+
+    def _place_of_carried(self, op: int, result: int) -> SchedulePlace:
+        """A value that only the yield uses goes with the earliest user of its iter_arg, or with
+        the latest of its operands where that comes later or the iter_arg has no user."""
+        return max(
+            [*self._statement_producers(op), *self._takers(result)[:1]], default=SchedulePlace(0, 0)
+        )
+
+    def _takers(self, result: int) -> list[SchedulePlace]:
+        """The statements that use what the yield forwards, in their next iteration, the earliest first."""
+        arguments = (n for n, value in enumerate(self._table.yielded, 1) if value == result)
+        return sorted(place for argument in arguments for place in self._statement_users(argument))
+
+    def _statement_users(self, argument: int) -> list[SchedulePlace]:
+        places, left_out = self._issued, {*self._synchronisation, self._end}
+
+        def users(op: int) -> list[int]:
+            found = [] if op in places else self._table.following(op)
+            return [user for user in found if user not in left_out]
+
+        first = [user for user in self._table.users[argument] if user not in left_out]
+        return [places[op] for op in walked(first, users) if op in places]
+
+    def _statement_producers(self, op: int) -> list[SchedulePlace]:
+        places, makers = self._places, self._table.makers
+        before = walked(makers(op), lambda other: () if other in places else makers(other))
+        return [places[maker] for maker in before if maker in places]
+
     def _in_kernel_order(self) -> tuple[Unit, ...]:
         # By order, place in the text, pure ops before statements, own place in the text, and stage.
         entries: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
-        # Pure ops between the members of a scope run before the scope: (op, place) -> its text place.
-        before: dict[tuple[int, SchedulePlace], int] = {}
+        # Pure ops between the members of a scope run before the scope: (op, stage, order) -> its text place.
+        before: dict[tuple[int, int, int], int] = {}
         for scope in self._scopes:
             place, start = self._first(scope), scope[0]
-            before.update(((op, place), start) for op in self._needed_by(scope))
+            before.update(((op, place.stage, place.order), start) for op in self._needed_by(scope))
             entries.append((place.order, start, 1, start, place.stage, scope))
         inside = {op for scope in self._scopes for op in scope}
         for op, place in self._places.items():
@@ -116,7 +184,7 @@ class Units:
             if op in inside:
                 continue
             for place in pure_places:
-                start = min(op, before.get((op, place), op))
+                start = min(op, before.get((op, place.stage, place.order), op))
                 entries.append((place.order, start, 0, op, place.stage, (op,)))
         entries.sort()
         ops = self._table.ops
@@ -140,6 +208,22 @@ class Units:
             return [maker for maker in self._table.makers(op) if maker in self.pure_places]
 
         return reached(scope, made_of).difference(scope)
+
+
+def rematerialisable(body: Body) -> frozenset[int]:
+    """Pure ops over the induction variable and outside values that the yield does not use."""
+    table = body.table
+    closed: set[int] = set()
+    for op in map(table.number.__getitem__, body.pure):
+        if table.follows_induction(op, closed):
+            closed.add(op)
+    kept = table.makers(len(table.ops) - 1)
+    while kept:
+        op = kept.pop()
+        if op in closed:
+            closed.discard(op)
+            kept += table.makers(op)
+    return frozenset(closed)
 
 
 def form_scopes(
@@ -217,23 +301,13 @@ def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[
 
 def _parts(body: Body, run: list[int]) -> list[tuple[set[int], set[int]]]:
     """The statements of `run` by the values that they share, and the pure ops between."""
-    leader = {op: op for op in run}
-    between: dict[int, set[int]] = {op: set() for op in run}
     pure = set(map(body.table.number.__getitem__, body.pure))
-
-    def find(op: int) -> int:
-        while leader[op] != op:
-            op = leader[op]
-        return op
-
-    for op in run:
-        for producer, path in _producers_between(op, body.table, pure, leader):
-            leader[find(op)] = find(producer)
-            between[op] |= path
-    parts: dict[int, set[int]] = {}
-    for op in run:
-        parts.setdefault(find(op), set()).add(op)
-    return [(members, set().union(*(between[op] for op in members))) for members in parts.values()]
+    found = {op: _producers_between(op, body.table, pure, run) for op in run}
+    pairs = ((op, producer) for op, producers in found.items() for producer, _ in producers)
+    return [
+        (set(part), set[int]().union(*(path for op in part for _, path in found[op])))
+        for part in joined(run, pairs)
+    ]
 
 
 def _producers_between(

@@ -64,37 +64,26 @@ from mlir_async_pipe.facts.loops.transactions import (
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value
-from mlir_async_pipe.pipeliner.dependence.memory_dependences import are_ordered
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse, are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.normalise.guarded_loads import not_issued
-from mlir_async_pipe.pipeliner.plan.analysis import analyse
-from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE, check_memory, check_values
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_schedule
+from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_places
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
-from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     DEFAULT,
     IssueOptions,
     arrange,
+    roots_in,
     with_products,
 )
-from mlir_async_pipe.session.diagnostics import Diagnostics, InputError, PipelineError
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import UNORDERED
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where one statement runs: its stage (iterations of delay), its place in the kernel,
-    and whether it completes later than it is issued."""
-
-    stage: int
-    order: int
-    asynchronous: bool
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class Decision:
     loads may go through registers, if its buffers cannot have the versions that copies need."""
 
     body: Body
-    slots: tuple[Placed, ...]
+    slots: tuple[SchedulePlace, ...]
     wait_at: Literal["consumer", "iteration"]
     else_registers: int | None = None
 
@@ -155,7 +144,7 @@ def write(decision: Decision) -> None:
 
 def _write_parts(decision: Decision) -> None:
     """Stage and order of the three parts of each inner loop that is pipelined itself."""
-    found: dict[Operation, list[Placed]] = {}
+    found: dict[Operation, list[SchedulePlace]] = {}
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
         if statement.part:
             found.setdefault(statement.op, []).append(slot)
@@ -179,7 +168,11 @@ def with_early_stores(
     body, last = decision.body, decision.last_stage
     stores = _stores(body) - first
     stores |= with_producers(body, stores) - first
-    if last < 2 or not stores or any(_reads(body.statements[n]) for n in stores):
+    if (
+        last < 2
+        or not stores
+        or any(_touches_tiles(body.statements[n], writes=False) for n in stores)
+    ):
         return decision
     early = _moved(decision, stores, first, last - 1)
     if "predicate" in (found.epilogue, found.short_trip):
@@ -188,20 +181,11 @@ def with_early_stores(
 
 
 def _stores(body: Body) -> set[int]:
-    return {s.number for s in body.statements if "workgroup" in _spaces(s, writes=True)}
+    return {s.number for s in body.statements if _touches_tiles(s, writes=True)}
 
 
-def _reads(statement: Statement) -> bool:
-    return "workgroup" in _spaces(statement, writes=False)
-
-
-def _spaces(statement: Statement, *, writes: bool) -> set[str]:
-    return {
-        root_of(access.memory).space
-        for op in walk(statement.op)
-        for access in accesses(op)
-        if access.writes == writes
-    }
+def _touches_tiles(statement: Statement, *, writes: bool) -> bool:
+    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=writes))
 
 
 def _moved(decision: Decision, stores: set[int], first: set[int], stage: int) -> Decision:
@@ -213,7 +197,7 @@ def _moved(decision: Decision, stores: set[int], first: set[int], stage: int) ->
 
     order = {number: rank for rank, number in enumerate(sorted(range(len(slots)), key=place))}
     moved = (
-        replace(slot, order=order[n], stage=stage if n in stores else slot.stage)
+        slot._replace(order=order[n], stage=stage if n in stores else slot.stage)
         for n, slot in enumerate(slots)
     )
     return replace(decision, slots=tuple(moved))
@@ -225,16 +209,10 @@ def _can_be_planned(
     body = decision.body
     if any(statement.part for statement in body.statements):
         return False
-    places = {
-        s.op: SchedulePlace(slot.stage, slot.order)
-        for s, slot in zip(body.statements, decision.slots, strict=True)
-    }
-    units = Units(body, StatementPlaces(places, frozenset()))
+    places = {s.op: slot for s, slot in zip(body.statements, decision.slots, strict=True)}
     try:
-        check_values(units)
         analysis = analyse(body, found.independent, limits.noalias_arguments, around)
-        check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
-        plan_schedule(analysis, units, decision.wait_at, found, limits, Diagnostics())
+        plan_places(analysis, places, decision.wait_at, found, limits)
     except PipelineError:
         return False
     return True
@@ -302,13 +280,11 @@ def decide_by_count(
             at=body.loop,
             notes=numbering(body),
         )
-    stage = chain_stages(body, first, ahead.pairs, stages)
     copies = set() if ahead.why else _numbers(ahead)
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
+    stage = arranged.stage | chain_stages(body, first, ahead.pairs, stages)
     slots = tuple(
-        Placed(stage[s.number], arranged.order[s.number], s.number in copies)
-        if s.number in stage
-        else Placed(arranged.stage[s.number], arranged.order[s.number], False)
+        SchedulePlace(stage[s.number], arranged.order[s.number], s.number in copies)
         for s in body.statements
     )
     decision = Decision(body, slots, found.wait_at or "iteration")
@@ -555,7 +531,7 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
     return Decision(
         body,
         tuple(
-            Placed(
+            SchedulePlace(
                 0 if s.op in copies else stages - 1,
                 order.index(s.number),
                 asynchronous=s.op in copies,

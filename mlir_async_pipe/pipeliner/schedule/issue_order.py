@@ -35,7 +35,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -48,6 +48,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.flow.algorithms import joined
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations, static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import only_reads
 from mlir_async_pipe.facts.loops.statements import (
@@ -63,9 +64,8 @@ from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
-from mlir_async_pipe.pipeliner.plan.pure_places import rematerialisable
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
-from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
+from mlir_async_pipe.pipeliner.plan.units import Units, rematerialisable
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session
@@ -192,15 +192,16 @@ def _illegal(body: Body, arranged: Arrangement, copies: set[int]) -> str:
     """Why values would be used before they are made, "" if they are not. What copies need runs
     in the first stages, before all users."""
     places = {
-        s.op: SchedulePlace(arranged.stage.get(s.number, 0), arranged.order[s.number])
+        s.op: SchedulePlace(
+            arranged.stage.get(s.number, 0), arranged.order[s.number], s.number in copies
+        )
         for s in body.statements
         if not s.part
     }
-    asynchronous = frozenset(s.op for s in body.statements if s.number in copies)
     if len(places) < len(body.statements):
         return ""
     try:
-        check_values(Units(body, StatementPlaces(places, asynchronous)))
+        check_values(Units(body, places))
     except PipelineError as error:
         return error.diagnostic.message.removeprefix("cannot pipeline: ")
     return ""
@@ -248,12 +249,13 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
     if pairs or not any(map(_commits_group, body.ops)):
         return [sorted(first)]
     by_op = {s.op: s.number for s in body.statements}
-    part = {number: {number} for number in first}
-    for number in sorted(first):
-        for producer in value_producers(body.statements[number].op, by_op, set()) & first:
-            joined = part[number] | part[producer]
-            part.update(dict.fromkeys(joined, joined))
-    return [sorted(numbers) for number, numbers in part.items() if number == min(numbers)]
+    ahead = sorted(first)
+    links = (
+        (number, producer)
+        for number in ahead
+        for producer in value_producers(body.statements[number].op, by_op, set()) & first
+    )
+    return joined(ahead, links)
 
 
 def _commits_group(op: Operation) -> bool:
@@ -262,11 +264,7 @@ def _commits_group(op: Operation) -> bool:
 
 
 def _loads(statement: Statement) -> bool:
-    return any(
-        not access.writes and root_of(access.memory).space == "workgroup"
-        for op in walk(statement.op)
-        for access in accesses(op)
-    )
+    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=False))
 
 
 def _multiplies(statement: Statement) -> bool:
@@ -350,8 +348,8 @@ def fragments_ahead(
         why = "the loop around it may be joined with it"
     wanted = "the loop asks for it"
     if not why and found.fragments == "auto":
-        decided = _registers_fit(body, steps, copies, found, target)
-        why, wanted = ("", decided.why) if decided.fit else (decided.why, "")
+        fit, because = _registers_fit(body, steps, copies, found, target)
+        why, wanted = ("", because) if fit else (because, "")
     if why:
         return why
     between = [
@@ -401,9 +399,9 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
     }
     if used & {s.number for step in steps[:-1] for s in step.loads} - _numbers(steps[-1].loads):
         return "the last products need fragments of more than one step"
-    read = {root for s in loads for root in _roots(s.op, writes=False)}
-    written = {root for s in others for root in _roots(s.op, writes=True)}
-    late = {root for s in steps[-1].others if not s.part for root in _roots(s.op, writes=False)}
+    read = {root for s in loads for root in roots_in(s.op, writes=False)}
+    written = {root for s in others for root in roots_in(s.op, writes=True)}
+    late = {root for s in steps[-1].others if not s.part for root in roots_in(s.op, writes=False)}
     if any(may_alias(a, b) for a in read for b in written | late):
         return "statements between the products touch the memory that fragments are loaded from"
     return ""
@@ -419,7 +417,8 @@ def _is_known(op: Operation) -> bool:
     )
 
 
-def _roots(op: Operation, *, writes: bool) -> set[Root]:
+def roots_in(op: Operation, *, writes: bool) -> set[Root]:
+    """The memory that an op and all in it write, or read."""
     return {
         root_of(access.memory)
         for inner in walk(op)
@@ -428,27 +427,20 @@ def _roots(op: Operation, *, writes: bool) -> set[Root]:
     }
 
 
-class Fit(NamedTuple):
-    """Whether registers suffice, and why (not)."""
-
-    fit: bool
-    why: str
-
-
 def _registers_fit(
     body: Body,
     steps: list[ProductStep],
     copies: set[int],
     found: LoopAnnotations,
     target: Target | None,
-) -> Fit:
-    """Whether fragments are loaded ahead where nobody asks for it."""
+) -> tuple[bool, str]:
+    """Whether fragments are loaded ahead where nobody asks for it, since registers suffice, and why (not)."""
     if found.epilogue != "peel" or found.short_trip != "version":
-        return Fit(False, "one stage more would change what the loop asks of its trip count")
+        return False, "one stage more would change what the loop asks of its trip count"
     if target is None:
-        return Fit(False, "the registers of the chip are not known")
+        return False, "the registers of the chip are not known"
     if target.chip.copy_form is not None:
-        return Fit(False, "the back end waits for copies to LDS before the loads after them")
+        return False, "the back end waits for copies to LDS before the loads after them"
     following = [*steps[1:], steps[0]]
     fragments = max(
         _fragment_registers(step.loads) + _fragment_registers(after.loads)
@@ -467,7 +459,7 @@ def _registers_fit(
     needed = _held(body, steps) + fragments + addresses + RESERVE
     budget = target.chip.registers_of_thread(None if size is None else prod(size))
     why = f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
-    return Fit(needed <= budget, why)
+    return needed <= budget, why
 
 
 def _held(body: Body, steps: list[ProductStep]) -> int:

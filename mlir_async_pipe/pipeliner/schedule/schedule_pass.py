@@ -26,7 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.chips.target import Target, target_for, with_target
+from mlir_async_pipe.chips.target import target_for, with_target
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT, LoopAnnotations, read_loop
 from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
@@ -34,7 +34,8 @@ from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed, decide_by_count, write
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_by_count, write
 from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
 from mlir_async_pipe.session.passes import register
@@ -119,7 +120,7 @@ def decide(
             options.issue, options.cost, target_for(options, session), options.overlap_outer
         )
         stages = options.num_stages or found.num_stages
-        limits = limits_of(options, asked.target)
+        limits = Limits.of(options.smem_limit, asked.target)
         return decide_by_count(body, stages, found, session, asked, around, limits)
     return _decide_by_arrays(loop, body, found)
 
@@ -151,7 +152,7 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
         )
     asynchronous = _check_async_stages(loop, found)
     slots = tuple(
-        Placed(stage, place, stage in asynchronous)
+        SchedulePlace(stage, place, stage in asynchronous)
         for stage, place in zip(found.stage, order, strict=True)
     )
     return Decision(body, slots, found.wait_at or "consumer")
@@ -210,12 +211,6 @@ def _check_op_form(body: Body) -> None:
             )
 
 
-def limits_of(options: ScheduleOptions, target: Target | None) -> Limits:
-    """What the buffers of a loop may take."""
-    chip = None if target is None else target.chip
-    return Limits(options.smem_limit or (chip.workgroup_bytes if chip else None), chip=chip)
-
-
 def _decide_by_search(
     body: Body, options: ScheduleOptions, session: Session, around: Surroundings, *, units: bool
 ) -> Decision | None:
@@ -232,7 +227,7 @@ def _decide_by_search(
             code="bad-option-value",
         )
     model = CostModel.parse(options.cost, target)
-    asked = SearchOptions(options.max_stages, limits_of(options, target), model, target)
+    asked = SearchOptions(options.max_stages, Limits.of(options.smem_limit, target), model, target)
     schedule = schedule_by_units if units else schedule_by_latency
     return schedule(body, asked, session, around)
 

@@ -53,14 +53,6 @@ class SuggestOptions:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """The options of a trial; the number of stages stands on its loop."""
-
-    chip: str
-    smem_limit: int
-
-
-@dataclass(frozen=True)
 class Suggestion:
     """What would become of one loop: `form` is "copies", "loads" or "" where it is refused, for
     `reason`. `bytes` of workgroup memory for all versions; `registers` of 32 bits, in each thread,
@@ -125,7 +117,7 @@ def _tried(
     trial = Session(target=session.target)
     place = Place.of(loop)
     try:
-        passes.run_all(passes.PIPELINING, copy, Tried(options.chip, options.smem_limit), trial)
+        passes.run_all(passes.PIPELINING, copy, options, trial)
     except AsyncPipeError as error:
         return Suggestion(place, "", options.num_stages, reason=str(_first(error.diagnostic)))
     report = trial.report()

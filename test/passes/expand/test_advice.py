@@ -4,7 +4,7 @@ A row names a reason code, a program that is refused with it, words of the advic
 and the change that follows it. A test compares the codes with those that give advice in the sources.
 
 Covers: pipeliner/plan/legality.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/memory_limit.py,
-pipeliner/plan/choose_versions.py, pipeliner/plan/units.py, pipeliner/plan/nested.py,
+pipeliner/plan/choose_versions.py, pipeliner/plan/units.py, pipeliner/plan/make_plan.py,
 pipeliner/schedule/by_count.py, facts/loops/annotations.py
 """
 

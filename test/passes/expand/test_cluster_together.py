@@ -1,7 +1,7 @@
 """Loops in which the blocks of a cluster copy tiles for each other, and all warps copy and compute.
 
-Covers: pipeliner/plan/cluster_together.py, pipeliner/expand/write/slot_returns.py,
-pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/copied_memory.py
+Covers: pipeliner/plan/role_plan.py, pipeliner/expand/write/slot_returns.py,
+pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Waits of the input must ask for the phases of their tiles: what is wrong before the pipeline takes
 their place is refused, and the machine or the checker agrees that it was wrong.
 
-Covers: pipeliner/plan/input_phases.py
+Covers: pipeliner/plan/mbarrier_setup.py
 """
 
 from __future__ import annotations

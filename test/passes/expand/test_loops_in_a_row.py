@@ -1,6 +1,6 @@
 """Several pipelined loops in one function, and what stands before, between and after them.
 
-Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/outside_reads.py
+Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/privatise.py
 """
 
 from __future__ import annotations

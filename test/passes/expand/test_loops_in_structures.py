@@ -1,7 +1,7 @@
 """A pipelined loop inside branches, switches, sequential and parallel loops, regions, and in
 each kind of function: right on the machine and proven by the checker, or refused.
 
-Covers: pipeliner/plan/scheduled_loops.py, pipeliner/plan/barrier_pairs.py
+Covers: facts/loops/annotations.py, pipeliner/plan/barrier_pairs.py
 """
 
 from __future__ import annotations

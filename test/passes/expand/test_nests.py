@@ -1,6 +1,6 @@
 """Loops inside pipelined loops: imperfect nests, unknown trip counts, async on both levels.
 
-Covers: pipeliner/plan/nested.py, pipeliner/expand/write/kernel_units.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/expand/write/kernel_units.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 front ends write around the same copies. Forms that cannot run ahead are refused with their reason.
 
 Covers: machine/dialects/nvvm.py, machine/dialects/memref_views.py, pipeliner/normalise/raise_mbarriers.py, pipeliner/normalise/sink_addresses.py, facts/loops/transactions.py,
-pipeliner/expand/write/ring_slots.py, facts/values/memory_roots.py, facts/values/pointers.py
+pipeliner/expand/write/slot_accesses.py, facts/values/memory_roots.py, facts/values/pointers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """overlap-outer: the next tile's copies start in this tile's epilogue.
 
-Covers: pipeliner/expand/expand_pass.py, pipeliner/plan/tile_nest.py, pipeliner/expand/write/write_tiles.py,
+Covers: pipeliner/expand/expand_pass.py, pipeliner/expand/write/write_tiles.py,
 bindings/structured_ops.py
 """
 

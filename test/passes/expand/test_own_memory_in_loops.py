@@ -1,7 +1,7 @@
 """Loops that keep something in a thread's own memory: it orders nothing between threads, and has no
 place for slots unless it is a memref.
 
-Covers: pipeliner/plan/analysis.py, pipeliner/plan/barrier_pairs.py,
+Covers: pipeliner/dependence/memory_dependences.py, pipeliner/plan/barrier_pairs.py,
 pipeliner/normalise/manual_slots.py, facts/values/memory_roots.py
 """
 

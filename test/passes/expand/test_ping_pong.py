@@ -1,7 +1,7 @@
 """Two groups of threads that take tiles in turn: who waits for whom, slots and phases after the other
 group's tiles, thread ids, barriers, what is refused, and that each part of the result is needed.
 
-Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_ping_pong.py, pipeliner/expand/write/write_ring.py,
+Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, pipeliner/expand/write/write_ring.py,
 pipeliner/plan/role_block.py
 """
 

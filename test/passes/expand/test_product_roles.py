@@ -1,7 +1,7 @@
 """Warps of their own for copies and products of tensor memory: each part of what is written is needed,
 sums get as many versions as are told apart, and what cannot be parted stays as it was.
 
-Covers: pipeliner/plan/product_role.py, pipeliner/plan/sum_versions.py, pipeliner/expand/write/write_products.py,
+Covers: pipeliner/plan/product_role.py, pipeliner/expand/write/write_roles.py,
 pipeliner/plan/role_block.py, facts/values/pointers.py
 """
 

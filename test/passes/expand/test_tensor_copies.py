@@ -2,7 +2,7 @@
 
 Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/plan/issue_slice.py,
 pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py,
-pipeliner/expand/write/ring_slots.py, pipeliner/expand/write/ring_mbarriers.py,
+pipeliner/expand/write/slot_accesses.py, pipeliner/expand/write/ring_mbarriers.py,
 pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py,
 pipeliner/normalise/predicate_transactions.py, facts/values/uniformity.py
 """

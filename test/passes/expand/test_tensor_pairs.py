@@ -1,7 +1,7 @@
 """Loops of tensor copies one after the other on the same mbarriers: one ring, whose slot and phase go
 on from the first loop to the second.
 
-Covers: pipeliner/plan/ring_sharing.py, pipeliner/plan/input_phases.py, pipeliner/plan/mbarrier_setup.py,
+Covers: pipeliner/plan/ring_sharing.py, pipeliner/plan/mbarrier_setup.py, pipeliner/plan/mbarrier_setup.py,
 pipeliner/expand/write/carried_ring.py, test/helpers/tensor_pairs.py
 """
 

@@ -1,6 +1,6 @@
 """What the loop carries, where pure ops that nobody uses read it too.
 
-Covers: pipeliner/plan/pure_places.py
+Covers: pipeliner/plan/units.py
 """
 
 from __future__ import annotations

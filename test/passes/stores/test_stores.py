@@ -2,7 +2,7 @@
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
 Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
-pipeliner/expand/write/write_store_tiles.py, pipeliner/normalise/sink_addresses.py
+pipeliner/expand/write/carried_ring.py, pipeliner/normalise/sink_addresses.py
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 accepted by the checker without an unknown, and by ptxas.
 
 Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, pipeliner/plan/buffer_plan.py,
-pipeliner/plan/analysis.py, pipeliner/plan/choose_versions.py, pipeliner/expand/write/templates.py, pipeliner/plan/statement_places.py,
-pipeliner/plan/pure_places.py
+pipeliner/dependence/memory_dependences.py, pipeliner/plan/choose_versions.py, pipeliner/expand/write/kernel_units.py, pipeliner/plan/statement_places.py,
+pipeliner/plan/units.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Privatisation without a block size: what holds in some shapes of blocks need not hold in all.
 
-Covers: pipeliner/dependence/between_threads.py, pipeliner/dependence/privatise.py, pipeliner/dependence/outside_reads.py
+Covers: pipeliner/dependence/footprint.py, pipeliner/dependence/privatise.py
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import pytest
 
 from helpers.analysed_loop import analysed
 from mlir_async_pipe import bindings, pipeline
-from mlir_async_pipe.pipeliner.dependence.outside_reads import writes_the_same
-from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read
+from mlir_async_pipe.pipeliner.dependence.privatise import unproven_read, writes_the_same
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 ir = bindings.ir

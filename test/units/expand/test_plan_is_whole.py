@@ -16,12 +16,11 @@ from helpers.shared_queue import program as shared_queue_program
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.loops.annotations import DRAIN
+from mlir_async_pipe.facts.loops.annotations import DRAIN, scheduled_loops
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.scheduled_loops import scheduled_loops
-from mlir_async_pipe.pipeliner.plan.sync_state import Draining, Filled, StepPhase
+from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics
 from mlir_async_pipe.session.report import Session
@@ -50,10 +49,10 @@ def written(module: ir.Module) -> Counter[str]:
 def planned(plan: Plan) -> Counter[str]:
     """The same, as the plan has them."""
     found, groups = plan.synchronisation, plan.groups
-    phases: list[StepPhase] = [Filled(t) for t in range(plan.last_stage)]
-    phases += [Draining(e) for e in range(plan.peeled_epilogue + 1)]
+    steps_run = [ActiveStages(0, t) for t in range(plan.last_stage)]
+    steps_run += [ActiveStages(e) for e in range(plan.peeled_epilogue + 1)]
     steps = [*found.prologue, found.kernel, *found.epilogue]
-    full = sum(phase.active(group.stage) for phase in phases for group in groups)
+    full = sum(stages.active(group.stage) for stages in steps_run for group in groups)
     empty = sum(len(step.empty) for step in found.prologue)
     empty += len({group.queue for group in found.over})
     waits = sum(len(step.waits) for step in steps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.facts.flow.algorithms import by_loops, computed, reached, walked
+from mlir_async_pipe.facts.flow.algorithms import by_loops, computed, joined, reached, walked
 
 GRAPH = {"a": ["b", "c"], "b": ["d"], "c": ["d", "a"], "d": ["e"], "e": []}
 
@@ -78,3 +78,9 @@ def test_paths_come_together_after_all_that_lead_there() -> None:
 def test_an_inner_loop_is_left_before_what_follows_it_in_the_outer_one() -> None:
     nest = {"o": ["z", "i"], "i": ["a", "b"], "a": ["i"], "b": ["o"], "z": []}
     assert by_loops(["o"], nest.__getitem__) == ["o", "i", "a", "b", "z"]
+
+
+def test_pairs_join_nodes_in_the_order_of_the_nodes():
+    assert joined("edcba", []) == [["e"], ["d"], ["c"], ["b"], ["a"]]
+    assert joined("edcba", [("a", "c"), ("b", "d"), ("c", "e")]) == [["e", "c", "a"], ["d", "b"]]
+    assert joined("ab", [("a", "a"), ("b", "a"), ("a", "b")]) == [["a", "b"]]

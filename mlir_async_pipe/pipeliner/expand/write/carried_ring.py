@@ -30,8 +30,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 
 
 class RingPath(NamedTuple):
-    """The ops down to a loop of a ring, outermost first, that loop last; `write` writes it from the
-    values of the state that are the ring's, by their numbers, and returns those after it."""
+    """The ops down to a loop of a ring, outermost first, that loop last, or an op in the block that uses a
+    slot; `write` writes it from the values of the state that are the ring's, by their numbers, and returns
+    those after it."""
 
     ops: tuple[Operation, ...]
     write: Callable[..., list[Value]]

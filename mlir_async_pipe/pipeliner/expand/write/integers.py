@@ -159,8 +159,11 @@ class Integers(IntegerWriter):
         """trips >= S-1, as an i1."""
         return self.compare("uge", self.trips(), self.constant(self.last_stage, self.kind))
 
-    def as_index(self, value: Value) -> Value:
-        """A trip count as an index; it is never negative."""
-        if str(value.type) == "index":
-            return value
-        return self.cast("arith.index_castui", value, self.index)
+    def trips_as_index(self) -> Value:
+        """How often the loop runs, which is never negative."""
+        if self.trip_count is not None:
+            return self.constant(self.trip_count, self.index)
+        trips = self.trips()
+        if str(trips.type) == "index":
+            return trips
+        return self.cast("arith.index_castui", trips, self.index)

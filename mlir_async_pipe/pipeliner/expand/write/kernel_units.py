@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     create,
+    erase,
     integer_attribute,
     operations,
     set_integer,
@@ -31,7 +32,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.pipeliner.expand.write.slot_accesses import move_accesses
-from mlir_async_pipe.pipeliner.expand.write.templates import Template
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
@@ -44,6 +44,67 @@ from mlir_async_pipe.vocabulary.memory_names import GLOBAL_ADDRESS_OPS
 
 # On ops of an inner pipeline that came out of a grouping region; gone when it is labelled.
 GROUPED = "async_pipe.grouped"
+
+
+# An op is cloned once for each step of prologue, kernel and epilogue, and asking the bindings for an
+# operand costs as much as the clone itself: what an op uses is read once.
+#
+#     "async_pipe.scope"() ({                       uses of %i (op 1, operand 1), %one (op 2, operand 1)
+#       %a = memref.load %A[%i]                     and %A, %b: for each clone only these are looked up
+#       %b1 = arith.addf %a, %one            -->    and set; what the region makes itself, clone has
+#       memref.store %b1, %b[%slot, %c0]            already put in place
+#     })
+
+
+class TemplateUse(NamedTuple):
+    """Operand `operand` of the op at `place` (pre-order, 0 is the op itself) is `value`, which
+    is made outside of the op."""
+
+    place: int
+    operand: int
+    value: Value
+
+
+@dataclass(frozen=True)
+class Template:
+    """An op, what it uses from outside of itself, and its results. The op must not change."""
+
+    op: Operation
+    uses: tuple[TemplateUse, ...]
+    results: tuple[Value, ...]
+
+    @staticmethod
+    def of(op: Operation) -> Template:
+        if len(op.regions) == 0:
+            uses = [TemplateUse(0, number, value) for number, value in enumerate(op.operands)]
+            return Template(op, tuple(uses), tuple(op.results))
+        inside: set[Value] = set()
+        uses = []
+        for place, inner in enumerate(walk(op)):
+            uses += [
+                TemplateUse(place, number, value) for number, value in enumerate(inner.operands)
+            ]
+            if place > 0:
+                inside.update(inner.results)
+            for region in inner.regions:
+                for block in region.blocks:
+                    inside.update(block.arguments)
+        outer = tuple(use for use in uses if use.value not in inside)
+        return Template(op, outer, tuple(op.results))
+
+    def clone(self, mapping: dict[Value, Value], ip: Any) -> Operation:
+        """A copy at `ip` that uses `mapping[value]` wherever the op uses an outer `value`."""
+        copy = self.op.clone(ip=ip).operation
+        ops = list(walk(copy)) if len(copy.regions) else (copy,)
+        last, operands = 0, copy.operands
+        for place, operand, old in self.uses:
+            value = mapping[old]
+            if value == old:
+                continue
+            if place != last:
+                last, operands = place, ops[place].operands
+            operands[operand] = value
+        return copy
 
 
 @dataclass(frozen=True)
@@ -100,8 +161,10 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
     for places in current:
         for op in places:
             _make_asynchronous(op)
-        _drop_annotations(places)
-    _drop_synchronisation([current[n][0] for n in sorted(dropped)])
+            names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
+            names.keep_cycles(op)
+    # Waits and groups use tokens of groups before them.
+    erase(current[n][0] for n in sorted(dropped))
     commits = {group.members[-1].position: group for group in plan.groups}
     nested = bool(names.parts_of(plan.loop))
     units: list[KernelUnit] = []
@@ -150,18 +213,6 @@ def _make_asynchronous(op: Operation) -> None:
         row = row_of(inner)
         if row.async_attribute:
             inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)
-
-
-def _drop_annotations(ops: list[Operation]) -> None:
-    for op in ops:
-        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
-        names.keep_cycles(op)
-
-
-def _drop_synchronisation(ops: list[Operation]) -> None:
-    """Erase groups, waits and barriers; waits and groups use tokens of groups before them."""
-    for op in reversed(ops):
-        op.erase()
 
 
 def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:

@@ -7,18 +7,14 @@ and iter_args that never meet a value of the body are recurrences, with register
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, is_used
+from mlir_async_pipe.facts.values.ring import Ring
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import KernelUnit, KernelUnits
-from mlir_async_pipe.pipeliner.expand.write.recurrences import (
-    ArgumentRecurrence,
-    EarlierSlot,
-    PhaseRecurrence,
-    Recurrence,
-    SlotRecurrence,
-)
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.sync_state import PlannedWait
 
@@ -204,3 +200,261 @@ class Sources:
 
     def token(self, wait: PlannedWait) -> ValueSource:
         return ValueSource(self.kernel.tokens[wait.group.number], (), wait.distance)
+
+
+# Recurrences ---------------------------------------------------------------------------------
+#
+# Values of the kernel that follow from their own last value: slot counters, and iter_args
+# that only swap places or take a value from outside.
+#
+# Each belongs to a stage: in a step it stands for that stage's iteration. Users in a later
+# stage see older values through registers, which are iter_args of the kernel too:
+#
+#     (current, r_1, r_2) --> (next(current), current, r_1)
+
+
+class Recurrence:
+    """A current value and `width - 1` older ones, bound anew in each part of the pipeline.
+
+    `has_results`: a result of the loop may ask for the value after the last step.
+    """
+
+    has_results = True
+
+    def __init__(self, stage: int) -> None:
+        self.stage = stage
+        self.registers = 0
+        self._held: list[Any] = []
+        self._following: list[Any] = []
+
+    @property
+    def width(self) -> int:
+        """How many iter_args the recurrence takes."""
+        return 1 + self.registers
+
+    def lag(self, stage: int) -> int:
+        """How many steps old the value is that a user in `stage` wants."""
+        return stage - self.stage
+
+    def need(self, lag: int) -> None:
+        """Keep values of at least `lag` steps ago."""
+        self.registers = max(self.registers, lag)
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """The value in an iteration whose number is known, for a user of that iteration."""
+        raise AssertionError("each kind of recurrence says this")
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        raise AssertionError("each kind of recurrence says this")
+
+    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
+        """The values at the kernel's entry, step `last_stage`."""
+        now = last_stage - self.stage
+        return [self.at_iteration(now - n, integers) for n in range(self.width)]
+
+    def bind(self, values: Sequence[Any]) -> None:
+        """Take over block arguments of the kernel, its results, or prepared values."""
+        self._held = list(values)
+
+    @property
+    def current(self) -> Value:
+        """The value of the recurrence's own stage in this step."""
+        return self._held[0]
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        """The value that a user in `stage` sees in this step."""
+        return self._held[self.lag(stage)]
+
+    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+        """What the kernel yields: everything one step older."""
+        return [self.following(integers, others), *self._held[:-1]]
+
+    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+        """Compute the next step's values without binding them (others may still ask).
+
+        After the kernel nothing is carried, so older values are kept, too: a result of the loop
+        asks in the last stage for what an early stage held before the epilogue."""
+        self._following = [self.following(integers, others), *self._held]
+
+    def commit(self) -> None:
+        self.bind(self._following)
+
+
+class NextSlot:
+    """The slot after another one, written where it is first used: the last epilogue steps
+    use fewer and fewer of them."""
+
+    def __init__(self, before: Value | NextSlot, ring: Ring, integers: Integers) -> None:
+        self._before = before
+        self._ring = ring
+        self._integers = integers
+        self._made: Value | None = None
+
+    def value(self) -> Value:
+        if self._made is None:
+            self._made = self._ring.next(_slot_value(self._before), self._integers)
+        return self._made
+
+
+def _slot_value(slot: Value | NextSlot) -> Value:
+    return slot.value() if isinstance(slot, NextSlot) else slot
+
+
+class SlotRecurrence(Recurrence):
+    """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward.
+
+    `ends_in_zero`: slot(k) = (k + 1 - trips) mod V instead, so that the last iteration has
+    slot 0, where readers outside of the loop look. `start`: that of the first iteration, if not 0."""
+
+    has_results = False
+
+    def __init__(
+        self, stage: int, versions: int, ends_in_zero: bool, start: Value | None = None
+    ) -> None:
+        super().__init__(stage)
+        self.versions = versions
+        self.ring = Ring(versions)
+        self.ends_in_zero = ends_in_zero
+        self.start = start
+
+    @staticmethod
+    def over(
+        versions: int, stages: set[int], ends_in_zero: bool, start: Value | None = None
+    ) -> SlotRecurrence:
+        """The counter whose stage needs the fewest registers for users in `stages`.
+
+        V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
+        ago: one register. Counting for stage 0 would take two."""
+        candidates = [
+            SlotRecurrence(stage, versions, ends_in_zero, start) for stage in sorted(stages)
+        ]
+        for candidate in candidates:
+            candidate.registers = max(candidate.lag(stage) for stage in stages)
+        return min(candidates, key=lambda candidate: candidate.registers)
+
+    def lag(self, stage: int) -> int:
+        """Steps modulo the number of versions."""
+        return (stage - self.stage) % self.versions
+
+    def need(self, lag: int) -> None:
+        """The registers were chosen with the stage."""
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """The slot of an iteration: a constant, unless it depends on the trip count."""
+        tile = iteration % self.versions
+        if self.start is not None:
+            slot = self.start
+            for _ in range(tile):
+                slot = self.ring.next(slot, integers)
+            return slot
+        if not self.ends_in_zero:
+            return integers.constant(tile)
+        if integers.trip_count is not None:
+            return integers.constant((tile + 1 - integers.trip_count) % self.versions)
+        return self.ring.before_last(tile, integers.trips_as_index(), integers)
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        """The slot of the iteration that `stage` runs in this step, where none has it made of others."""
+        lag = self.lag(stage)
+        if lag < self.width:
+            return _slot_value(self._held[lag])
+        return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, integers)
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """The next slot, back to 0 after the last."""
+        return self.ring.next(self.current, integers)
+
+    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+        """As for any recurrence, but nothing is written before somebody asks for it."""
+        self._following = [NextSlot(self.current, self.ring, integers), *self._held[:-1]]
+
+
+class EarlierSlot(Recurrence):
+    """The slot of so many tiles before an iteration's. Where nothing runs ahead, iter_args hold it, which
+    begin with any slot: nobody asks before there are as many tiles. Else those of the ring say it."""
+
+    has_results = False
+
+    def __init__(self, slots: SlotRecurrence, tiles: int, *, held: bool) -> None:
+        super().__init__(slots.stage)
+        self.slots = slots
+        self.tiles = tiles
+        self.held = tiles if held else 0
+
+    @property
+    def width(self) -> int:
+        return self.held
+
+    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
+        first = self.slots.at_iteration(0, integers)
+        return [first] * self.held
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles, integers)
+
+    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+        return [self.slots.current, *self._held][: self.held]
+
+
+class PhaseRecurrence(Recurrence):
+    """The phase of an iteration's tile in the last stage, which goes with the slot of a ring; in earlier
+    stages it follows from both slots."""
+
+    has_results = False
+
+    def __init__(self, stage: int, slots: SlotRecurrence, start: Value) -> None:
+        super().__init__(stage)
+        self.slots = slots
+        self.start = start
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """As many iterations after the first."""
+        phase = self.start
+        for earlier in range(iteration):
+            slot = self.slots.at_iteration(earlier, integers)
+            _, phase = self.slots.ring.advance(slot, phase, integers)
+        return phase
+
+    def in_step(self, stage: int, integers: Integers) -> Value:
+        if stage == self.stage:
+            return self.current
+        slot, later = (self.slots.in_step(s, integers) for s in (self.stage, stage))
+        return self.slots.ring.later_phase(self.current, slot, later, integers)
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """The next phase, the other one where the slots begin anew."""
+        following = self.slots.in_step(self.stage - 1, integers)
+        return self.slots.ring.next_phase(self.current, following, integers)
+
+
+class ArgumentRecurrence(Recurrence):
+    """An iter_arg whose yields never lead to a value made in the body."""
+
+    def __init__(
+        self,
+        stage: int,
+        number: int,
+        arguments: Sequence[Value],
+        initial: Sequence[Value],
+        yielded: Sequence[Value],
+    ) -> None:
+        super().__init__(stage)
+        self.number = number
+        self.arguments = list(arguments)
+        self.initial = list(initial)
+        self.yielded = list(yielded)
+
+    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+        """Follow the yields from the initial values; a value from outside stays."""
+        argument = self.arguments[self.number]
+        for _ in range(iteration):
+            following = self.yielded[self.arguments.index(argument)]
+            if following not in self.arguments:
+                return following
+            argument = following
+        return self.initial[self.arguments.index(argument)]
+
+    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+        """What the yield forwards: another such argument's value, or one from outside."""
+        value = self.yielded[self.number]
+        return others[value].current if value in self.arguments else value

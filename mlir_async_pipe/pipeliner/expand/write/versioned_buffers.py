@@ -45,7 +45,6 @@ from mlir_async_pipe.facts.loops.annotations import (
 from mlir_async_pipe.facts.values.memory_roots import end_of_windows
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.pipeliner.dependence.privatise import find_global
-from mlir_async_pipe.pipeliner.expand.write.slot_views import slot_subview
 from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     WIDEST,
     BufferPlan,
@@ -294,6 +293,46 @@ def slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value
     return create(
         "memref.cast", [view], [kind], ip=ip, loc=ir.Location.unknown(kind.context)
     ).results[0]
+
+
+def slot_subview(
+    value: Value,
+    offsets: list[int],
+    dynamic: list[Value],
+    shape: tuple[int, ...],
+    *,
+    offset: str,
+    ip: Any,
+    loc: Any,
+) -> Value:
+    """A rank-reducing subview of one slot; `offset` is "0" or "?" (in the result's layout)."""
+    kind = ir.MemRefType(value.type)
+    context = kind.context
+    strides = [prod(kind.shape[i + 2 :]) for i in range(len(shape))]
+    result = strided(kind, shape, strides, offset)
+    attributes = {
+        "static_offsets": ir.DenseI64ArrayAttr.get(offsets, context),
+        "static_sizes": ir.DenseI64ArrayAttr.get([1, *shape], context),
+        "static_strides": ir.DenseI64ArrayAttr.get([1] * (len(shape) + 1), context),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0], context),
+    }
+    return create(
+        "memref.subview", [value, *dynamic], [result], attributes, ip=ip, loc=loc
+    ).results[0]
+
+
+def strided(kind: Any, shape: tuple[int, ...], strides: list[int], offset: str) -> Any:
+    """The memref type of a part of `kind` with this layout."""
+    layout = ir.Attribute.parse(
+        f"strided<[{', '.join(map(str, strides))}], offset: {offset}>", kind.context
+    )
+    return ir.MemRefType.get(
+        list(shape),
+        kind.element_type,
+        layout=layout,
+        memory_space=kind.memory_space,
+        loc=ir.Location.unknown(kind.context),
+    )
 
 
 def simplify_views(buffers: list[VersionedBuffer]) -> None:

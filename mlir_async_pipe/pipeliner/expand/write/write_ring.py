@@ -83,8 +83,8 @@ from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
     write_mbarriers,
     write_wait,
 )
-from mlir_async_pipe.pipeliner.expand.write.ring_slots import show_slot
 from mlir_async_pipe.pipeliner.expand.write.role_threads import elect, thread_along_x
+from mlir_async_pipe.pipeliner.expand.write.slot_accesses import show_slot
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
@@ -92,7 +92,7 @@ from mlir_async_pipe.pipeliner.plan.barrier_pairs import Boundary
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.vocabulary.barriers import write_fence
@@ -409,7 +409,7 @@ class RingLoop:
         self.loop = write_loop(
             Plan(
                 loop,
-                Units(body, StatementPlaces(places, frozenset())),
+                Units(body, places),
                 groups=(),
                 buffers=(),
                 needs=(),

@@ -15,41 +15,74 @@
 Each loop is lowered where it stands; then those that copy get a copy of all that the threads of the input run
 alone, without the statements of other partitions and what only these need. The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
 are free. Each warp arrives once for a tile, after the wait that covers its products
-(docs/phases.md); in a cluster, in each block that copies into its own (`slot_returns`).
+(docs/phases.md); in a cluster, in each block that copies into its own (`slot_returns`). Products that add up
+in tensor memory are issued by another warp of their own (`ProductsWriter`); two groups may take the tiles of
+the loop around alternately (`PingPongWriter`).
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, after, before, terminator
-from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    after,
+    attribute,
+    before,
+    captured,
+    clone,
+    constant,
+    create,
+    defining_op,
+    is_used,
+    operations,
+    parent,
+    remap,
+    set_integer,
+    source_op,
+    terminator,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if, yield_values
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
 from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
-from mlir_async_pipe.pipeliner.expand.write.group_order import GroupOrder
 from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
-from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import write_empty, write_mbarriers
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
+from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
+    write_empty,
+    write_mbarriers,
+    write_wait,
+)
 from mlir_async_pipe.pipeliner.expand.write.role_threads import (
+    GroupOrder,
     add_threads,
+    elect,
     name_barriers,
     set_registers,
     thread_along_x,
 )
+from mlir_async_pipe.pipeliner.expand.write.slot_accesses import show_slot
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.expand.write.write_ping_pong import PingPongWriter
-from mlir_async_pipe.pipeliner.expand.write.write_products import ProductsWriter
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     COPIES,
     RingLoop,
     drop_unused,
     write_partition,
 )
-from mlir_async_pipe.pipeliner.plan.product_turn import ProductTurn
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, ProductTurn
+from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
 from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP
+from mlir_async_pipe.vocabulary import tensor_use
+from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
+from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side
 
 
 class _Loop(NamedTuple):
@@ -201,3 +234,253 @@ def _producer_region(region: Any, thread: Value, roles: RolePlan, loc: Any) -> t
     others = () if roles.products is not None else None
     branch = write_if(first, (), others, at_end_of(region), loc)
     return branch.regions[0], branch.regions[1]
+
+
+# Products in tensor memory -------------------------------------------------------------------
+#
+#                                           scf.if %thread < threads {
+#                                             for tile, sums, phase {
+#     for tile {                                wait for filled[sums]; load; arrive at drained[sums]; store
+#       for k {                               }
+#         expect, copy, wait,               } else if the first warp of the others {
+#         product, commit, wait     -->       for tile { for k, slot { wait for empty[slot]; expect, copy } }
+#       }                                   } else {
+#       load; store                           for tile, sums {
+#     }                                         wait for drained[sums]
+#                                               for k, slot { wait for full[slot]; product, commit empty[slot] }
+#                                               commit filled[sums]
+#                                             } }
+#
+# The commit of an iteration gives its slot back, so the input's mbarrier of products is `empty`. Of two
+# versions the sums of one are loaded while the other adds up (docs/phases.md).
+
+
+# The partition of the statements that issue products; the input's threads run what is in none.
+PRODUCTS = 1
+
+
+class ProductsWriter:
+    """Writes what the warp runs that issues products, and what the threads of the input run instead of the loop.
+    They wait for each other by the mbarriers of the versions of the sums, which are made here, with room for
+    these."""
+
+    def __init__(self, plan: RingPlan, roles: RolePlan, role: ProductRole) -> None:
+        self.plan, self.roles, self.role = plan, roles, role
+        self.ring = Ring(role.sums.versions)
+        setup, count = plan.setups[0], role.sums.versions
+        self.filled = write_empty(setup, count, lambda write: write.constant(1))
+        self.drained = write_empty(setup, count, lambda write: write.constant(roles.block.warps))
+        for op in role.sums.sized if count > 1 else ():
+            columns = op.operands[1]
+            grown = count * role.sums.columns
+            op.operands[1] = constant(grown, columns.type, before(op), op.location)
+
+    def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
+        """Write the products of a lowered loop at the end of a region; `arrives` holds in one lane of each warp of
+        the threads of the input, which `write_loads` is for."""
+        branch, loc = self.role.branch, self.plan.loop.location
+        elected = elect(before(branch), loc)
+        names.remove(branch, names.OP_NAMES)
+        branch.operands[0] = elected
+        for op in (*(t.wait for t in self.plan.transactions), source_op(elected), branch):
+            set_integer(op, names.PARTITION, PRODUCTS, 64)
+        # The first slot and its phase; the first version, which is free.
+        there = IntegerWriter(at_end_of(region), loc)
+        state = [*Ring.start(there), *Ring.start(there, phase=1)]
+        values = [(loop, (0, 1, 2, 3))]
+        write_partition(region, self.roles.moved, PRODUCTS, values, self._write_products, state)
+        self.returns = SlotReturns(self.drained, Blocks(None, 0), arrives, meets_lanes=True)
+
+    def _write_products(
+        self, ring: RingLoop, slot: Value, phase: Value, version: Value, phase_of_sums: Value
+    ) -> list[Value]:
+        """The products of one tile of the loop around, into a version that was loaded; returns the state after
+        them."""
+        loop = ring.loop
+        # Not the constants of the input's loop, which stand with other threads.
+        write = IntegerWriter(before(loop), loop.location)
+        # What others did to a version counts after the next fence.
+        write_wait(write, self.drained, version, phase_of_sums)
+        fence("after", write.ip, write.location)
+        offset = self._offset(version, write)
+        for op in list(walk(loop)):
+            if tensor_use(op) == "product":
+                show_version(op, offset)
+        following = ring.expand(slot, phase)
+        write = IntegerWriter(after(ring.loop), write.location)
+        self._commit(version, write)
+        return [*following, *self.ring.advance(version, phase_of_sums, write)]
+
+    def _commit(self, version: Value, write: IntegerWriter) -> None:
+        """The sums are there when all products of the thread are over."""
+        elected = elect(write.ip, write.location)
+        branch = write_if(elected, (), None, write.ip, write.location)
+        made = clone(self.role.completion.commit, {}, at_end_of(branch.regions[0]))
+        inside = IntegerWriter(before(made), write.location)
+        made.operands[0] = mbarrier_pointer(inside, self.filled, version, made.operands[0].type)
+
+    def write_loads(self, version: Value, phase: Value) -> list[Value]:
+        """The wait in the place of the loop, and the arrivals after the loads."""
+        loop, role = self.plan.loop, self.role
+        write = IntegerWriter(before(loop), loop.location)
+        write_wait(write, self.filled, version, phase)
+        if fence_following(loop, "after") is None:
+            fence("after", write.ip, write.location)
+        offset = self._offset(version, write)
+        for op in role.loads:
+            show_version(op, offset)
+        last = role.last or loop
+        fenced = fence_following(last, "before")
+        write = IntegerWriter(after(fenced or last), loop.location)
+        if fenced is None:
+            fence("before", write.ip, loop.location)
+        self.returns.write(version, None, write)
+        for number, result in enumerate(loop.results):
+            result.replace_all_uses_with(loop.operands[3 + number])
+        loop.erase()
+        return self.ring.advance(version, phase, write)
+
+    def _offset(self, version: Value, write: IntegerWriter) -> Value | None:
+        """The columns before a version, None where there is one."""
+        if self.ring.slots == 1:
+            return None
+        i32 = ir.IntegerType.get_signless(32, write.context)
+        number = write.cast("arith.index_cast", version, i32)
+        return write.multiply(number, write.constant(self.role.sums.columns, i32))
+
+
+def fence_following(op: Operation, side: str) -> Operation | None:
+    """The fence that the input has right after an op, if it is of that side."""
+    order = operations(op.block)
+    following = order[order.index(op) + 1]
+    return following if fence_side(following) == side else None
+
+
+def fence(side: str, ip: Any, loc: Any) -> None:
+    """What others did counts for tensor ops `after` it, or what these did for others `before`."""
+    kind = {"kind": attribute(f"#nvvm.tcgen05_fence<{side}>", loc.context)}
+    create(FENCE_OP, (), (), kind, ip=ip, loc=loc)
+
+
+def show_version(op: Operation, offset: Value | None) -> None:
+    """Let an op use the columns of a version."""
+    if offset is None:
+        return
+    address, write = op.operands[0], IntegerWriter(before(op), op.location)
+    made = defining_op(address)
+    if (
+        made is not None
+        and made.name == POINTER_OF_ADDRESS
+        and made.operands[0].type == offset.type
+    ):
+        number = made.operands[0]
+    else:
+        number = write.cast("llvm.ptrtoint", address, offset.type)
+    op.operands[0] = write.cast(POINTER_OF_ADDRESS, write.add(number, offset), address.type)
+
+
+# Tiles alternately ---------------------------------------------------------------------------
+#
+#                                        scf.for %tile … iter_args(slot, phase, mine, count) {
+#       scf.for %tile {                    scf.if %mine {
+#         front                              front
+#         loop                     -->       order[group]; loop; arrive at order[other]
+#         store                              drain; store
+#       }                                  } else { slot and phase after the tile of the others }
+#                                        }
+#                                        if %mine: order[group]
+#
+# By `order` (`GroupOrder`) a loop begins when the one before has waited for all of its tiles
+# (docs/phases.md). The number of a tile is written as 2 x + group: from that everybody can see that the
+# groups have tiles of their own.
+
+
+class PingPongWriter:
+    """Puts both groups into the loop around, and between them slot and phase through it. `build` writes where
+    these threads begin."""
+
+    def __init__(
+        self, loop: RingLoop, roles: RolePlan, thread: Value, build: IntegerWriter
+    ) -> None:
+        assert roles.ping_pong is not None
+        self.loop, self.ping_pong, self.block = loop, roles.ping_pong, roles.block
+        self.loc, block = loop.plan.loop.location, roles.block
+        own_number = build.remainder(thread, block.threads)
+        self.own_group = build.divide(thread, block.threads)
+        self.order = GroupOrder(self.own_group, block, build, self.loc)
+        # Threads of the second group get the numbers that the input's threads have.
+        numbers = {i: _as_type(own_number, i.type, build) for i in self.ping_pong.ids}
+        again = [clone(op, numbers, build.ip) for op in self.ping_pong.of_ids]
+        for op in roles.moved:
+            remap(op, numbers)
+        for op in reversed(again):
+            # Who copies is another one by now.
+            if not any(map(is_used, op.results)):
+                op.erase()
+
+    def start(self, build: IntegerWriter) -> list[Value]:
+        """Whether the first tile is the group's own, and how many were before it."""
+        kind = self.ping_pong.around.regions[0].blocks[0].arguments[0].type
+        return [self.order.is_first, build.constant(0, kind)]
+
+    def end(self, mine: Value) -> None:
+        """The group that would be next takes the last arrival."""
+        around = source_op(mine)
+        self.order.end(mine, around)
+        drop_idle_values(around)
+
+    # -- one tile ------------------------------------------------------------------------------
+
+    def write_tile(self, slot: Value, phase: Value, mine: Value, count: Value) -> list[Value]:
+        """What a group runs if the tile is its own, and else."""
+        ping_pong, loc = self.ping_pong, self.loc
+        around = parent(self.loop.loop)
+        assert around is not None
+        block = around.regions[0].blocks[0]
+        end = terminator(block)
+        for number in ping_pong.idle:
+            end.operands[number] = block.arguments[number + 1]
+        drop_unused(around)
+        ops = [op for op in operations(block)[:-1] if op not in ping_pong.shared]
+        branch = write_if(mine, (slot, phase), (slot, phase), before(end), loc)
+        ours, theirs = (end_of(region) for region in branch.regions)
+        for op in ops:
+            op.move_before(ours)
+        name_barriers(self.block, self.order.group)
+        own = operations(branch.regions[0].blocks[0])
+        self._number_tile(around, count, own)
+        beside = {buffer.root.identity for buffer in ping_pong.tiles}
+        tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
+        show_slot(tiles, self.own_group, own)
+        yield_values(theirs, self._after_others(slot, phase, before(theirs)))
+        yield_values(ours, self.loop.write_uses(slot, phase))
+        self.order.begin_turn(before(self.loop.loop))
+        self.order.end_turn(after(self.loop.loop))
+        build = IntegerWriter(before(end), loc)
+        i1 = mine.type
+        flipped = build.binary("arith.xori", mine, build.constant(1, i1))
+        return [*branch.results, flipped, build.add(count, 1)]
+
+    def _number_tile(self, around: Operation, count: Value, ops: list[Operation]) -> None:
+        """lower + (2 (count div 2) + group) step, which is the number of a tile of the group."""
+        variable = around.regions[0].blocks[0].arguments[0]
+        if not any(variable in captured(op) for op in ops):
+            return
+        build = IntegerWriter(before(ops[0]), self.loc)
+        lower, _, step = list(around.operands)[:3]
+        group = _as_type(self.own_group, count.type, build)
+        pairs = build.multiply(build.divide(count, GROUPS), GROUPS)
+        tile = build.add(lower, build.multiply(build.add(pairs, group), step))
+        for op in ops:
+            remap(op, {variable: tile})
+
+    def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
+        plan = self.loop.plan
+        integers = Integers(self.loop.loop, plan.ahead, 0, plan.trip_count, ip)
+        return self.loop.ring.after(slot, phase, integers.trips_as_index(), integers)
+
+
+def _as_type(number: Value, kind: Any, build: IntegerWriter) -> Value:
+    if number.type == kind:
+        return number
+    return build.cast("arith.index_cast", number, kind)

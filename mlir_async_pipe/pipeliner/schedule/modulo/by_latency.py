@@ -20,7 +20,6 @@ It says so in a record for the report, and a remark:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate, combinations, product
 from math import ceil
@@ -104,7 +103,7 @@ class ByLatency(Scheduling):
     def usual_kernels(self, largest: int) -> list[KernelSchedule]:
         """What `num_stages` gives: copies and what they need in stage 0, all others in the last one."""
         loop = self.reading.loop
-        ahead = needed_by(loop, (n for n, node in enumerate(loop.nodes) if node.asynchronous))
+        ahead = needed_by_copies(loop)
         order = tuple(sorted(range(len(loop.nodes)), key=lambda n: (n not in ahead, n)))
         return [
             KernelSchedule(tuple(0 if n in ahead else last for n in sorted(order)), order, at_top)
@@ -330,7 +329,7 @@ def _arrivals(
 def copies_first(loop: LoopNumbers) -> tuple[int, ...]:
     """The copies and what they need in an iteration, then all others; last those of them that need what
     the iteration before makes of what they copied."""
-    ahead = needed_by(loop, (n for n, node in enumerate(loop.nodes) if node.asynchronous))
+    ahead = needed_by_copies(loop)
 
     def after(node: int) -> list[int]:
         return [e.target for e in loop.edges if e.source == node]
@@ -343,10 +342,10 @@ def copies_first(loop: LoopNumbers) -> tuple[int, ...]:
     return tuple(sorted(range(len(loop.nodes)), key=place))
 
 
-def needed_by(loop: LoopNumbers, nodes: Iterable[int]) -> set[int]:
-    """Nodes and all that they depend on inside an iteration."""
+def needed_by_copies(loop: LoopNumbers) -> set[int]:
+    """The copies, and all that they depend on inside an iteration."""
 
     def before(node: int) -> list[int]:
         return [e.source for e in loop.edges if e.target == node and e.distance == 0]
 
-    return reached(nodes, before)
+    return reached((n for n, node in enumerate(loop.nodes) if node.asynchronous), before)

@@ -18,10 +18,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
-    Value,
     captured,
     defining_op,
     operations,
@@ -35,16 +33,17 @@ from mlir_async_pipe.facts.costs.cost_model import (
     kind_of_op,
     own_cycles,
 )
+from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.copy_statements import copies_of
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of, is_synchronisation
-from mlir_async_pipe.pipeliner.plan.analysis import Analysis
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
+from mlir_async_pipe.pipeliner.dependence.regions import by_root
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
 from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
 from mlir_async_pipe.pipeliner.plan.statement_places import (
     SchedulePlace,
-    StatementPlaces,
     is_async,
     physical_copy,
 )
@@ -258,8 +257,8 @@ def read(
         for node, statements in enumerate(members)
         for number in statements
     }
-    places = {s.op: SchedulePlace(0, s.number) for s in body.statements}
-    units = Units(body, StatementPlaces(places, asynchronous))
+    places = {s.op: SchedulePlace(0, s.number, s.op in asynchronous) for s in body.statements}
+    units = Units(body, places)
     held = _held(units, asynchronous, costs, node_of)
     group_of = _groups(units, node_of)
     nodes = tuple(
@@ -381,26 +380,19 @@ def _edges(
 def _producers(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:
     """The nodes whose values reach `op`, directly, through pure ops and through iter_args, with
     the number of iterations between."""
-    yielded = list(body.terminator.operands)
-    found: list[tuple[int, int]] = []
-    pending: list[tuple[Value, int]] = [(value, 0) for value in captured(op)]
-    seen: set[tuple[Value, int]] = set()
-    while pending:
-        value, distance = pending.pop()
-        if (value, distance) in seen or distance > len(yielded):
-            continue
-        seen.add((value, distance))
-        if isinstance(value.owner, ir.Block):
-            if value.owner == body.block and ir.BlockArgument(value).arg_number > 0:
-                number = ir.BlockArgument(value).arg_number - 1
-                pending.append((yielded[number], distance + 1))
-            continue
-        producer = defining_op(value)
-        if producer in node_of:
-            found.append((node_of[producer], distance))
-        elif producer is not None and producer.block == body.block:
-            pending += [(operand, distance) for operand in captured(producer)]
-    return found
+    table = body.table
+    most = len(table.yielded)
+
+    def makers(use: tuple[int, int]) -> list[tuple[int, int]]:
+        number, distance = use
+        chains = filter(None, map(table.chain, table.used[number]))
+        return [(made, distance + more) for made, more in chains if distance + more <= most]
+
+    def before(use: tuple[int, int]) -> list[tuple[int, int]]:
+        return [] if table.ops[use[0]] in node_of else makers(use)
+
+    found = ((table.ops[n], d) for n, d in walked(makers((table.number[op], 0)), before))
+    return [(node_of[producer], distance) for producer, distance in found if producer in node_of]
 
 
 def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, int]]:
@@ -431,14 +423,10 @@ def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, 
 def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[VersionedMemory, ...]:
     """The buffers whose iterations may have versions."""
     found = []
-    for key in dict.fromkeys(r.root.identity for r in analysis.regions if r.root is not None):
-        if key not in analysis.privatisation.private:
+    for key, own in by_root(analysis.regions).items():
+        regions, root = tuple(own), own[0].root
+        if key not in analysis.privatisation.private or root is None:
             continue
-        regions = tuple(
-            r for r in analysis.regions if r.root is not None and r.root.identity == key
-        )
-        root = regions[0].root
-        assert root is not None
         node = [node_of[r.top] for r in regions]
         meeting = meeting_pairs(regions, analysis.index)
         found.append(

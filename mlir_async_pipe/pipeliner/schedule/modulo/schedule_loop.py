@@ -23,10 +23,10 @@ from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.analysis import analyse
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.schedule.by_count import Decision, Placed
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision
 from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     TOLERANCE,
     ModuloProblem,
@@ -39,7 +39,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.trial import (
     KernelSchedule,
     TrialResult,
     Trials,
-    statement_orders,
+    statement_slots,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError, Place
 from mlir_async_pipe.session.report import Session
@@ -191,15 +191,7 @@ class Scheduling(ABC):
                 notes=said.bound_at,
             )
             return None
-        orders = statement_orders(self.reading, best.schedule)
-        slots = tuple(
-            Placed(
-                best.schedule.stages[self.reading.node_of[s.op]],
-                orders[s.number],
-                s.op in self.reading.asynchronous,
-            )
-            for s in self.body.statements
-        )
+        slots = statement_slots(self.reading, best.schedule)
         return Decision(self.body, slots, "iteration" if best.schedule.wait_at_top else "consumer")
 
     def _best(self) -> tuple[Found, str | None]:

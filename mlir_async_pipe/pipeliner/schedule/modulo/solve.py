@@ -149,6 +149,12 @@ class _Smallest:
     begins: Begins | None = None
     number: int = -1
 
+    def improve(self, begins: Begins) -> Begins:
+        """The same with the smallest number, from a schedule that there is."""
+        self.begins, self.number = begins, self.number_of(begins, 0)
+        self.run(self.number)
+        return self.begins
+
     def run(self, largest: int) -> None:
         low = asked = self.least
         step = 1
@@ -208,19 +214,13 @@ def solve(
         return problem.length(begins) // ii + 1
 
     longest = _Placement(problem, ii).least_length()
-    stages = _Smallest(
-        fewer_stages, stages_of, budget, constraints // 6, longest // ii + 1, interval.begins
-    )
-    stages.number = stages_of(interval.begins, 0)
-    stages.run(stages.number)
-    assert stages.begins is not None
+    stages = _Smallest(fewer_stages, stages_of, budget, constraints // 6, longest // ii + 1)
+    begins = stages.improve(interval.begins)
     place = _Placement(replace(problem, largest_stages=stages.number), ii)
     fewest = _Smallest(
         place.attempt_bytes, place.bytes_of, budget, constraints // 6, place.least_bytes()
     )
-    fewest.begins, fewest.number = stages.begins, place.bytes_of(stages.begins)
-    fewest.run(fewest.number)
-    assert fewest.begins is not None
+    begins = fewest.improve(begins)
     place.most[0] = fewest.number
     length = _Smallest(
         place.attempt_length,
@@ -229,13 +229,11 @@ def solve(
         constraints // 12,
         place.least_length(),
     )
-    length.begins, length.number = fewest.begins, problem.length(fewest.begins)
-    length.run(length.number)
-    assert length.begins is not None
+    begins = length.improve(begins)
     return ModuloSchedule(
         ii,
-        length.begins,
-        place.bytes_of(length.begins),
+        begins,
+        place.bytes_of(begins),
         length.number,
         interval.least,
         stages.least,

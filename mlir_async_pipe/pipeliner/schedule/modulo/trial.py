@@ -7,16 +7,16 @@ the interval is that of the timeline.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.pipeliner.plan.legality import check_memory, check_values
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_schedule
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace, StatementPlaces
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_places
+from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 from mlir_async_pipe.pipeliner.plan.sync_state import Before
-from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.plan.units import Unit
 from mlir_async_pipe.pipeliner.schedule.modulo.read import Reading, UnitCosts
-from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
+from mlir_async_pipe.session.diagnostics import PipelineError
 
 
 @dataclass(frozen=True)
@@ -96,34 +96,27 @@ class Trials:
     def plan(self, schedule: KernelSchedule) -> Plan:
         """The plan of a schedule; raises PipelineError where the expander would refuse it."""
         reading = self._reading
-        orders = statement_orders(reading, schedule)
-        places = {
-            s.op: SchedulePlace(schedule.stages[reading.node_of[s.op]], orders[s.number])
-            for s in reading.body.statements
-        }
-        units = Units(reading.body, StatementPlaces(places, reading.asynchronous))
-        check_values(units)
-        analysis = reading.analysis
-        check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
-        plan = plan_schedule(
-            analysis,
-            units,
-            "iteration" if schedule.wait_at_top else "consumer",
-            self._annotations,
-            self._limits,
-            Diagnostics(),
+        slots = statement_slots(reading, schedule)
+        places = {s.op: slots[s.number] for s in reading.body.statements}
+        wait_at: Literal["iteration", "consumer"] = (
+            "iteration" if schedule.wait_at_top else "consumer"
         )
+        plan = plan_places(reading.analysis, places, wait_at, self._annotations, self._limits)
         # The steady state is the same for every number of trips.
         return replace(plan, trip_count=None)
 
 
-def statement_orders(reading: Reading, schedule: KernelSchedule) -> list[int]:
-    """The order of each statement: the nodes in kernel order, their statements in textual."""
-    ranked = [number for node in schedule.order for number in reading.loop.nodes[node].statements]
-    orders = [0] * len(ranked)
-    for place, number in enumerate(ranked):
-        orders[number] = place
-    return orders
+def statement_slots(reading: Reading, schedule: KernelSchedule) -> tuple[SchedulePlace, ...]:
+    """Where each statement runs: the nodes in kernel order, their statements in textual."""
+    nodes, statements = reading.loop.nodes, reading.body.statements
+    ranked = [(number, node) for node in schedule.order for number in nodes[node].statements]
+    found = {
+        number: SchedulePlace(
+            schedule.stages[node], order, statements[number].op in reading.asynchronous
+        )
+        for order, (number, node) in enumerate(ranked)
+    }
+    return tuple(found[s.number] for s in statements)
 
 
 # The steady state ----------------------------------------------------------------------------

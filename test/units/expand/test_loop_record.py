@@ -1,6 +1,6 @@
-"""What is told of a plan names the right ops.
+"""What the report holds of a planned loop names the right ops.
 
-Covers: pipeliner/plan/pipeline_plan.py
+Covers: pipeliner/expand/loop_record.py, pipeliner/plan/pipeline_plan.py
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import unchanged
+from mlir_async_pipe.bindings.raw_ops import operations, unchanged
+from mlir_async_pipe.facts.loops.annotations import scheduled_loops
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.expand.loop_record import record_of
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.scheduled_loops import scheduled_loops
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import Diagnostics
+from mlir_async_pipe.session.diagnostics import Diagnostics, Place
 from mlir_async_pipe.session.report import Session
 
 WORKGROUP = "memref<64xf32, #gpu.address_space<workgroup>>"
@@ -66,12 +67,15 @@ def plan() -> Iterator[Plan]:
             yield made
 
 
-def test_a_summary_names_who_touches_a_buffer_and_what_barriers_part(plan: Plan) -> None:
-    (touches,) = plan.summary.touches
-    assert (touches.write.name, touches.last.name) == ("memref.store", "memref.load")
-    assert touches.write_stage < touches.last_stage
-    assert all(op.parent == plan.loop for op in (touches.write, touches.last))
-    assert plan.summary.separated
-    for parted in plan.summary.separated:
-        assert all(op.parent == plan.loop for op in (parted.first, parted.second))
-    assert sum(parted.pairs for parted in plan.summary.separated) == len(plan.barriers)
+def test_a_record_names_who_touches_a_buffer_and_what_barriers_part(plan: Plan) -> None:
+    record = record_of(plan, ir.AsmState(plan.loop))
+    places = {Place.of(op): op.name for op in operations(plan.loop.regions[0].blocks[0])}
+    (buffer,) = record.buffers
+    ends = places[buffer.write_place], places[buffer.last_place]
+    assert ends == ("memref.store", "memref.load")
+    assert buffer.write_stage < buffer.last_stage
+    assert record.barriers
+    for parted in record.barriers:
+        assert places[parted.first_place] == parted.first
+        assert places[parted.second_place] == parted.second
+    assert sum(parted.pairs for parted in record.barriers) == len(plan.barriers)
