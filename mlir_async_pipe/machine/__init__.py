@@ -19,7 +19,7 @@ _EXPORTS = {
     "MachineError": "mlir_async_pipe.session.diagnostics",
     "Race": "mlir_async_pipe.machine.detector",
     "From": "mlir_async_pipe.machine.validation",
-    "RunOptions": "mlir_async_pipe.machine.run_kernel",
+    "RunOptions": "mlir_async_pipe.machine.launch",
     "RunResult": "mlir_async_pipe.machine.run_kernel",
     "TensorMap": "mlir_async_pipe.machine.lane_values",
     "Data": "mlir_async_pipe.machine.validation",

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
 from mlir_async_pipe.machine.terms import identities
@@ -35,7 +36,7 @@ class ByteSpan:
         """(lane numbers, threads in the grid, addresses) of the lanes that take part."""
         chosen = np.arange(unit.width) if self.lanes is None else np.flatnonzero(self.lanes)
         addresses = lanes_of(self.addresses, unit.width)[chosen]
-        return chosen, unit.launch.grid_threads(unit.threads[chosen]), addresses
+        return chosen, unit.grid_threads(chosen), addresses
 
 
 def locate(
@@ -98,7 +99,7 @@ def read(unit: Unit, site: Site, where: ByteSpan, kind: Kind) -> Array:
     """Read elements of `kind`; the result has the shape of the addresses."""
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
-        return element_wise(unit, site, where, where.inside, whole, None)
+        return element_wise(unit, site, where.addresses, where.inside, whole, None, where.lanes)
     _enter(unit, site, where, "read")
     return unit.launch.memory.load(where.addresses, kind)
 
@@ -106,7 +107,7 @@ def read(unit: Unit, site: Site, where: ByteSpan, kind: Kind) -> Array:
 def write(unit: Unit, site: Site, where: ByteSpan, values: Array, kind: Kind) -> None:
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
-        element_wise(unit, site, where, where.inside, whole, values)
+        element_wise(unit, site, where.addresses, where.inside, whole, values, where.lanes)
         return
     if _enter(unit, site, where, "write", values if site.is_shuffled else None):
         return
@@ -114,25 +115,32 @@ def write(unit: Unit, site: Site, where: ByteSpan, values: Array, kind: Kind) ->
 
 
 def element_wise(
-    unit: Unit, site: Site, where: ByteSpan, inside: Array, kind: Kind, value: Array | None
+    unit: Unit,
+    site: Site,
+    addresses: Array,
+    inside: Array,
+    kind: Kind,
+    value: Array | None,
+    lanes: Array | None = None,
 ) -> Array:
-    """Access vector elements one position at a time, each in the lanes that it is inside of.
+    """Access vector elements one position at a time, each in the lanes (of `lanes`, or those that are active) that it is
+    inside of.
 
     With `value` it is a write, else a read whose other elements are zero.
     """
     shape = (unit.width, *kind.shape)
-    addresses = np.broadcast_to(where.addresses, shape).reshape(unit.width, -1)
+    addresses = np.broadcast_to(addresses, shape).reshape(unit.width, -1)
     good = np.broadcast_to(inside, shape).reshape(unit.width, -1)
-    active = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
+    active = unit.active() if lanes is None else lanes_of(lanes, unit.width)
     result = unit.launch.memory.zeros(addresses.shape, kind.dtype)
     given = None if value is None else lanes_of(value, unit.width).reshape(unit.width, -1)
     for number in range(addresses.shape[1]):
-        lanes = good[:, number] & active
-        if not lanes.any():
+        mine = good[:, number] & active
+        if not mine.any():
             continue
-        target = span(unit, addresses[:, number], kind.item_bytes, lanes)
+        target = span(unit, addresses[:, number], kind.item_bytes, mine)
         if given is None:
-            result[:, number] = np.where(lanes, read(unit, site, target, kind.element), 0)
+            result[:, number] = np.where(mine, read(unit, site, target, kind.element), 0)
         else:
             write(unit, site, target, given[:, number], kind.element)
     return result.reshape(shape)
@@ -143,10 +151,10 @@ def update(unit: Unit, site: Site, where: ByteSpan) -> None:
     _enter(unit, site, where, "atomic")
 
 
-def granules(unit: Unit, where: ByteSpan) -> tuple[Array, Array, Array]:
-    """(lane numbers, threads, granules) that a span touches, a row for each lane."""
+def touched_by(unit: Unit, where: ByteSpan) -> Footprint:
+    """What a span touches."""
     lanes, threads, addresses = where.rows(unit)
-    return lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes)
+    return Footprint(lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes))
 
 
 def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | None = None) -> bool:
@@ -155,14 +163,13 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
     launch = unit.launch
     if unit.deferred is not None:
         return unit.deferred.access(unit, where, how)
-    if launch.random_completion:
-        unit.queues.tick()
+    unit.tick()
     within = where = _watched(unit, where)
     if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong and values is None:
         within = _ends_of_warps(unit, where)
     if within.lanes is not None and not within.lanes.any():
         return False
-    lanes, threads, touched = granules(unit, within)
+    lanes, threads, touched = touched_by(unit, within)
     if how == "read":
         launch.detector.read(site.number, threads, touched)
     else:
@@ -194,9 +201,8 @@ def _ends_of_warps(unit: Unit, where: ByteSpan) -> ByteSpan:
     active = np.arange(unit.width) if where.lanes is None else np.flatnonzero(where.lanes)
     warps = unit.threads[active] // unit.launch.options.warp
     begins = np.diff(warps, prepend=-1) != 0
-    lanes = np.zeros(unit.width, np.bool_)
-    lanes[active[begins | np.roll(begins, -1)]] = True
-    return ByteSpan(where.addresses, lanes, where.item_bytes)
+    lanes = active[begins | np.roll(begins, -1)]
+    return ByteSpan(where.addresses, unit.mask_of(lanes), where.item_bytes)
 
 
 def _store(unit: Unit, where: ByteSpan, values: Array, kind: Kind) -> None:
@@ -241,10 +247,5 @@ def _drop_outside(
     if bad.any():
         lane = int(np.flatnonzero(bad)[0])
         buffer = unit.launch.memory.buffer_at(int(lanes_of(memory.base, unit.width)[lane]))
-        unit.launch.detector.report(
-            "out-of-bounds",
-            site.number,
-            thread=int(unit.launch.grid_threads(unit.threads[[lane]])[0]),
-            buffer="" if buffer is None else buffer.name,
-        )
+        unit.report("out-of-bounds", site, lane, buffer="" if buffer is None else buffer.name)
     return inside if active is None else inside & active

@@ -164,7 +164,7 @@ class Mbarriers:
         barrier.landed += commit.operations
         barrier.gathered = _joined(barrier.gathered, commit.released)
         if not barrier.pending:
-            self.detector.report_between(
+            self.detector.report(
                 "too-many-arrivals", commit.site, barrier.site, thread=commit.thread
             )
             return
@@ -213,10 +213,12 @@ class Mbarriers:
         for operation in [*waiting, *self.products]:
             if operation.covered.all():
                 continue
-            thread = int((*operation.writes, *operation.reads)[0][0][0])
+            thread = next(
+                (int(one.threads[0]) for one in (*operation.writes, *operation.reads)), -1
+            )
             code = "unwaited-copy" if operation in waiting else "uncommitted-copy"
             if operation.is_remote:
-                self.detector.report_between("block-ended", site, operation.site)
+                self.detector.report("block-ended", site, operation.site)
             else:
                 self.detector.report(code, operation.site, thread=thread)
             if not operation.moved.all():

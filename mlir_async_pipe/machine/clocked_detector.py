@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.detector import NOBODY, SHADOW_FIELDS, Detector
+from mlir_async_pipe.machine.detector import NOBODY, SHADOW_FIELDS, Detector, Use
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 
@@ -112,7 +112,7 @@ class ClockedDetector(Detector):
         """Start an async op; one of the async proxy reads and overwrites what is fenced only."""
         super().issue(operation)
         if operation.is_proxy:
-            for threads, where in (*operation.reads, *operation.writes):
+            for _, threads, where in (*operation.reads, *operation.writes):
                 self.check_fence(operation.site, threads, where)
 
     def _complete_writes(self, operation: Any, done: Array) -> None:
@@ -165,12 +165,11 @@ class ClockedDetector(Detector):
 
     def check_visible(self, site: int, threads: Array, where: Array) -> None:
         """`threads` use what somebody set up for all: an mbarrier."""
-        self.cover_memory()
-        self._check_writer(site, threads, where, self.now(where))
+        self._check_writer(self.use(site, threads, where))
 
     def touch(self, site: int, threads: Array, where: Array) -> None:
         """`threads` use what lies in another block, which must not end before."""
-        self._record_read(site, threads, where, self.now(where))
+        self._record_read(self.use(site, threads, where))
 
     def end_block(self, site: int, first: int, warps: Array, buffers: list[Any]) -> None:
         """A block of a cluster has ended, whose first thread is `first`: what other blocks did to
@@ -180,41 +179,32 @@ class ClockedDetector(Detector):
         thread = np.array([first])
         for buffer in buffers:
             end = -(-(buffer.base + buffer.size) // self.granule)
-            where = np.arange(buffer.base // self.granule, end)[None]
-            now = self.now(where)
-            self._check_writer(site, thread, where, now, "block-ended")
-            self._check_readers_here(site, thread, where, now, "block-ended")
+            use = self.use(site, thread, np.arange(buffer.base // self.granule, end)[None])
+            self._check_writer(use, "block-ended")
+            self._check_readers(use, "block-ended")
 
     def check_fence(self, site: int, threads: Array, where: Array) -> None:
         """What the async proxy uses must not be written through the generic one alone."""
         bad = self.unfenced[where]
         if bad.any():
-            sites, writers = self.write_site[where], self.write_thread[where]
-            self._report("missing-fence", site, threads, where, bad, sites, writers)
+            use, sites = self.use(site, threads, where), self.write_site[where]
+            self._report("missing-fence", use, bad, sites, self.write_thread[where])
 
-    def report_between(self, code: str, site: int, other: int, **details: Any) -> None:
-        """Log a finding between two ops that is about no byte of memory."""
-        at = self.sites[other]
-        self.report(code, site, other_op=at.name, other_place=at.place, **details)
-
-    def _unseen(
-        self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
-    ) -> Array:
+    def _unseen(self, bad: Array, use: Use, writer: Array, *, writes: bool) -> Array:
         """What a tensor core has read since was there before: who writes need know of the read only,
         which a commit released; who reads must have waited for it."""
-        seen = self.clock.sees(threads[:, None], writer, self.write_tick[where], self._near(where))
-        bad = bad & ~seen
+        where, near = use.where, self._near(use.where)
+        bad = bad & ~self.clock.sees(use.me, writer, self.write_tick[where], near)
         cores = np.arange(self.clock.warps, len(self.readers))
         if writes and bad.any() and len(cores):
             ticks = self.reads[where][..., cores]
-            known = self.clock.known[self.clock.warp_of(threads)][:, None, self.readers[cores]]
+            known = self.clock.known[self.clock.warp_of(use.threads)][:, None, self.readers[cores]]
             bad &= ~((ticks >= 0) & (known > ticks)).any(axis=-1)
         return bad
 
-    def _check_readers_here(
-        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
-    ) -> None:
+    def _check_readers(self, use: Use, code: str = "missing-barrier") -> None:
         """Some warp, or another lane of the own one, has read and not released that."""
+        site, threads, where, now = use
         mine = self.clock.warp_of(threads)
         near = self._near(where)[..., None]
         known = np.where(
@@ -224,17 +214,16 @@ class ClockedDetector(Detector):
         )
         ticks = self.reads[where]
         unseen = (ticks >= 0) & (known <= ticks)
-        me = threads[:, None]
         own = np.zeros(where.shape, np.bool_)
         who = np.full(where.shape, NOBODY, np.int32)
         for reader in (self.reader[where], self.second_reader[where]):
-            other = (reader != NOBODY) & (reader != me)
+            other = (reader != NOBODY) & (reader != use.me)
             own |= other & (self.clock.warp_of(reader) == mine[:, None])
             who = np.where(other, reader, who)
         others = self.readers != mine[:, None, None]
         bad = (self.read_epoch[where] == now) & (unseen & (others | own[..., None])).any(axis=-1)
         if bad.any():
-            self._report_each(code, site, threads, where, bad, self.reader_site[where], who)
+            self._report_each(code, use, bad, self.reader_site[where], who)
         if self.flags is None or self._strong[site]:
             return
         ticks, everyone = self.strong_reads[where], np.arange(self.clock.warps)
@@ -244,43 +233,36 @@ class ClockedDetector(Detector):
         bad = unseen.any(axis=-1)
         if bad.any():
             who = self.clock.first + self.clock.lanes * unseen.argmax(axis=-1)
-            self._report_each(code, site, threads, where, bad, self.strong_site[where], who)
+            self._report_each(code, use, bad, self.strong_site[where], who)
 
-    def _report_each(
-        self,
-        code: str,
-        site: int,
-        threads: Array,
-        where: Array,
-        bad: Array,
-        others: Array,
-        who: Array,
-    ) -> None:
+    def _report_each(self, code: str, use: Use, bad: Array, others: Array, who: Array) -> None:
         """Where blocks run together, those of another block have a code of their own."""
         if self.flags is not None:
-            blocks = [self.clock.warp_of(of) // self.flags.warps_of_block for of in (threads, who)]
+            blocks = [
+                self.clock.warp_of(of) // self.flags.warps_of_block for of in (use.threads, who)
+            ]
             apart = bad & (who != NOBODY) & (blocks[0][:, None] != blocks[1])
-            super()._report_each("cross-block", site, threads, where, apart, others, who)
+            super()._report_each("cross-block", use, apart, others, who)
             bad = bad & ~apart
-        super()._report_each(code, site, threads, where, bad, others, who)
+        super()._report_each(code, use, bad, others, who)
 
     def _near(self, where: Array) -> Array:
         return np.asarray(self.memory.space[where * self.granule] == WORKGROUP)
 
-    def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        warps = self.clock.warp_of(threads)
+    def _record_read(self, use: Use) -> None:
+        warps = self.clock.warp_of(use.threads)
         ticks = self.clock.ticks[warps][:, None]
-        if self.flags is not None and self._strong[site]:
-            self.strong_reads[where, warps[:, None]] = ticks
-            self.strong_site[where] = site
+        if self.flags is not None and self._strong[use.site]:
+            self.strong_reads[use.where, warps[:, None]] = ticks
+            self.strong_site[use.where] = use.site
             return
-        self._forget_reads(site, threads, where, now)
-        self.reads[where, warps[:, None]] = ticks
+        self._forget_reads(use)
+        self.reads[use.where, warps[:, None]] = ticks
 
-    def _forget_reads(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        stale = self.read_epoch[where] != now
-        self.reads[where[stale]] = -1
-        super()._record_read(site, threads, where, now)
+    def _forget_reads(self, use: Use) -> None:
+        stale = self.read_epoch[use.where] != use.now
+        self.reads[use.where[stale]] = -1
+        super()._record_read(use)
 
     def complete_reads(self, operation: Any, done: Array) -> None:
         """What it read for an mbarrier, or as a tensor core, is read by that."""
@@ -294,9 +276,9 @@ class ClockedDetector(Detector):
         number = int(np.flatnonzero(self.readers == column)[0])
         for threads, where in operation.rows("reads", done):
             np.subtract.at(self.pending_reads, where, 1)
-            self._forget_reads(operation.site, threads, where, self.now(where))
+            self._forget_reads(self.use(operation.site, threads, where))
             self.reads[where, number] = operation.tick
 
-    def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        super()._record_write(site, threads, where, now)
-        self.write_tick[where] = self.clock.ticks[self.clock.warp_of(threads)][:, None]
+    def _record_write(self, use: Use) -> None:
+        super()._record_write(use)
+        self.write_tick[use.where] = self.clock.ticks[self.clock.warp_of(use.threads)][:, None]

@@ -32,11 +32,11 @@ from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
-from mlir_async_pipe.machine.registry import BRANCHES, LEAVE, SEMANTICS, Execute
+from mlir_async_pipe.machine.registry import SEMANTICS, Execute
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of
-from mlir_async_pipe.vocabulary.control_flow import SCOPE
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, SCOPE
 from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
@@ -185,10 +185,7 @@ def _watched(site: Site, execute: Execute) -> Execute:
             if filled is not None and any(
                 value is filled or getattr(value, "base", None) is filled for value in values
             ):
-                thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
-                unit.launch.detector.report_between(
-                    "read-in-flight", site.number, operation.site, thread=thread
-                )
+                unit.report("read-in-flight", site, other=operation.site)
         return execute(unit, *values)
 
     return watched
@@ -414,22 +411,22 @@ class Decoder:
         arguments = tuple(self.key(value) for value in block.arguments)
         decoded = DecodedBlock(arguments)
         for op in operations(block):
-            if op.name in LEAVE:
+            if op.name in EXIT_OPS:
                 decoded.leave = tuple(self.key(value) for value in op.operands)
                 if any(map(is_loaded, op.operands)):
                     reads = _watched(self.site(op), lambda unit, *values: None)
                     decoded.instructions.append(
                         DecodedInstruction(self.site(op), decoded.leave, (), reads)
                     )
-            elif op.name in BRANCHES:
-                decoded.jump = self._instruction(op, BRANCHES)
+            elif op.name in BRANCH_ROWS:
+                decoded.jump = self._instruction(op)
             else:
-                decoded.instructions.append(self._instruction(op, SEMANTICS))
+                decoded.instructions.append(self._instruction(op))
         return decoded
 
-    def _instruction(self, op: Any, table: dict[str, Any]) -> DecodedInstruction:
+    def _instruction(self, op: Any) -> DecodedInstruction:
         site = self.site(op)
-        builder = table.get(CALL if intrinsic_name(op) else op.name)
+        builder = SEMANTICS.get(CALL if intrinsic_name(op) else op.name)
         if builder is None:
             raise site.unsupported("it is not in the table")
         execute = builder(site)

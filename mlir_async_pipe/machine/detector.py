@@ -18,17 +18,12 @@ a 128 x 32 f16 tile has 4096 entries, not 8192.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlir_async_pipe.machine.memory import Memory
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
-
-# Shadow memory: what the race detector remembers of each granule.
-#
-# A granule is the smallest element of the program in bytes (2 for f16), so that the shadow of
-# a 128 x 32 f16 tile has 4096 entries, not 8192.
 
 Array = np.ndarray
 
@@ -51,11 +46,25 @@ SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
 )
 
 
-class Shadow:
-    """One array for each fact, with an entry for each granule of memory.
+class Use(NamedTuple):
+    """Some threads touch granules of memory, a row for each, by an op; `now` is the barrier interval of each granule."""
 
-    The last writer and up to two readers of the current barrier interval (*epoch*), how many
-    async ops in flight will write and read the granule, and who used it in earlier blocks.
+    site: int
+    threads: Array
+    where: Array
+    now: Array
+
+    @property
+    def me(self) -> Array:
+        """The thread of each row."""
+        return self.threads[:, None]
+
+
+class Detector:
+    """Checks every access of one run. Its shadow has one array for each fact, with an entry for each granule of memory.
+
+    `sites` are the decoded ops by number; `granule` is in bytes, a warp has `lanes`. Threads are linear ids in
+    the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
     """
 
     fields = SHADOW_FIELDS
@@ -72,12 +81,18 @@ class Shadow:
     other_block_writer: Array
     other_block_reader: Array
 
-    def __init__(self, memory: Memory, granule: int) -> None:
-        self.memory = memory
-        self.granule = granule
-        # The current barrier interval of each memory space; 0 is before the launch.
+    def __init__(self, memory: Memory, sites: list[Any], granule: int, lanes: int = 32) -> None:
+        self.memory, self.sites, self.granule = memory, sites, granule
+        # The current barrier interval (*epoch*) of each memory space; 0 is before the launch.
         self.epochs = np.ones(3, np.int32)
         self._capacity = 0
+        # Ops that a wave does for all of its lanes, by site.
+        self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
+        self._have_met = bool(self._by_wave.any())
+        self.log = RaceLog()
+        self.in_flight: list[Any] = []
+        self.first_thread, self.lanes = 0, lanes
+        self._shared_grid = False
 
     def granules(self, addresses: Array, item_bytes: int) -> Array:
         """Granule numbers of elements, shape (threads, granules), from byte addresses."""
@@ -108,35 +123,16 @@ class Shadow:
             return where
         return where[..., None] * self.granule + np.arange(self.granule)
 
-
-class Detector(Shadow):
-    """Checks every access of one run.
-
-    `sites` are the decoded ops by number; `granule` is in bytes, a warp has `lanes`. Threads are linear ids in
-    the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
-    """
-
-    def __init__(self, memory: Memory, sites: list[Any], granule: int, lanes: int = 32) -> None:
-        super().__init__(memory, granule)
-        self.sites = sites
-        # Ops that a wave does for all of its lanes, by site.
-        self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
-        self._have_met = bool(self._by_wave.any())
-        self.log = RaceLog()
-        self.in_flight: list[Any] = []
-        self.first_thread, self.lanes = 0, lanes
-        self._shared_grid = False
+    def use(self, site: int, threads: Array, where: Array) -> Use:
+        """The op at a site touches granules now."""
+        self.cover_memory()
+        return Use(site, threads, where, self.now(where))
 
     def read(self, site: int, threads: Array, where: Array) -> None:
         """A synchronous read by `threads` of the granules `where` (a row for each thread)."""
-        self.cover_memory()
-        self._check_live(site, threads, where)
-        self._check_initialised(site, threads, where)
-        if self.in_flight:
-            self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
-        now = self.now(where)
-        self._check_writer(site, threads, where, now, "not-visible")
-        self._record_read(site, threads, where, now)
+        use = self.use(site, threads, where)
+        self._check_read(use)
+        self._record_read(use)
 
     def write(
         self,
@@ -148,40 +144,22 @@ class Detector(Shadow):
         once: Array | None = None,
     ) -> None:
         """A synchronous write, or an atomic update, by `threads`; those with one number of `once` are one."""
-        self.cover_memory()
-        self._check_live(site, threads, where)
-        if self.in_flight:
-            code = "atomic-in-flight" if atomic else "overwrite-in-flight"
-            self._check_pending(site, threads, where, "pending_writes", code)
-            code = "atomic-in-flight" if atomic else "source-overwritten"
-            self._check_pending(site, threads, where, "pending_reads", code)
-        now = self.now(where)
-        self._check_writer(site, threads, where, now)
-        self._check_readers(site, threads, where, now)
-        self._record_write(site, threads, where, now)
+        use = self.use(site, threads, where)
+        self._check_write(use, atomic=atomic)
+        self._record_write(use)
         if not self.sites[site].is_strong:
-            self._check_same_op(site, threads, where, once)
+            self._check_same_op(use, once)
 
     def issue(self, operation: Any) -> None:
         """An async op starts: check it against this interval, then mark its footprint."""
-        self.cover_memory()
-        site = operation.site
-        for threads, where in operation.reads:
-            self._check_live(site, threads, where)
-            self._check_initialised(site, threads, where)
-            self._check_pending(site, threads, where, "pending_writes", "read-in-flight")
-            self._check_writer(site, threads, where, self.now(where), "not-visible")
-        for threads, where in operation.writes:
-            self._check_live(site, threads, where)
-            self._check_pending(site, threads, where, "pending_writes", "overwrite-in-flight")
-            self._check_pending(site, threads, where, "pending_reads", "source-overwritten")
-            now = self.now(where)
-            self._check_writer(site, threads, where, now)
-            self._check_readers(site, threads, where, now)
+        for _, threads, where in operation.reads:
+            self._check_read(self.use(operation.site, threads, where))
+        for _, threads, where in operation.writes:
+            self._check_write(self.use(operation.site, threads, where))
             self.memory.initialised[self.bytes_of(where)] = True
             np.add.at(self.pending_writes, where, 1)
         self._check_same_copy(operation)
-        for _, where in operation.reads:
+        for *_, where in operation.reads:
             np.add.at(self.pending_reads, where, 1)
         self.in_flight.append(operation)
 
@@ -194,12 +172,12 @@ class Detector(Shadow):
         """A wait covers what the op reads, for the lanes `done`."""
         for threads, where in operation.rows("reads", done):
             np.subtract.at(self.pending_reads, where, 1)
-            self._record_read(operation.site, threads, where, self.now(where))
+            self._record_read(self.use(operation.site, threads, where))
 
     def _complete_writes(self, operation: Any, done: Array) -> None:
         for threads, where in operation.rows("writes", done):
             np.subtract.at(self.pending_writes, where, 1)
-            self._record_write(operation.site, threads, where, self.now(where))
+            self._record_write(self.use(operation.site, threads, where))
 
     def retire(self, operation: Any) -> None:
         """All lanes of an async op are covered; it is in flight no more."""
@@ -222,14 +200,13 @@ class Detector(Shadow):
             where = np.flatnonzero(np.isin(agents, threads))
             agents[where[now[where] == self.now(where)]] = agent
 
-    def _are_others(self, site: int, threads: Array, sites: Array, agents: Array) -> Array:
-        """Whether what `agents` did at `sites` is of other threads than these at their `site`: of other warps, where a
+    def _are_others(self, use: Use, sites: Array, agents: Array) -> Array:
+        """Whether what `agents` did at `sites` is of other threads than these: of other warps, where a
         warp has met since, or did either as one."""
-        me = threads[:, None]
         if not self._have_met:
-            return agents != me
-        as_one = (agents >= MET) | self._by_wave[site] | self._by_wave[sites]
-        return (agents != me) & ~(as_one & (self._warps_of(agents) == self._warps_of(me)))
+            return agents != use.me
+        as_one = (agents >= MET) | self._by_wave[use.site] | self._by_wave[sites]
+        return (agents != use.me) & ~(as_one & (self._warps_of(agents) == self._warps_of(use.me)))
 
     def _warps_of(self, agents: Array) -> Array:
         return (agents % MET - self.first_thread) // self.lanes
@@ -246,104 +223,103 @@ class Detector(Shadow):
         self.read_epoch[current] = 0
         self.epochs += 1
 
-    def report(self, code: str, site: int, **details: Any) -> None:
-        """Log a finding that has one end."""
+    def report(self, code: str, site: int, other: int | None = None, **details: Any) -> None:
+        """Log a finding that is about no byte of memory; `other` is the site at its other end."""
         at = self.sites[site]
+        if other is not None:
+            details |= {"other_op": self.sites[other].name, "other_place": self.sites[other].place}
         self.log.add(Race(code, at.name, at.place, **details))
 
     # Checks ---------------------------------------------------------------------------
 
-    def _check_live(self, site: int, threads: Array, where: Array) -> None:
-        live = self.memory.live[where * self.granule]
-        if not live.all():
-            self._report("out-of-bounds", site, threads, where, ~live, None, None)
-
-    def _check_initialised(self, site: int, threads: Array, where: Array) -> None:
-        first = where * self.granule
+    def _check_read(self, use: Use) -> None:
+        self._check_live(use)
+        first = use.where * self.granule
         known = self.memory.initialised[first] | ~self.memory.live[first]
         if not known.all():
-            self._report("uninitialised-read", site, threads, where, ~known, None, None)
+            self._report("uninitialised-read", use, ~known)
+        self._check_pending(use, "writes", "read-in-flight")
+        self._check_writer(use, "not-visible")
 
-    def _check_pending(
-        self, site: int, threads: Array, where: Array, field: str, code: str
-    ) -> None:
-        bad = getattr(self, field)[where] > 0
-        if not bad.any():
-            return
-        rules = "writes" if field == "pending_writes" else "reads"
-        for culprit in self.in_flight:
-            touched = bad & culprit.covers(rules, where)
-            if touched.any():
-                self._report_pair(code, site, threads, where, touched, culprit, rules)
-
-    def _check_writer(
-        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
-    ) -> None:
-        """`code` is what to say where the writer is a copy that was waited for."""
-        writer = self.write_thread[where]
-        bad = (self.write_epoch[where] == now) & self._are_others(
-            site, threads, self.write_site[where], writer
-        )
-        if bad.any():
-            bad = self._unseen(bad, threads, where, writer, writes=code == "missing-barrier")
-        if bad.any():
-            self._report_each(code, site, threads, where, bad, self.write_site[where], writer)
+    def _check_write(self, use: Use, *, atomic: bool = False) -> None:
+        self._check_live(use)
+        self._check_pending(use, "writes", "atomic-in-flight" if atomic else "overwrite-in-flight")
+        self._check_pending(use, "reads", "atomic-in-flight" if atomic else "source-overwritten")
+        self._check_writer(use)
+        self._check_readers(use)
         if self._shared_grid:
-            self._check_other_block(site, threads, where, self.other_block_writer)
+            self._check_other_block(use, self.other_block_reader)
 
-    def _unseen(
-        self, bad: Array, threads: Array, where: Array, writer: Array, *, writes: bool
-    ) -> Array:
+    def _check_live(self, use: Use) -> None:
+        live = self.memory.live[use.where * self.granule]
+        if not live.all():
+            self._report("out-of-bounds", use, ~live)
+
+    def _check_pending(self, use: Use, rules: str, code: str) -> None:
+        if not self.in_flight:
+            return
+        bad = (self.pending_writes if rules == "writes" else self.pending_reads)[use.where] > 0
+        for culprit in self.in_flight if bad.any() else ():
+            touched = bad & culprit.covers(rules, use.where)
+            if touched.any():
+                who = np.full(use.where.shape, -1)
+                row, column = np.argwhere(touched)[0]
+                who[row, column] = culprit.thread_at(rules, int(use.where[row, column]))
+                self._report(code, use, touched, np.full(use.where.shape, culprit.site), who)
+
+    def _check_writer(self, use: Use, code: str = "missing-barrier") -> None:
+        """`code` is what to say where the writer is a copy that was waited for."""
+        writer, sites = self.write_thread[use.where], self.write_site[use.where]
+        bad = (self.write_epoch[use.where] == use.now) & self._are_others(use, sites, writer)
+        if bad.any():
+            bad = self._unseen(bad, use, writer, writes=code == "missing-barrier")
+        if bad.any():
+            self._report_each(code, use, bad, sites, writer)
+        if self._shared_grid:
+            self._check_other_block(use, self.other_block_writer)
+
+    def _unseen(self, bad: Array, use: Use, writer: Array, *, writes: bool) -> Array:
         """Of the granules that somebody else wrote in this interval, those that are unordered."""
         return bad
 
-    def _check_readers(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        self._check_readers_here(site, threads, where, now)
-        if self._shared_grid:
-            self._check_other_block(site, threads, where, self.other_block_reader)
-
-    def _check_readers_here(
-        self, site: int, threads: Array, where: Array, now: Array, code: str = "missing-barrier"
-    ) -> None:
-        current = self.read_epoch[where] == now
-        first = self.reader[where]
-        other = self._are_others(site, threads, self.reader_site[where], first)
+    def _check_readers(self, use: Use, code: str = "missing-barrier") -> None:
+        current = self.read_epoch[use.where] == use.now
+        first, sites = self.reader[use.where], self.reader_site[use.where]
+        other = self._are_others(use, sites, first)
         bad = current & other
         if bad.any():
-            self._report_each(code, site, threads, where, bad, self.reader_site[where], first)
-        second = self.second_reader[where]
+            self._report_each(code, use, bad, sites, first)
+        second, sites = self.second_reader[use.where], self.second_site[use.where]
         bad = current & ~other & (second != NOBODY)
-        bad &= self._are_others(site, threads, self.second_site[where], second)
+        bad &= self._are_others(use, sites, second)
         if bad.any():
-            self._report_each(code, site, threads, where, bad, self.second_site[where], second)
+            self._report_each(code, use, bad, sites, second)
 
-    def _check_other_block(self, site: int, threads: Array, where: Array, field: Array) -> None:
-        others = field[where]
+    def _check_other_block(self, use: Use, field: Array) -> None:
+        others = field[use.where]
         bad = others != NOBODY
         if bad.any():
-            unknown = np.full(where.shape, -1)
-            self._report_each("cross-block", site, threads, where, bad, others, unknown)
+            self._report_each("cross-block", use, bad, others, np.full(use.where.shape, -1))
 
-    def _check_same_op(self, site: int, threads: Array, where: Array, once: Array | None) -> None:
-        winner = self.write_thread[where]
-        bad = winner != threads[:, None]
+    def _check_same_op(self, use: Use, once: Array | None) -> None:
+        winner, threads = self.write_thread[use.where], use.threads
+        bad = winner != use.me
         if once is not None and bad.any():
             order = np.argsort(threads)
             bad &= once[order][np.searchsorted(threads[order], winner)] != once[:, None]
         if bad.any():
-            sites = np.full(where.shape, site)
-            self._report("missing-barrier", site, threads, where, bad, sites, winner)
+            self._report("missing-barrier", use, bad, np.full(use.where.shape, use.site), winner)
 
     def _check_same_copy(self, operation: Any) -> None:
         """Two lanes whose copies go to one place; harmless where both come from one place."""
-        for number, (threads, where) in enumerate(operation.writes):
+        for number, (_, threads, where) in enumerate(operation.writes):
             order = np.argsort(where, axis=None, kind="stable")
             flat = where.reshape(-1)[order]
             row = np.repeat(np.arange(len(threads)), where.shape[1])[order]
             again = np.flatnonzero((flat[1:] == flat[:-1]) & (row[1:] != row[:-1]))
             if not len(again):
                 continue
-            sources = operation.reads[number][1] if number < len(operation.reads) else None
+            sources = operation.reads[number].granules if number < len(operation.reads) else None
             if sources is not None and sources.shape == where.shape:
                 came = sources.reshape(-1)[order]
                 again = again[came[again + 1] != came[again]]
@@ -353,20 +329,14 @@ class Detector(Shadow):
             bad[order[again + 1]] = True
             who = np.full(where.size, -1)
             who[order[again + 1]] = threads[row[again]]
-            sites = np.full(where.shape, operation.site)
-            self._report(
-                "overwrite-in-flight",
-                operation.site,
-                threads,
-                where,
-                bad.reshape(where.shape),
-                sites,
-                who.reshape(where.shape),
-            )
+            use = self.use(operation.site, threads, where)
+            sites, shape = np.full(where.shape, operation.site), where.shape
+            self._report("overwrite-in-flight", use, bad.reshape(shape), sites, who.reshape(shape))
 
     # Recording ------------------------------------------------------------------------
 
-    def _record_read(self, site: int, threads: Array, where: Array, now: Array) -> None:
+    def _record_read(self, use: Use) -> None:
+        site, threads, where, now = use
         me = np.broadcast_to(threads[:, None], where.shape)
         stale = self.read_epoch[where] != now
         if stale.any():
@@ -390,115 +360,55 @@ class Detector(Shadow):
                 self.second_reader[where[those]] = me[those]
                 self.second_site[where[those]] = site
 
-    def _record_write(self, site: int, threads: Array, where: Array, now: Array) -> None:
-        self.write_thread[where] = threads[:, None]
-        self.write_site[where] = site
-        self.write_epoch[where] = now
-        self.memory.initialised[self.bytes_of(where)] = True
+    def _record_write(self, use: Use) -> None:
+        self.write_thread[use.where] = use.me
+        self.write_site[use.where] = use.site
+        self.write_epoch[use.where] = use.now
+        self.memory.initialised[self.bytes_of(use.where)] = True
 
     # Reports --------------------------------------------------------------------------
 
-    def _report_each(
-        self,
-        code: str,
-        site: int,
-        threads: Array,
-        where: Array,
-        bad: Array,
-        others: Array,
-        who: Array,
-    ) -> None:
+    def _report_each(self, code: str, use: Use, bad: Array, others: Array, who: Array) -> None:
         """One report for each op at the other end; two strong accesses do not race."""
         for other in np.unique(others[bad]):
             at = self.sites[other]
-            if at.is_strong and self.sites[site].is_strong:
+            if at.is_strong and self.sites[use.site].is_strong:
                 continue
             reported = "missing-barrier" if code == "not-visible" and not at.is_async else code
-            self._report(reported, site, threads, where, bad & (others == other), others, who)
-
-    def _report_pair(
-        self,
-        code: str,
-        site: int,
-        threads: Array,
-        where: Array,
-        bad: Array,
-        culprit: Any,
-        rules: str,
-    ) -> None:
-        others = np.full(where.shape, culprit.site)
-        who = np.full(where.shape, -1)
-        row, column = np.argwhere(bad)[0]
-        who[row, column] = culprit.thread_at(rules, int(where[row, column]))
-        self._report(code, site, threads, where, bad, others, who)
+            self._report(reported, use, bad & (others == other), others, who)
 
     def _report(
         self,
         code: str,
-        site: int,
-        threads: Array,
-        where: Array,
+        use: Use,
         bad: Array,
-        others: Array | None,
-        who: Array | None,
+        others: Array | None = None,
+        who: Array | None = None,
     ) -> None:
         row, column = np.argwhere(bad)[0]
-        address = int(where[row, column]) * self.granule
+        address = int(use.where[row, column]) * self.granule
         buffer = self.memory.buffer_at(address)
-        at = self.sites[site]
+        at = self.sites[use.site]
         race = Race(
             code,
             at.name,
             at.place,
-            thread=int(threads[row]),
+            thread=int(use.threads[row]),
             buffer="" if buffer is None else buffer.name,
             byte=-1 if buffer is None else address - buffer.base,
         )
         if others is not None and who is not None:
-            other = self.sites[int(others[row, column])]
-            race = Race(
-                **{
-                    **race.__dict__,
-                    "other_op": other.name,
-                    "other_place": other.place,
-                    "other_thread": int(who[row, column]) % MET if who[row, column] >= 0 else -1,
-                }
+            other, thread = self.sites[int(others[row, column])], int(who[row, column])
+            race = replace(
+                race,
+                other_op=other.name,
+                other_place=other.place,
+                other_thread=thread % MET if thread >= 0 else -1,
             )
         self.log.add(race)
 
 
-# What the race detector reports: findings with both ends, distinguished by a stable code.
-#
-# | code                | what happened                                                           |
-# |---------------------|-------------------------------------------------------------------------|
-# | read-in-flight      | data was read while the copy that writes it was still in flight          |
-# | overwrite-in-flight | the destination of an async op in flight was written                     |
-# | source-overwritten  | the source of an async op in flight was written                          |
-# | atomic-in-flight    | an atomic touched a range in flight                                      |
-# | not-visible         | waited for by one thread, used by another with no barrier between        |
-# | missing-barrier     | two threads touched one location in one barrier interval, one of them writing |
-# | cross-block         | two blocks of the grid touched one location, one of them writing         |
-# | divergent-barrier   | a barrier that not all threads of the block reached                      |
-# | divergent-warp-op   | an op of a whole warp that not all of its lanes reached                  |
-# | uninitialised-read  | memory that nothing had written was read                                 |
-# | out-of-bounds       | an access outside its buffer                                             |
-# | uncommitted-copy    | an async op that belongs to no group when the kernel ends                |
-# | unwaited-copy       | an async op that no wait covers when the kernel ends                     |
-# | queue-overflow      | more slots of a queue acquired than its depth                            |
-# | wait-before-commit  | a wait for a group that is not committed yet                             |
-# | missing-fence       | the async proxy reads or writes what a generic write left unfenced       |
-# | barrier-not-initialised | an mbarrier that nobody has initialised                              |
-# | initialised-again   | an mbarrier that was initialised before                                  |
-# | too-many-arrivals   | an arrival at an mbarrier whose phase lacks none                          |
-# | phase-overtaken     | an mbarrier went on by two phases while a thread waited for the first     |
-# | missing-tensor-fence | tensor memory that another thread or a commit made ready, without the fence |
-# | missing-register-fence | a product adds to registers that threads touched, without a fence since |
-# | wrong-lanes         | a warp touched lanes of tensor memory that are not its own               |
-# | no-columns          | tensor memory has not so many columns left                               |
-# | columns-kept        | columns of tensor memory that nobody gave back                           |
-# | block-ended         | a block of a cluster ended before others were done with its memory       |
-# | deadlock            | a wait that nobody can let pass                                          |
-
+# What is reported, by code; docs/machine.md says when.
 _SENTENCES = {
     "read-in-flight": "'{op}' reads data that '{other}' is still writing",
     "overwrite-in-flight": "'{op}' writes where '{other}' is still writing",

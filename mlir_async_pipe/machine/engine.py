@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import DecodedBlock, DecodedRegion, Function
+from mlir_async_pipe.machine.decode import DecodedBlock, DecodedRegion, Function, Site
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.lane_values import NONE, merge
 from mlir_async_pipe.machine.terms import is_array
+from mlir_async_pipe.machine.trace import Event, TraceEntry
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue
 
@@ -84,6 +85,45 @@ class Unit:
     def active(self) -> Array:
         """The active lanes as an array of booleans."""
         return np.ones(self.width, np.bool_) if self.mask is None else self.mask
+
+    def grid_threads(self, lanes: Any) -> Array:
+        """The linear ids in the grid of the threads in some lanes."""
+        return np.asarray(self.launch.grid_threads(self.threads[lanes]))
+
+    def mask_of(self, lanes: Any) -> Array:
+        """Some lanes as an array of booleans."""
+        mask = np.zeros(self.width, np.bool_)
+        mask[lanes] = True
+        return mask
+
+    def first_lanes(self) -> Array:
+        """The first active lane of each warp that has one."""
+        lanes = np.flatnonzero(self.active())
+        _, first = np.unique(self.threads[lanes] // self.launch.options.warp, return_index=True)
+        return np.asarray(lanes[first])
+
+    def report(
+        self,
+        code: str,
+        site: Site,
+        lane: int | np.integer[Any] = 0,
+        other: int | None = None,
+        **details: Any,
+    ) -> None:
+        """Log a finding of the thread in a lane; `other` is the site at its other end."""
+        thread = int(self.grid_threads([lane])[0])
+        self.launch.detector.report(code, site.number, other, thread=thread, **details)
+
+    def note(self, event: Event, site: Site, **more: Any) -> None:
+        """Add an event to the trace, if this unit is traced."""
+        trace = self.launch.trace_of(self)
+        if trace is not None:
+            trace.add(TraceEntry(event, site.name, site.place, **more))
+
+    def tick(self) -> None:
+        """Where data of async ops arrive at random moments, now may be one."""
+        if self.launch.random_completion:
+            self.queues.tick()
 
     def marks(self, queue: Queue) -> Marks:
         """The marks that a wait on `queue` counts here."""

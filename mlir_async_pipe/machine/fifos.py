@@ -15,14 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlir_async_pipe.vocabulary import Queue
 
 Array = np.ndarray
-Rows = list[tuple[Array, Array]]
+
+
+class Footprint(NamedTuple):
+    """What some lanes touch: their numbers, their threads of the grid, and granules of memory, a row for each."""
+
+    lanes: Array
+    threads: Array
+    granules: Array
 
 
 @dataclass(eq=False)
@@ -30,10 +37,8 @@ class AsyncOp:
     """One async op instance of all lanes that issue it together.
 
     `lanes` (bool), `ordinal`, `covered` and `moved` have one entry for each lane of the
-    unit. `reads` and `writes` are footprints: (threads, granules) with a row for each lane
-    that takes part, the rows of footprint i belonging to the lanes `row_lanes[i]`.
-    `sample` reads the source and `write` fills the destination, for some lanes. Of what completes
-    on an mbarrier: `size` in bytes, and since its phase is over `agent` and `tick`, under which
+    unit. `reads` and `writes` are what it touches. `sample` reads the source and `write` fills the destination, for some lanes. Of what completes
+    on an mbarrier, and has no queue: `size` in bytes, and since its phase is over `agent` and `tick`, under which
     its writes are known (`warp_clock`). `is_proxy`: it goes past the caches of generic accesses.
     `registers` is what a product fills. `over` is called when an arrival says that the op is over;
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
@@ -42,17 +47,12 @@ class AsyncOp:
     """
 
     site: int
-    queue: Queue
+    queue: Queue | None
     lanes: Array
-    ordinal: Array
-    reads: Rows
-    writes: Rows
-    row_lanes: dict[str, list[Array]]
+    reads: list[Footprint]
+    writes: list[Footprint]
     sample: Callable[[Array], None]
     write: Callable[[Array], None]
-    covered: Array
-    sampled: Array
-    moved: Array
     serial: int = 0
     size: int = 0
     agent: int | None = None
@@ -63,17 +63,22 @@ class AsyncOp:
     by_core: bool = False
     is_remote: bool = False
     counter: Queue | None = None
+    ordinal: Array = field(init=False)
+    covered: Array = field(init=False)
+    sampled: Array = field(init=False)
+    moved: Array = field(init=False)
     rank: Array = field(init=False)
     released: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.released = np.zeros_like(self.covered)
+        self.ordinal = np.zeros(len(self.lanes), np.int64)
+        self.covered, self.sampled, self.moved, self.released = (
+            np.zeros(len(self.lanes), np.bool_) for _ in range(4)
+        )
 
     def rows(self, which: str, done: Array) -> Iterator[tuple[Array, Array]]:
-        """The footprint rows of the lanes in `done`."""
-        for (threads, where), lanes in zip(
-            getattr(self, which), self.row_lanes[which], strict=True
-        ):
+        """The footprint rows of the lanes in `done`: threads, and granules."""
+        for lanes, threads, where in getattr(self, which):
             chosen = done[lanes] & ~self.released[lanes] if which == "reads" else done[lanes]
             if chosen.all():
                 yield threads, where
@@ -210,6 +215,7 @@ class Queues:
 
     def issue(self, operation: AsyncOp) -> None:
         """Start an async op; its ordinal is set here."""
+        assert operation.queue is not None
         fifo = self.fifo(operation.queue)
         operation.ordinal = np.where(operation.lanes, fifo.issued, -1)
         fifo.issued = fifo.issued + operation.lanes
@@ -287,6 +293,7 @@ class Queues:
 
     def is_committed(self, operation: AsyncOp, lane: int) -> bool:
         """Whether some commit covers the op in this lane."""
+        assert operation.queue is not None
         return bool(operation.ordinal[lane] <= self.fifo(operation.queue).committed[lane])
 
     def pending(self) -> list[AsyncOp]:

@@ -460,7 +460,7 @@ def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
         )
         for one in detector.in_flight
     ]
-    places = [where.tobytes() for one in detector.in_flight for _, where in one.reads + one.writes]
+    places = [where.tobytes() for one in detector.in_flight for *_, where in one.reads + one.writes]
     queues = [
         _queue(fifo, [fifo.thread_marks, unit.frame.marks.get(name)])
         for name, fifo in sorted(unit.queues.fifos.items())

@@ -232,16 +232,21 @@ _SCALARS: dict[str, tuple[Any, Any]] = {
     **{f"ui{b}": (np.dtype(f"uint{b}"), np.dtype(f"uint{b}")) for b in (8, 16, 32, 64)},
 }
 
+
+def stored_kind(dtype: Any, name: str = "") -> Kind:
+    """Elements that are computed in what memory holds."""
+    return Kind(name, np.dtype(dtype), np.dtype(dtype))
+
+
 BOOL = Kind("i1", np.dtype(np.bool_), np.dtype(np.uint8))
+# Memory as bytes.
+BYTE = stored_kind(np.int8, "i8")
 POINTER_NAME = "!llvm.ptr"
 
 
 def kind_of(mlir_type: Any, at: Any = None) -> Kind:
     """The kind of a scalar or vector type; raises MachineError (unsupported-type)."""
-    return _kind_of_text(str(mlir_type), mlir_type, at)
-
-
-def _kind_of_text(text: str, mlir_type: Any, at: Any) -> Kind:
+    text = str(mlir_type)
     found = _scalar(text)
     if found is not None:
         return found
@@ -269,7 +274,7 @@ _WAVE_MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x(\w+),")
 @lru_cache(maxsize=256)
 def _scalar(text: str) -> Kind | None:
     if text.startswith(POINTER_NAME):
-        return Kind("ptr", np.dtype(np.int64), np.dtype(np.int64))
+        return stored_kind(np.int64, "ptr")
     pair = _SCALARS.get(text)
     return None if pair is None else Kind(text, np.dtype(pair[0]), np.dtype(pair[1]))
 

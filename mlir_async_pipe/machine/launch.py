@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine.barrier_phases import Mbarrier, Mbarriers
 from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Decoder, Function, Site
@@ -21,25 +22,86 @@ from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import WarpClock
-from mlir_async_pipe.session.diagnostics import Diagnostics, MachineError, Place, UsageError
+from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
+from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class LaunchOptions:
-    """`run_kernel.RunOptions` of one launch: all sizes are known."""
+Extent = int | Sequence[int]
+# Of a grid along x, the largest that CUDA has (CUDA C++ Programming Guide, "Compute Capabilities").
+LARGEST_SIZE = (1 << 31) - 1
 
-    block: tuple[int, int, int] = (1, 1, 1)
-    grid: tuple[int, int, int] = (1, 1, 1)
-    cluster: tuple[int, int, int] = (1, 1, 1)
+
+def _three(extent: Extent, name: str) -> tuple[int, int, int]:
+    given = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        raise UsageError(f"{name} is {extent}, expected 1 to 3 positive sizes", code="bad-argument")
+    if any(size > LARGEST_SIZE for size in given):
+        raise UsageError(
+            f"{name} is {extent}, expected sizes up to {LARGEST_SIZE}", code="bad-argument"
+        )
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How `run` and `validate` run a function.
+
+    `threads`, `grid`, `cluster`: threads of a block, blocks, and blocks of a cluster, which run together: a number or
+    (x, y, z); without `threads` and `cluster` what the function (or its launches) states, else 1.
+    `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
+    at a moment drawn with `seed`.
+    `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`, random ones drawn with `seed`.
+    `target`: where the module is going, a `Target` or its text: says which queues share a FIFO.
+    `warp`: lanes of a warp, by default the target chip's, else 32.
+    `dynamic_shared_bytes`: dynamic workgroup memory of a block in bytes, by default what the
+    function states.
+    `step_limit`: ops that the run may execute; threads that run together count once.
+    """
+
+    threads: Extent | None = None
+    grid: Extent = 1
+    cluster: Extent | None = None
     completion: str = "eager"
     seed: int = 0
     schedule: str = "lockstep"
-    warp: int = 32
+    target: Target | str | None = None
+    warp: int | None = None
     dynamic_shared_bytes: int | None = None
     step_limit: int = 20_000_000
-    target: Any = None
+
+    @property
+    def chip_target(self) -> Target | None:
+        """`target` as a Target. Raises UsageError (unknown-target)."""
+        return Target.parse(self.target) if isinstance(self.target, str) else self.target
+
+    def launch(self, function: Any) -> LaunchOptions:
+        """The launch of a function: an op, or None where there is none. Raises UsageError (bad-argument)."""
+        target, known = self.chip_target, function is not None
+        threads = self.threads or (block_size(function) if known else None) or 1
+        cluster = self.cluster or (cluster_size(function) if known else None) or 1
+        return LaunchOptions(
+            **{
+                **vars(self),
+                "threads": _three(threads, "threads"),
+                "grid": _three(self.grid, "grid"),
+                "cluster": _three(cluster, "cluster"),
+                "warp": self.warp or (target.chip.lanes if target is not None else 32),
+                "target": target,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class LaunchOptions(RunOptions):
+    """Options of one launch: all sizes are known."""
+
+    threads: tuple[int, int, int] = (1, 1, 1)
+    grid: tuple[int, int, int] = (1, 1, 1)
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    warp: int = 32
 
 
 @dataclass(eq=False)
@@ -54,7 +116,6 @@ class Launch:
     options: LaunchOptions
     memory: Memory
     detector: Detector
-    diagnostics: Diagnostics = field(default_factory=Diagnostics)
     trace: Trace = field(default_factory=Trace)
     waits: WaitLog = field(default_factory=WaitLog)
     block_index: tuple[int, int, int] = (0, 0, 0)
@@ -79,13 +140,13 @@ class Launch:
     _shared: list[dict[tuple[Any, int], Buffer]] = field(default_factory=list)
     _globals: dict[str, tuple[Buffer, Any]] = field(default_factory=dict)
     _freed: dict[int, int] = field(default_factory=dict)
-    _reported: set[str] = field(default_factory=set)
-    _traced: Unit | None = None
+    # The unit whose first lane is traced.
+    traced: Unit | None = None
 
     def __post_init__(self) -> None:
         self.policy = policy_of(self.options.completion, self.options.seed)
         self.random_completion = self.options.completion.startswith("random")
-        self.block_size = int(np.prod(self.options.block))
+        self.block_size = int(np.prod(self.options.threads))
         self.cluster_size = int(np.prod(self.options.cluster))
         # The blocks that run together: those of a cluster, or all where they wait for each other.
         together = self.follows_flags and self.cluster_size == 1
@@ -190,13 +251,9 @@ class Launch:
 
     def trace_of(self, unit: Unit) -> Trace | None:
         """The trace, if this unit is the one that is traced and its first lane is active."""
-        if unit is not self._traced or unit.deferred is not None:
+        if unit is not self.traced or unit.deferred is not None:
             return None
         return self.trace if unit.mask is None or unit.mask[0] else None
-
-    def trace_unit(self, unit: Unit) -> None:
-        """Trace this unit's first lane."""
-        self._traced = unit
 
     def shared_buffer(self, unit: Unit, key: Any, size: int, name: str, place: Place) -> Buffer:
         """Workgroup memory: one buffer for all units that come here the same time."""
@@ -236,6 +293,31 @@ class Launch:
             f"@{name}": (before, self.memory.bytes_of(buffer))
             for name, (buffer, before) in self._globals.items()
         }
+
+    def variable(
+        self,
+        site: Site,
+        name: str,
+        size: int,
+        contents: Array | None,
+        *,
+        is_shared: bool,
+        is_dynamic: bool,
+    ) -> Buffer:
+        """A global variable that `site` names: in workgroup memory it exists once a block, else once a run."""
+        if is_dynamic:
+            return self.dynamic_buffer(site)
+        if is_shared:
+            return self.shared_once(("global", name), size, f"@{name}", site.place)
+        return self.global_once(name, size, site.place, contents)
+
+    def private_memory(
+        self, unit: Unit, size: int, name: str, place: Place, space: int = PRIVATE
+    ) -> Array:
+        """Memory of each thread's own: where it begins."""
+        stride = -(-max(size, 1) // 256) * 256
+        buffer = self.memory.allocate(stride * (unit.width - 1) + size, space, name, place)
+        return np.asarray(buffer.base + stride * np.arange(unit.width))
 
     def may_free(self, unit: Unit, buffer: Buffer) -> bool:
         """Whether a dealloc by `unit` is the last: workgroup memory is freed by every warp."""
@@ -289,9 +371,7 @@ class Launch:
                 key = ("attribution", number)
                 base = uniform(self.shared_once(key, size, name, place).base)
             else:
-                stride = -(-size // 256) * 256
-                buffer = self.memory.allocate(stride * unit.width, PRIVATE, name, place)
-                base = buffer.base + stride * np.arange(unit.width)
+                base = self.private_memory(unit, size, name, place)
             made.append(replace(view, base=base))
         return tuple(made)
 
@@ -302,12 +382,8 @@ class Launch:
         made = list(arguments)
         for number, size in enumerate(function.by_value):
             if size:
-                stride = -(-size // 256) * 256
                 name = f"argument {number} of @{function.name}"
-                buffer = self.memory.allocate(
-                    stride * unit.width, PRIVATE, name, function.site.place
-                )
-                made[number] = buffer.base + stride * np.arange(unit.width)
+                made[number] = self.private_memory(unit, size, name, function.site.place)
                 given = lanes_of(arguments[number], unit.width)
                 for to, source in zip(made[number], given, strict=True):
                     for part in (self.memory.data, self.memory.initialised):
@@ -317,17 +393,9 @@ class Launch:
     def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:
         """All threads of the block meet; `spaces` are ordered."""
         if unit.mask is not None and not unit.mask.all():
-            lane = int(np.flatnonzero(~unit.mask)[0])
-            thread = int(self.grid_threads(unit.threads[[lane]])[0])
-            self.detector.report("divergent-barrier", site.number, thread=thread)
+            unit.report("divergent-barrier", site, int(np.flatnonzero(~unit.mask)[0]))
             return
         self.scheduler.barrier(unit, site, spaces)
-
-    def remark_once(self, code: str, message: str, at: Place) -> None:
-        """Say something about an op kind, the first time only."""
-        if f"{code} {message}" not in self._reported:
-            self._reported.add(f"{code} {message}")
-            self.diagnostics.remark(message, code=code, at=at)
 
 
 # Where all threads of a cluster of blocks meet: each arrives, and waits later.
@@ -432,16 +500,13 @@ class ProductRegisters:
     def multiply(self, unit: Any, site: Site, sums: Any, shape: Hashable) -> bool:
         """A product adds to registers; whether it has what was written there, else it is reported."""
         lanes = unit.active()
-        thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
         if (lanes & ~self.fenced).any():
-            unit.launch.detector.report("missing-register-fence", site.number, thread=thread)
+            unit.report("missing-register-fence", site)
             return False
         known = [self.known[id(array)] for array in _arrays(sums) if id(array) in self.known]
         bad = [t for t in known if (t.unfenced & lanes).any() and t.how != shape]
         for touched in bad[:1]:
-            unit.launch.detector.report_between(
-                "missing-register-fence", site.number, touched.site, thread=thread
-            )
+            unit.report("missing-register-fence", site, other=touched.site)
         return not bad
 
 
@@ -465,10 +530,10 @@ def _arrays(value: Any) -> Iterator[Array]:
 COMPLETIONS = ("eager", "late", "random")
 
 
-class Policy(Protocol):
-    """What the queues ask the adversary."""
+class Policy:
+    """What the queues ask the adversary. Data arrive as late as the waits allow."""
 
-    poisons: bool
+    poisons = True
 
     def issued(self, operation: AsyncOp) -> None:
         """An op has just been issued."""
@@ -477,11 +542,13 @@ class Policy(Protocol):
         """Time passes."""
 
     def order(self, finished: list[tuple[AsyncOp, Array]]) -> list[tuple[AsyncOp, Array]]:
-        """The order in which one wait lets data arrive."""
+        """The order in which one wait lets data arrive. The youngest first: inside a group no order is promised, and
+        whatever is written twice by two groups in flight is reported as a race anyway."""
+        return finished[::-1]
 
 
-class Eager:
-    """Data arrives at once."""
+class Eager(Policy):
+    """Data arrive at once."""
 
     poisons = False
 
@@ -489,35 +556,9 @@ class Eager:
         """Move everything."""
         operation.move(operation.lanes)
 
-    def tick(self, pending: list[AsyncOp]) -> None:
-        """Nothing is left to move."""
 
-    def order(self, finished: list[Any]) -> list[Any]:
-        """As issued."""
-        return finished
-
-
-class Late:
-    """Data arrives as late as the waits allow."""
-
-    poisons = True
-
-    def issued(self, operation: AsyncOp) -> None:
-        """Not yet."""
-
-    def tick(self, pending: list[AsyncOp]) -> None:
-        """Not yet."""
-
-    def order(self, finished: list[Any]) -> list[Any]:
-        """The youngest first: inside a group no order is promised, and whatever is written
-        twice by two groups in flight is reported as a race anyway."""
-        return finished[::-1]
-
-
-class Random:
-    """Data arrives at random moments, from a seed."""
-
-    poisons = True
+class Random(Policy):
+    """Data arrive at random moments, from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -555,7 +596,7 @@ def policy_of(completion: str, seed: int) -> Policy:
     if name == "eager" and not given:
         return Eager()
     if name == "late" and not given:
-        return Late()
+        return Policy()
     if name == "random" and (not given or given.isdigit()):
         return Random(int(given) if given else seed)
     raise UsageError(

@@ -25,15 +25,18 @@ from mlir_async_pipe.machine.term_table import (
     BYTE_VALUES,
     CAST,
     CONSTANT,
+    DOT,
     JOIN,
     LINEAR,
     PLACES,
     SELECT,
+    SUM,
     Operator,
     TermTable,
     is_leaf,
 )
-from mlir_async_pipe.machine.terms import made_again
+from mlir_async_pipe.machine.terms import Terms, apply, lift, made_again
+from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
 
@@ -139,14 +142,15 @@ class NormalForms:
 
     def _folded(self, operator: Operator, rows: Array) -> Array:
         """Terms of an operator on normal forms."""
-        rule = _RULES.get((operator.name, operator.dtype.kind))
+        made = made_again(self.table, operator, rows)
         if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
-            return self._each(made_again(self.table, operator, rows), self._extreme)
+            return self._each(made, self._extreme)
         if operator.name == "bitwise_xor" and operator.dtype.kind == "b":
-            return self._each(made_again(self.table, operator, rows), self._parity)
-        return (
-            made_again(self.table, operator, rows) if rule is None else rule(self, operator, rows)
-        )
+            return self._each(made, self._parity)
+        rule = _RULES.get((operator.name, operator.dtype.kind))
+        if rule is not None:
+            rule(self, operator, rows, made)
+        return made
 
     def _each(self, terms: Array, rule: Callable[[int], int]) -> Array:
         """A rule on each of the terms."""
@@ -406,27 +410,25 @@ def _add(
     return (constant + times * more[0]) % modulus
 
 
-# Rules of single operators, on the normal forms of their operands, a row each ---------------------
+# Rules of single operators, on the normal forms of their operands, a row each: what was `made` of them changes ----
 
 
-def _difference(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _difference(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """x - c is x + -c."""
-    table, made = forms.table, made_again(forms.table, operator, rows)
+    table = forms.table
     chosen = table.is_constant(rows[:, 1])
     if chosen.any():
         negated = table.constants(-table.numbers(rows[chosen, 1], operator.dtype))
         made[chosen] = forms.make("add", operator.dtype, rows[chosen, 0], negated)
-    return made
 
 
-def _sum(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _sum(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """x + -0.0 is x; x + 0.0 is x where that is no -0.0."""
-    table, made = forms.table, made_again(forms.table, operator, rows)
+    table = forms.table
     for zero, other in (rows.T, rows.T[::-1]):
         left_out = forms.is_number(zero, -0.0, operator.dtype)
         left_out |= forms.is_number(zero, 0.0, operator.dtype) & _adds_a_number(table, other)
         made[left_out] = other[left_out]
-    return made
 
 
 def _adds_a_number(table: TermTable, terms: Array) -> Array:
@@ -439,20 +441,18 @@ def _adds_a_number(table: TermTable, terms: Array) -> Array:
     return found
 
 
-def _product(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _product(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """x * 1.0 is x, x * 2.0 is x + x."""
-    made = made_again(forms.table, operator, rows)
     for number, other in (rows.T, rows.T[::-1]):
         one, two = (forms.is_number(number, n, operator.dtype) for n in (1.0, 2.0))
         made[one] = other[one]
         if two.any():
             made[two] = forms.make("add", operator.dtype, other[two], other[two])
-    return made
 
 
-def _quotient(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _quotient(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """x / 4.0 is x * 0.25: both are the same number, rounded once, if the divisor is a power of two."""
-    table, made = forms.table, made_again(forms.table, operator, rows)
+    table = forms.table
     constant = np.flatnonzero(table.is_constant(rows[:, 1]))
     divisors = table.numbers(rows[constant, 1], operator.dtype)
     inverse = 1 / divisors
@@ -463,12 +463,11 @@ def _quotient(forms: NormalForms, operator: Operator, rows: Array) -> Array:
         chosen = constant[exact]
         factor = table.constants(inverse[exact])
         made[chosen] = forms.make("multiply", operator.dtype, rows[chosen, 0], factor)
-    return made
 
 
-def _rounded(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _rounded(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """f32(f64(x) + f64(y)) is x + y, and so of products, quotients and halves."""
-    table, made = forms.table, made_again(forms.table, operator, rows)
+    table = forms.table
     wide = _WIDER.get(operator.dtype)
     for inner, chosen in table.groups(rows[:, 0]):
         if inner.dtype != wide or inner.name not in _NARROWED:
@@ -478,7 +477,6 @@ def _rounded(forms: NormalForms, operator: Operator, rows: Array) -> Array:
         both = known.all(axis=1)
         if both.any():
             made[chosen[both]] = forms.make(inner.name, operator.dtype, *narrow[both].T)
-    return made
 
 
 def _narrow(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Array]:
@@ -499,30 +497,24 @@ def _narrow(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Arr
     return found.reshape(terms.shape), known.reshape(terms.shape)
 
 
-def _choice(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _choice(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """1 if b else 0 is the number of b."""
-    made = made_again(forms.table, operator, rows)
     condition, yes, no = rows.T
     truth = forms.is_number(yes, 1, operator.dtype) & forms.is_number(no, 0, operator.dtype)
     if truth.any():
         made[truth] = forms.table.make(CAST, operator.dtype, condition[truth])
-    return made
 
 
-def _is_set(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _is_set(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """(1 if b else 0) != 0 is b."""
-    made = made_again(forms.table, operator, rows)
     for at, truth, _ in _beside_truths(forms, rows, 0):
         made[at] = truth
-    return made
 
 
-def _mask(forms: NormalForms, operator: Operator, rows: Array) -> Array:
+def _mask(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
     """(1 if b else 0) & 1 is itself."""
-    made = made_again(forms.table, operator, rows)
     for at, _, integer in _beside_truths(forms, rows, 1):
         made[at] = integer
-    return made
 
 
 def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tuple[int, int, int]]:
@@ -534,7 +526,7 @@ def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tup
                 yield at, truth, other
 
 
-Rule = Callable[[NormalForms, Operator, Array], Array]
+Rule = Callable[[NormalForms, Operator, Array, Array], None]
 _RULES: dict[tuple[str, str], Rule] = {
     ("subtract", "f"): _difference,
     ("add", "f"): _sum,
@@ -545,3 +537,90 @@ _RULES: dict[tuple[str, str], Rule] = {
     **{(SELECT, kind): _choice for kind in "iu"},
     **{("bitwise_and", kind): _mask for kind in "iu"},
 }
+
+
+# Sums in any order: terms in which a sum is the multiset of its addends ---------------------------
+#
+#     ((0.0 + dot(a0 a1, b0 b1)) + c)   and   ((c + (a1 * b1)) + (a0 * b0))   -->   sum(c, a0 * b0, a1 * b1)
+#
+# Sums of floating-point numbers and matrix products are written like this, wherever they are in a term; zeros are left out. A sum
+# ends where another operator is applied to it, be it a conversion: f32(f16(a + b)) + c has two addends.
+
+# Terms nested deeper than this are not looked into; a sum is one level, however many addends it has.
+_DEEPEST = 300
+
+
+def reassociated(table: TermTable, ids: Array, depth: int = 0) -> Array:
+    """The terms with their sums as multisets: equal where they are equal but for the order of sums.
+
+    Raises MachineError (too-many-terms) for sums of more addends than the table may have bytes.
+    """
+    if depth > _DEEPEST:
+        return ids
+    terms, back = np.unique(ids, return_inverse=True)
+    found = terms.copy()
+    for operator, chosen in table.groups(terms):
+        mine = terms[chosen]
+        if operator.name in ("add", DOT) and operator.dtype.kind == "f":
+            found[chosen] = _sums(table, mine, operator.dtype, depth)
+        elif operator.name in (JOIN, BYTE):
+            cells = table.rows(mine, operator.arity)
+            whole = cells >= 0
+            inner = reassociated(table, cells[whole] >> PLACES, depth + 1)
+            cells[whole] = (inner << PLACES) | (cells[whole] & ((1 << PLACES) - 1))
+            found[chosen] = table.join(cells, operator.dtype)
+        elif not is_leaf(operator.name):
+            operands = reassociated(table, table.rows(mine, operator.arity), depth + 1)
+            found[chosen] = made_again(table, operator, operands)
+    return found[back.reshape(-1)].reshape(ids.shape)
+
+
+def _sums(table: TermTable, terms: Array, dtype: np.dtype, depth: int) -> Array:
+    """Sums of one type."""
+    owners, addends = _addends(table, terms, dtype)
+    addends = reassociated(table, addends, depth + 1)
+    zeros = table.constants(np.array([0.0, -0.0], dtype))
+    left = ~np.isin(addends, zeros)
+    owners, addends = owners[left], addends[left]
+    addends = addends[np.lexsort((addends, owners))]
+    counts = np.bincount(owners, minlength=len(terms))
+    starts = np.cumsum(counts) - counts
+    found = np.full(len(terms), zeros[0])
+    for count in np.unique(counts[counts > 0]):
+        chosen = np.flatnonzero(counts == count)
+        rows = addends[starts[chosen][:, None] + np.arange(count)]
+        found[chosen] = rows[:, 0] if count == 1 else table.make_rows(SUM, dtype, rows)
+    return found
+
+
+def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Array]:
+    """What sums of one type add, and which of the sums does."""
+    owners, left = np.arange(len(terms)), terms
+    done: list[tuple[Array, Array]] = []
+    count = 0
+    while len(left):
+        codes, typed = table.code[left], table.has_dtype(left, dtype)
+        added, product = (table.named(name)[codes] & typed for name in ("add", DOT))
+        other = ~added & ~product
+        done.append((owners[other], left[other]))
+        more = [(np.repeat(owners[added], 2), table.rows(left[added], 2).reshape(-1))]
+        for row in np.unique(table.code[table.operand(left[product], 0)]):
+            size = table.operators[row].arity
+            of = np.flatnonzero(product)
+            of = of[table.code[table.operand(left[of], 0)] == row]
+            left_rows, right_rows = (
+                Terms(table, table.rows(table.operand(left[of], side), size), dtype)
+                for side in (0, 1)
+            )
+            products = lift(table, apply(table, np.multiply, (left_rows, right_rows)), dtype)
+            done.append((np.repeat(owners[of], size), products.reshape(-1)))
+        owners, left = (np.concatenate(parts) for parts in zip(*more, strict=True))
+        count += len(done[-1][1])
+        if 16 * (count + len(left)) > table.limit:
+            raise MachineError(
+                f"sums of {count + len(left)} addends are more than {table.limit} bytes hold",
+                code="too-many-terms",
+                advice="validate smaller shapes, or a smaller grid",
+            )
+    owners, addends = (np.concatenate(parts) for parts in zip(*done, strict=True))
+    return owners, addends

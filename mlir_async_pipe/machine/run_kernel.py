@@ -18,15 +18,16 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
 from mlir_async_pipe.machine.barrier_phases import StuckError
 from mlir_async_pipe.machine.clocked_detector import ClockedDetector
 from mlir_async_pipe.machine.decode import Decoder, Function
 from mlir_async_pipe.machine.detector import Detector, Race
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
-from mlir_async_pipe.machine.launch import Launch, LaunchOptions
+from mlir_async_pipe.machine.launch import Launch, LaunchOptions, RunOptions
 from mlir_async_pipe.machine.long_arrays import LongArray
 from mlir_async_pipe.machine.memory import (
     GLOBAL,
@@ -37,19 +38,17 @@ from mlir_async_pipe.machine.memory import (
     memref_shape,
 )
 from mlir_async_pipe.machine.terms import as_array, contiguous, is_symbolic
-from mlir_async_pipe.machine.timeline import CostModel, Timeline, lay_out
+from mlir_async_pipe.machine.timeline import Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRun
 from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session.called_from import called_by_users, takes
-from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, UsageError
-from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
+from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 Array = np.ndarray
 # The clocks of so many threads, in each granule of memory, are no burden.
 _FEW_THREADS = 128
-Extent = int | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ class RunResult:
     races: tuple[Race, ...]
     waits: tuple[WaitRun, ...]
     trace: Trace
-    remarks: tuple[Diagnostic, ...]
     globals: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     @property
@@ -89,57 +87,6 @@ class RunResult:
             text = "\n".join(str(race) for race in self.races)
             first = self.races[0]
             raise MachineError(text, code=first.code, at=first.place)
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How `run` and `validate` run a function.
-
-    `threads`, `grid`, `cluster`: threads of a block, blocks, and blocks of a cluster, which run together: a number or
-    (x, y, z); without `threads` and `cluster` what the function (or its launches) states, else 1.
-    `completion`: when copies arrive: "eager" at once, "late" when a wait forces them, "random"
-    at a moment drawn with `seed`.
-    `schedule`: the order of the threads between two barriers, one of `machine.SCHEDULES`, random ones drawn with `seed`.
-    `target`: where the module is going, a `Target` or its text: says which queues share a FIFO.
-    `warp`: lanes of a warp, by default the target chip's, else 32.
-    `dynamic_shared_bytes`: dynamic workgroup memory of a block in bytes, by default what the
-    function states.
-    `step_limit`: ops that the run may execute; threads that run together count once.
-    """
-
-    threads: Extent | None = None
-    grid: Extent = 1
-    cluster: Extent | None = None
-    completion: str = "eager"
-    seed: int = 0
-    schedule: str = "lockstep"
-    target: Target | str | None = None
-    warp: int | None = None
-    dynamic_shared_bytes: int | None = None
-    step_limit: int = 20_000_000
-
-    @property
-    def chip_target(self) -> Target | None:
-        """`target` as a Target. Raises UsageError (unknown-target)."""
-        return Target.parse(self.target) if isinstance(self.target, str) else self.target
-
-    def launch(self, function: Any) -> LaunchOptions:
-        """The launch of a function: an op, or None where there is none. Raises UsageError (bad-argument)."""
-        target, known = self.chip_target, function is not None
-        threads = self.threads or (block_size(function) if known else None) or 1
-        cluster = self.cluster or (cluster_size(function) if known else None) or 1
-        return LaunchOptions(
-            _three(threads, "threads"),
-            _three(self.grid, "grid"),
-            _three(cluster, "cluster"),
-            self.completion,
-            self.seed,
-            self.schedule,
-            self.warp or (target.chip.lanes if target is not None else 32),
-            self.dynamic_shared_bytes,
-            self.step_limit,
-            target,
-        )
 
 
 @called_by_users
@@ -182,22 +129,19 @@ def run_in(
     _check_cluster(options)
     detector = _detector(memory, decoder, granule_of(root), options)
     launch = Launch(decoder, options, memory, detector)
-    if handed is None:
-        passed = pass_arguments(launch, target_function, arguments)
-        values = passed.values
-    else:
-        passed = pass_arguments(launch, target_function, arguments, handed.types)
-        values = handed.pieces(passed.values, target_function)
+    types = target_function.argument_types if handed is None else handed.types
+    values, arrays = pass_arguments(launch, target_function, arguments, types)
+    if handed is not None:
+        values = handed.pieces(values, target_function)
     decoder.forget_handles()
     with np.errstate(all="ignore"):
         results = run_grid(launch, target_function, values)
     return RunResult(
         tuple(plain(value, memory) for value in results),
-        passed.arrays_after(memory),
+        tuple(None if entry is None else _read_back(memory, *entry) for entry in arrays),
         detector.log.all(),
         launch.waits.all(),
         launch.trace,
-        tuple(launch.diagnostics.items),
         launch.global_bytes(),
     )
 
@@ -205,7 +149,7 @@ def run_in(
 def _detector(memory: Memory, decoder: Decoder, granule: int, options: LaunchOptions) -> Detector:
     """The race detector; only programs with mbarriers or flags, and clusters, need one that keeps
     clocks: of each thread where few threads have flags, else of each warp."""
-    threads, blocks = int(np.prod(options.block)), int(np.prod(options.cluster))
+    threads, blocks = int(np.prod(options.threads)), int(np.prod(options.cluster))
     with_flags = any(site.reads_flag for site in decoder.sites)
     with_phases = any(site.needs_clocks for site in decoder.sites)
     if blocks == 1 and not with_flags and not with_phases:
@@ -228,7 +172,7 @@ def _detector(memory: Memory, decoder: Decoder, granule: int, options: LaunchOpt
 
 def _check_cluster(options: LaunchOptions) -> None:
     """Clusters must cover the grid, with blocks of whole warps."""
-    cluster, threads = options.cluster, int(np.prod(options.block))
+    cluster, threads = options.cluster, int(np.prod(options.threads))
     if any(blocks % size for blocks, size in zip(options.grid, cluster, strict=True)):
         raise UsageError(
             f"a grid of {options.grid} blocks is not made of clusters of {cluster}",
@@ -286,7 +230,7 @@ def _finish(unit: Unit) -> None:
     for operation in unit.queues.pending():
         left = operation.lanes & ~operation.covered
         lane = int(np.flatnonzero(left)[0])
-        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
+        thread = int(unit.grid_threads([lane])[0])
         code = "unwaited-copy" if unit.queues.is_committed(operation, lane) else "uncommitted-copy"
         # What it writes is there when the kernel has ended; what it reads must be its own until then.
         if not operation.released[left].all():
@@ -311,22 +255,6 @@ def function_name(module: Any, name: str | None) -> str:
     return names[0]
 
 
-# Of a grid along x, the largest that CUDA has (CUDA C++ Programming Guide, "Compute Capabilities").
-LARGEST_SIZE = (1 << 31) - 1
-
-
-def _three(extent: Extent, name: str) -> tuple[int, int, int]:
-    given = (extent,) if isinstance(extent, int) else tuple(extent)
-    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
-        raise UsageError(f"{name} is {extent}, expected 1 to 3 positive sizes", code="bad-argument")
-    if any(size > LARGEST_SIZE for size in given):
-        raise UsageError(
-            f"{name} is {extent}, expected sizes up to {LARGEST_SIZE}", code="bad-argument"
-        )
-    x, y, z = (*given, 1, 1)[:3]
-    return x, y, z
-
-
 # Granules ------------------------------------------------------------------------------------
 
 # Types of one byte and ops that see memory as bytes; any of them asks for granules of 1.
@@ -348,18 +276,6 @@ def granule_of(module: Any) -> int:
     if any("llvm." in text or _BYTE_TYPES.search(text) for text in memory):
         return 1
     return 2 if any(_HALF_TYPES.search(text) for text in memory) else 4
-
-
-@dataclass(frozen=True)
-class PassedArguments:
-    """Arguments as values of the machine, and how to read arrays back."""
-
-    values: tuple[Any, ...]
-    arrays: tuple[tuple[Any, Array] | None, ...]
-
-    def arrays_after(self, memory: Memory) -> tuple[Array | None, ...]:
-        """The arrays as memory holds them now."""
-        return tuple(None if entry is None else _read_back(memory, *entry) for entry in self.arrays)
 
 
 @dataclass(frozen=True)
@@ -406,14 +322,13 @@ def pass_arguments(
     launch: Launch,
     function: Function,
     arguments: Sequence[Any],
-    types: Sequence[Any] | None = None,
-) -> PassedArguments:
-    """Put arguments of these types, by default those of the function, into memory; raises UsageError (bad-argument)."""
-    types = function.argument_types if types is None else types
-    expected = len(types)
-    if len(arguments) != expected:
+    types: Sequence[Any],
+) -> tuple[tuple[Any, ...], list[tuple[Any, Array] | None]]:
+    """Put arguments of these types into memory; their values, and for arrays where they
+    are and of what form. Raises UsageError (bad-argument)."""
+    if len(arguments) != len(types):
         raise UsageError(
-            f"'{function.name}' takes {expected} arguments, {len(arguments)} given",
+            f"'{function.name}' takes {len(types)} arguments, {len(arguments)} given",
             code="bad-argument",
             advice=", ".join(map(str, types)) or None,
         )
@@ -454,7 +369,7 @@ def pass_arguments(
             scalar = kind_of(kind, at)
             values.append(scalar.settle(as_array(given).reshape((1, *scalar.shape))))
             arrays.append(None)
-    return PassedArguments(tuple(values), tuple(arrays))
+    return tuple(values), arrays
 
 
 def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> MemRef:
@@ -477,7 +392,7 @@ def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> 
     space = shape.space if shape.space in (WORKGROUP, PRIVATE) else GLOBAL
     buffer = launch.memory.allocate(total, space, name)
     view = replace(view, base=uniform(buffer.base))
-    launch.memory.store(_places(view, stored.shape), stored, raw_kind(stored.dtype))
+    launch.memory.store(_places(view, stored.shape), stored, stored_kind(stored.dtype))
     launch.memory.initialised[buffer.base : buffer.base + total] = True
     return view
 
@@ -505,11 +420,6 @@ def _places(view: MemRef, shape: tuple[int, ...]) -> Array:
     return places
 
 
-def raw_kind(dtype: np.dtype) -> Kind:
-    """Elements in their memory form."""
-    return Kind("", dtype, dtype)
-
-
 def _dtype_back(array: Array, element: Kind) -> np.dtype:
     """Arrays come back in the type of memory, which for bf16 and 8-bit floats is bits."""
     return element.stored if array.dtype != element.stored else array.dtype
@@ -518,7 +428,7 @@ def _dtype_back(array: Array, element: Kind) -> np.dtype:
 def _read_back(memory: Memory, where: Any, like: Array) -> Array:
     """An argument as memory holds it: `where` is its memref, or its address."""
     if isinstance(where, MemRef):
-        return memory.load(_places(where, like.shape), raw_kind(like.dtype))
+        return memory.load(_places(where, like.shape), stored_kind(like.dtype))
     size = like.size * like.dtype.itemsize
     return memory.data[where : where + size].copy().view(like.dtype).reshape(like.shape)
 
@@ -532,6 +442,6 @@ def plain(value: Any, memory: Memory) -> Any:
     if isinstance(value, MemRef):
         sizes = tuple(int(size[0]) for size in value.sizes)
         return memory.load(
-            _places(value, (*sizes, *value.element.shape)), raw_kind(value.element.stored)
+            _places(value, (*sizes, *value.element.shape)), stored_kind(value.element.stored)
         )
     return value

@@ -151,8 +151,29 @@ class TensorMemory:
 
     # Accesses -------------------------------------------------------------------------
 
-    def issue(self, access: TensorAccess) -> None:
-        """An op starts: check it against all that it is not ordered with."""
+    def issue(
+        self,
+        site: int,
+        thread: int,
+        warp: int,
+        cells: tuple[Array, Array],
+        *,
+        reads: bool,
+        writes: bool,
+        core: Core | None = None,
+        accumulator: Any = None,
+    ) -> TensorAccess:
+        """An op starts, of a tensor core if there is one: check it against all that it is not ordered with."""
+        agent = self.own[warp] if core is None else core.agent
+        tick = self.own_ticks[warp] if core is None else core.tick
+        access = TensorAccess(
+            site, thread, warp, agent, tick, *cells, reads, writes, core is not None, accumulator
+        )
+        self._check_issued(access)
+        self.in_flight.append(access)
+        return access
+
+    def _check_issued(self, access: TensorAccess) -> None:
         if (self.owner[access.columns] == NOBODY).any():
             self._report("out-of-bounds", access, NOBODY)
         cells = access.cells
@@ -167,7 +188,6 @@ class TensorMemory:
             for agent, (ticks, sites) in self.readers.items():
                 agents = np.where(ticks[cells] >= 0, agent, NOBODY)
                 self._check(access, agents, ticks[cells], sites[cells])
-        self.in_flight.append(access)
 
     def complete(self, access: TensorAccess) -> None:
         """An arrival or a wait says that an op is over."""
@@ -191,7 +211,7 @@ class TensorMemory:
         for other in self.in_flight:
             if np.isin(columns, other.columns).any():
                 code = "overwrite-in-flight" if other.writes else "source-overwritten"
-                self.detector.report_between(code, site, other.site, thread=thread)
+                self.detector.report(code, site, other.site, thread=thread)
 
     def own_access(self, warp: int, writes: bool) -> list[TensorAccess]:
         """The loads, or the stores, of a warp that no wait has covered."""
@@ -237,9 +257,7 @@ class TensorMemory:
         if other == NOBODY:
             self.detector.report(code, access.site, thread=access.thread, detail=where)
         else:
-            self.detector.report_between(
-                code, access.site, other, thread=access.thread, detail=where
-            )
+            self.detector.report(code, access.site, other, thread=access.thread, detail=where)
 
     def finish(self) -> None:
         """The block has ended: columns that nobody gave back, and products that no commit has."""

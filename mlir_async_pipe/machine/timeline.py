@@ -21,18 +21,7 @@ from typing import Literal
 
 from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.machine.trace import Trace, TraceEntry
-from mlir_async_pipe.session.diagnostics import UsageError
-
-__all__ = [
-    "Bar",
-    "CostModel",
-    "Phase",
-    "Timeline",
-    "chrome_trace",
-    "lay_out",
-    "svg",
-    "write_timeline",
-]
+from mlir_async_pipe.session.diagnostics import Place, UsageError
 
 Phase = Literal["prologue", "kernel", "epilogue"]
 
@@ -94,14 +83,13 @@ def lay_out(trace: Trace, model: CostModel) -> Timeline:
     return _Layout(model, _kernel_loop(trace)).run(trace)
 
 
-def _kernel_loop(trace: Trace) -> tuple[str, int, int] | None:
+def _kernel_loop(trace: Trace) -> Place | None:
     """The place of the loop that commits most groups by itself, None if none does."""
-    open_loops: list[tuple[str, int, int]] = []
-    commits: dict[tuple[str, int, int], int] = {}
+    open_loops: list[Place] = []
+    commits: dict[Place, int] = {}
     for entry in trace.entries:
-        place = (entry.place.file, entry.place.line, entry.place.column)
         if entry.event == "loop":
-            open_loops.append(place)
+            open_loops.append(entry.place)
         elif entry.event == "end":
             open_loops.pop()
         elif entry.event == "commit" and open_loops:
@@ -112,7 +100,7 @@ def _kernel_loop(trace: Trace) -> tuple[str, int, int] | None:
 class _Layout:
     """Walks a trace with a clock."""
 
-    def __init__(self, model: CostModel, kernel: tuple[str, int, int] | None) -> None:
+    def __init__(self, model: CostModel, kernel: Place | None) -> None:
         self.model = model
         self.kernel = kernel
         self.now: float = 0
@@ -201,8 +189,7 @@ class _Layout:
             self.begin = None
 
     def _is_kernel(self, entry: TraceEntry) -> bool:
-        place = (entry.place.file, entry.place.line, entry.place.column)
-        return entry.op != "" and place == self.kernel
+        return entry.op != "" and entry.place == self.kernel
 
     def _phases(self, end: float) -> tuple[tuple[Phase, float, float], ...]:
         if not self.marks:

@@ -58,15 +58,6 @@ class Trace:
             return
         self.add(TraceEntry("op", site.name, site.place, cost=site.cost, kind=site.kind))
 
-    def enter_loop(self, site: Any) -> None:
-        self.add(TraceEntry("loop", site.name, site.place))
-
-    def iterate(self, site: Any) -> None:
-        self.add(TraceEntry("iteration", site.name, site.place))
-
-    def leave_loop(self, site: Any) -> None:
-        self.add(TraceEntry("end", site.name, site.place))
-
 
 @dataclass(frozen=True)
 class WaitRun:

@@ -20,26 +20,29 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import plain_values, raw
 from mlir_async_pipe.machine.decode import Decoder, Site, block_types
 from mlir_async_pipe.machine.detector import Race
+from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, box_and_swizzle
 from mlir_async_pipe.machine.induction import Induction, TooFewIterations
-from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
+from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of, stored_kind
+from mlir_async_pipe.machine.lane_values import TensorMap
+from mlir_async_pipe.machine.launch import RunOptions
 from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
-from mlir_async_pipe.machine.normal_terms import NormalForms
+from mlir_async_pipe.machine.normal_terms import NormalForms, reassociated
 from mlir_async_pipe.machine.printed_terms import Divergence, divergence, printed
-from mlir_async_pipe.machine.programs import Program, after_of
-from mlir_async_pipe.machine.reassociated import reassociated
 from mlir_async_pipe.machine.registry import Execute
 from mlir_async_pipe.machine.run_kernel import (
-    RunOptions,
+    Handed,
     RunResult,
     function_name,
-    raw_kind,
+    run_in,
 )
 from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable
 from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
+from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.called_from import called_by_users, takes
 from mlir_async_pipe.session.diagnostics import (
     Diagnostic,
@@ -183,7 +186,7 @@ def validate(
     started = time.perf_counter()
     name = function_name(before, function)
     launch = RunOptions(**{"completion": "late", **options})
-    programs = (Program(before), after_of(after, before, name))
+    programs = (Program(before), _after_of(after, before, name))
 
     def question() -> _Question:
         return _Question(name, *programs, launch, TermTable(memory_limit), reassociate)
@@ -383,13 +386,10 @@ class _Question:
         whose = "the arguments"
         try:
             given = _arguments(self.table, self.before.module, self.name, arguments)
-            for number, program in enumerate((self.before, self.after)):
+            for number in (0, 1):
                 whose = ("the program before", "the program after")[number]
-                events.program = number
-                memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
                 launch = self.launch if number else replace(self.launch, completion="eager")
-                around = events.around(self.table)
-                run = program.run(memory, self.name, given.values, launch, around)
+                run = self._run(number, given, launch, events)
                 for race in run.races:
                     if number and self.table.has_branches:
                         message = f"both sides of a branch on data were run, and with them there is a race: {race}"
@@ -424,17 +424,11 @@ class _Question:
         events, stored = Events(), 0
         ends: list[tuple[RunResult, Induction, list[Any]]] = []
         # What pipelines fail at is found first.
-        for number, program, induction in zip(
-            (1, 0), (self.after, self.before), inductions, strict=True
-        ):
-            events.program = number
+        for number, induction in zip((1, 0), inductions, strict=True):
             induction.stored = stored
             arrays = self.table.long_arrays = LongArrays(self.table, induction, long)
-            memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
             # Where nothing races, all completions are one; of copies at once nothing but memory is left.
-            launch = replace(self.launch, completion="eager")
-            around = events.around(self.table)
-            run = program.run(memory, self.name, given.values, launch, around)
+            run = self._run(number, given, replace(self.launch, completion="eager"), events)
             for race in run.races:
                 if number or race.code not in IN_FLIGHT:
                     raise MachineError(str(race), code=race.code, at=race.place)
@@ -453,6 +447,14 @@ class _Question:
             raise MachineError(
                 "what is stored is another term, or in another order", code="terms-differ"
             )
+
+    def _run(self, number: int, given: _Given, launch: RunOptions, events: Events) -> RunResult:
+        """Run the program before (0), or after, in a memory of its own."""
+        events.program = number
+        memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
+        around = events.around(self.table)
+        program = (self.before, self.after)[number]
+        return program.run(memory, self.name, given.values, launch, around)
 
     def _compared(self, before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]:
         """What is visible outside. Raises UsageError (bad-signature)."""
@@ -527,6 +529,81 @@ def _racy(race: Race, *, is_after: bool) -> Validation:
     return Validation("unknown", code="input-race", message=message, place=race.place)
 
 
+# Programs ---------------------------------------------------------------------------------
+#
+#     gpu.func @gemm(%A: memref<?x64xf16>, …)        lowering.lower(module, target, "ptx")
+#     .entry gemm(.param .u64 …_0, .param .u64 …_1, …)   -->   llvm.func @gemm(%p0: !llvm.ptr<1>, …)      ptx.raise_ptx
+#
+# A launch hands the same arguments over to both, to machine code in pieces: a memref as its descriptor. A pointer to a tensor map
+# is cast to the map's type in the module; PTX has no types, so that the box and the swizzle are told beside it.
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module, and of machine code how it is `handed` arguments, which of them point to which tensor maps
+    (box and swizzle), and its bytes of dynamic workgroup memory."""
+
+    module: Any
+    handed: Handed | None = None
+    maps: tuple[tuple[int, tuple[int, ...], str], ...] = ()
+    shared_bytes: int | None = None
+
+    def run(
+        self,
+        memory: Memory,
+        name: str,
+        arguments: Sequence[Any],
+        launch: RunOptions,
+        around: Any = None,
+    ) -> RunResult:
+        """Run a function of it in a memory that is empty yet."""
+        given = list(arguments)
+        for number, box, swizzle in self.maps:
+            given[number] = TensorMap(given[number], box, swizzle)
+        if launch.dynamic_shared_bytes is None:
+            launch = replace(launch, dynamic_shared_bytes=self.shared_bytes)
+        return run_in(memory, self.module, name, given, launch, around, self.handed)
+
+
+def _after_of(after: Any, before: Any, name: str) -> Program:
+    """The program to compare with: a module, or `lowering.Lowered` of the module before.
+
+    Raises UsageError (bad-argument, no-function), InputError (parse-error).
+    """
+    emit = getattr(after, "emit", None)
+    if emit is None:
+        return Program(after)
+    if emit != "ptx":
+        raise UsageError(
+            f"what is compared with a module is PTX, not {emit}",
+            code="bad-argument",
+            advice='lower with emit="ptx"',
+        )
+    kernels = {kernel.name: kernel for kernel in after.kernels}
+    function = Decoder(raw(before)).entry(name)
+    if function is None or name not in kernels:
+        where = "the module before" if function is None else "the PTX"
+        raise UsageError(f"no kernel '{name}' in {where}", code="no-function")
+    types, count = block_types(function)
+    maps = tuple(
+        (number, *box_and_swizzle(text))
+        for number, text in enumerate(map(_map_type, function.regions[0].blocks[0].arguments))
+        if text
+    )
+    module = raise_ptx(after.text, new_context(), f"{name}.ptx")
+    handed = Handed(tuple(types[:count]), after.parameters[name])
+    return Program(module, handed, maps, kernels[name].dynamic_shared_bytes)
+
+
+def _map_type(argument: Any) -> str:
+    """The type of the tensor map that an argument points to, "" if it points to none."""
+    for use in argument.uses:
+        for result in use.owner.results:
+            if str(result.type).startswith(TENSOR_MAP):
+                return str(result.type)
+    return ""
+
+
 # Arguments --------------------------------------------------------------------------------
 
 
@@ -598,7 +675,7 @@ def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[in
                 code="bad-argument",
                 advice="give Data(shape, dtype), or an array of numbers",
             )
-        return raw_kind(np.dtype(data.dtype)), shape
+        return stored_kind(data.dtype), shape
     kind = kind_of(mlir_type)
     if not kind.is_float and not kind.shape:
         raise UsageError(

@@ -12,6 +12,8 @@ for that phase, or acquired from them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP
@@ -73,10 +75,13 @@ class WarpClock:
         self.ticks[warps] += 1
         return released
 
-    def acquire(self, warps: Array, released: Array) -> None:
-        """The warps have waited: they know what was released there."""
-        for known in (self.known, self.near):
-            known[warps, : len(released)] = np.maximum(known[warps, : len(released)], released)
+    def acquire(self, warps: Any, released: Array) -> None:
+        """The warps have waited: they know what was released there, of all memory and of workgroup memory, if these are
+        not the same."""
+        size = released.shape[-1]
+        both = np.broadcast_to(released, (2, size))
+        for known, of_others in zip((self.known, self.near), both, strict=True):
+            known[warps, :size] = np.maximum(known[warps, :size], of_others)
 
     def release_flag(self, warp: int) -> Array:
         """What a warp knows of all memory and of workgroup memory, and did, for others to acquire; a
@@ -85,11 +90,6 @@ class WarpClock:
         released[:, warp] = self.ticks[warp] + 1
         self.ticks[warp] += 1
         return released
-
-    def acquire_flag(self, warp: int, released: Array) -> None:
-        """A warp takes what another released."""
-        for known, of_others in zip((self.known, self.near), released, strict=True):
-            known[warp, : len(of_others)] = np.maximum(known[warp, : len(of_others)], of_others)
 
     def meet(
         self, warps: Array | None = None, spaces: tuple[int, ...] = (GLOBAL, WORKGROUP)
@@ -173,7 +173,7 @@ class Flags:
         for (reach, block), known in released.items():
             same = block == warp // self.warps_of_block
             if same or (reach not in _NEAR and scope not in _NEAR):
-                self.clock.acquire_flag(warp, known)
+                self.clock.acquire(warp, known)
 
 
 def _within(released: Released, scope: Scope) -> Released:

@@ -33,7 +33,7 @@ class LockStep:
     def run(self, launch: Any, body: Callable[[Unit], Any]) -> list[Any]:
         launch.scheduler = self
         unit = launch.unit(np.arange(launch.block_size))
-        launch.trace_unit(unit)
+        launch.traced = unit
         return [body(unit)]
 
     def barrier(self, unit: Unit, site: Site, spaces: tuple[int, ...]) -> None:
@@ -77,7 +77,7 @@ class UnitByUnit:
             for rank in range(launch.together)
             for start in range(0, launch.block_size, self.width)
         ]
-        launch.trace_unit(units[0])
+        launch.traced = units[0]
         self._workers = {id(unit): _Worker(unit, body) for unit in units}
         workers = list(self._workers.values())
         try:
@@ -173,10 +173,10 @@ def _report_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]])
         if len(waiting) == 1 and wanted:
             other = wanted[0].site
         launch.enter(unit.rank)
-        thread = int(launch.grid_threads(unit.threads[np.flatnonzero(unit.active())[:1]])[0])
+        lane = int(np.flatnonzero(unit.active())[0])
         lacks = "; ".join(barrier.lacks() for barrier in wanted)
         lacks = lacks or ("" if site.row is not None else "nobody writes what it reads")
-        launch.detector.report_between("deadlock", site.number, other, thread=thread, detail=lacks)
+        unit.report("deadlock", site, lane, other, detail=lacks)
     raise StuckError
 
 

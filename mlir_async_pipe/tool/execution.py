@@ -58,7 +58,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
         schedule=options.schedule,
         target=session.target,
     )
-    session.diagnostics.items += [*result.remarks, *(race.diagnostic() for race in result.races)]
+    session.diagnostics.items += [race.diagnostic() for race in result.races]
     for race in result.races:
         session.record("races", race)
     lines = [f"result {n}: {value}" for n, value in enumerate(result.results)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.facts.flow.conditions import Conditions
@@ -67,7 +67,6 @@ class _QueueUse:
     queue: Queue
     waits: list[Item]
     heads: Balance = field(init=False)
-    _most: Balance | None = None
     _younger: Solver[Worth] | None = None
 
     def __post_init__(self) -> None:
@@ -105,14 +104,10 @@ class _QueueUse:
         )
         return Solver(conditions, [*self._items, *others], domain, lambda root: UNIT)
 
-    @property
+    @cached_property
     def most(self) -> Balance:
         """Consumer head minus producer head, the least over all paths."""
-        if self._most is None:
-            self._most = balance(
-                self.analysis.conditions, self._items, lambda item: -self._weight(item)
-            )
-        return self._most
+        return balance(self.analysis.conditions, self._items, lambda item: -self._weight(item))
 
     def report(self, item: Item, record: WaitRecord, session: Session) -> None:
         """Keep an error, or a warning, of a wait that is ahead of its commits."""
@@ -182,8 +177,7 @@ def check_depths(analysis: TokenWaits, session: Session) -> None:
 
 def _slots(item: Item) -> int:
     """The slots that an op acquires, below 0: releases; 0 for ops around it."""
-    row = row_of(item.op)
-    return row.slots
+    return row_of(item.op).slots
 
 
 def _too_deep(item: Item, held: int, depth: int) -> CountError:

@@ -39,6 +39,7 @@ from mlir_async_pipe.waits.minplus import (
     NO_ROW,
     Row,
     State,
+    least,
     resolved,
 )
 from mlir_async_pipe.waits.summaries import BlockPassage, LoopSlots, Summaries, resolved_places
@@ -139,8 +140,7 @@ def waits_on_tokens(op: Any) -> bool:
 
 def _is_number(kind: Any, op: Any) -> bool:
     """Whether an operand is the queue or the count of an abstract wait."""
-    row = row_of(op)
-    return type_text(kind) == NUMBER_TYPE and row.queue == "attribute"
+    return type_text(kind) == NUMBER_TYPE and row_of(op).queue == "attribute"
 
 
 def _check_token(kind: Any, op: Any) -> None:
@@ -210,7 +210,7 @@ class Solution:
                 self._count_waits(block, costs)
                 for item, reads in block.reads.items():
                     if item.kind == "nested":
-                        self._enter_all(item, reads, assumption, block, costs)
+                        self._enter_all(item, reads, assumption, costs)
 
     def _visits(
         self, frame: Frame, key: Key, start: Costs
@@ -244,31 +244,23 @@ class Solution:
     # -- into the regions of an op -----------------------------------------------------
 
     def _enter_all(
-        self,
-        item: Item,
-        reads: dict[int, Row],
-        assumption: Assumption,
-        block: BlockPassage,
-        costs: Costs,
+        self, item: Item, reads: dict[int, Row], assumption: Assumption, costs: Costs
     ) -> None:
         here: Costs = {}
         for value, row in reads.items():
             cost = resolved(row, costs)
             if cost is not None:
                 here[value] = cost
-        for frame, start in self._entries(item, here, assumption, block, costs):
-            if frame.nodes:
-                self._enter(frame, self.summaries.scopes.key(frame, assumption), start)
-
-    def _enter(self, frame: Frame, key: Key, start: Costs) -> None:
-        known = self._starts.setdefault((frame, key), start)
-        if known is not start:
-            for value, cost in start.items():
-                if cost < known.get(value, FOREVER):
-                    known[value] = cost
+        for frame, start in self._entries(item, here, assumption):
+            if not frame.nodes:
+                continue
+            key = frame, self.summaries.scopes.key(frame, assumption)
+            known = self._starts.setdefault(key, start)
+            if known is not start:
+                self._starts[key] = least((known, start))
 
     def _entries(
-        self, item: Item, here: Costs, assumption: Assumption, block: BlockPassage, costs: Costs
+        self, item: Item, here: Costs, assumption: Assumption
     ) -> list[tuple[Frame, Costs]]:
         """The frames of an op that may be entered, with the least cost of each token value
         at their start, over all the times they are entered; each a dictionary of its own."""
@@ -279,7 +271,11 @@ class Solution:
                 if item.row.flow != "isolated"
             ]
         if item.row.flow == "for":
-            return self._enter_for(item, here, assumption, block, costs)
+            trips = item.trips
+            if trips == 0:
+                return []
+            loop = self.summaries.loop(item, assumption)
+            return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
         if item.row.flow == "while":
             return self._enter_while(item, here, assumption)
         frames = item.frames
@@ -287,25 +283,13 @@ class Solution:
             frames = self.summaries.conditions.frames(item, assumption)
         return [(frame, _moved(here, self.summaries.into(item, frame))) for frame in frames]
 
-    def _enter_for(
-        self, item: Item, here: Costs, assumption: Assumption, block: BlockPassage, costs: Costs
-    ) -> list[tuple[Frame, Costs]]:
-        trips = item.trips
-        if trips == 0:
-            return []
-        iterated = block.iterated.get(item)
-        if iterated is not None:
-            return [(item.frames[0], _joined(iterated, costs))]
-        loop = self.summaries.loop(item, assumption)
-        return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
-
     def _up_to(self, item: Item, loop: LoopSlots, here: Costs, most: int | None) -> State:
         """The cheapest costs at the start of an iteration."""
         start = loop.state(here)
         state = loop.up_to(start, most)
         if not self.summaries.witnesses:
             return state
-        steady = loop.steady()
+        steady = loop.steady
         for slot, cost in state.items():
             # The very path that comes to the loop: no iteration before makes it cheaper.
             if slot != FRESH and cost is start.get(slot):
@@ -342,15 +326,3 @@ def _moved(here: Costs, step: int) -> Costs:
     costs = {value: cost + step for value, cost in here.items()} if step else dict(here)
     costs[FRESH] = 0
     return costs
-
-
-def _joined(iterated: dict[int, State], costs: Costs) -> Costs:
-    """The slots of a loop, over all sources that are reached with the costs `costs`."""
-    best: Costs = {}
-    for source, state in iterated.items():
-        if source in costs:
-            start = costs[source]
-            for slot, cost in state.items():
-                if start + cost < best.get(slot, FOREVER):
-                    best[slot] = start + cost
-    return best

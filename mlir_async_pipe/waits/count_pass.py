@@ -21,7 +21,7 @@ from typing import Any
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.flow.items import Item
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import CountError, Place
+from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
@@ -32,15 +32,11 @@ from mlir_async_pipe.waits.dynamic import (
     waits_with_count_operands,
 )
 from mlir_async_pipe.waits.write_counts import (
-    WaitRecord,
     describe,
     explain,
-    largest_count,
     write_counts,
     write_record,
 )
-
-__all__ = ["CountWaitsOptions", "TokenWaits", "count_waits"]
 
 
 @dataclass(frozen=True)
@@ -106,29 +102,34 @@ def _covering_others(analysis: TokenWaits) -> set[Item]:
 
 # -- counts that are given -------------------------------------------------------------------------------
 
-Notes = tuple[tuple[str, Place], ...]
-
 
 def verify_counts(counted: list[Counted], session: Session) -> None:
     """Compare each given count with the exact one; errors are kept in the session."""
     for wait in counted:
-        rule = wait.item.rule
-        assert rule is not None
         given = given_count(wait.item.op) or 0
-        largest = largest_count(wait.item.queue, rule)
-        record = describe(wait, given, largest, session)
+        record = describe(wait, given, session)
         session.record("waits", record)
-        if record.exact is None or given < 0:
+        if record.exact is None or given < 0 or given == record.count:
             continue
+        path = tuple((step.what, step.place) for step in explain(wait)[1])
         if given > max(0, record.exact):
-            session.diagnostics.error(_unsafe(record, given, _path(wait)))
+            session.diagnostics.error(
+                CountError(
+                    f"the wait lets {given} groups stay in flight, but on some path only "
+                    f"{max(0, record.exact)} are younger than the one it waits for",
+                    code="unsafe",
+                    at=record.place,
+                    notes=path,
+                    advice=f"write {record.count}",
+                )
+            )
         elif given < record.count:
             session.diagnostics.remark(
                 f"{given} groups may stay in flight after this wait, but {record.count} "
                 "would be safe",
                 code="slack",
                 at=record.place,
-                notes=_path(wait),
+                notes=path,
             )
 
 
@@ -145,18 +146,3 @@ def refuse_negative_counts(waits: list[Item], session: Session) -> None:
                     advice="0 waits for all groups",
                 )
             )
-
-
-def _path(wait: Counted) -> Notes:
-    return tuple((step.what, step.place) for step in explain(wait)[1])
-
-
-def _unsafe(record: WaitRecord, given: int, path: Notes) -> CountError:
-    return CountError(
-        f"the wait lets {given} groups stay in flight, but on some path only {max(0, record.exact or 0)} are "
-        "younger than the one it waits for",
-        code="unsafe",
-        at=record.place,
-        notes=path,
-        advice=f"write {record.count}",
-    )

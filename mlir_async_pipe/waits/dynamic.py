@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    Block,
     Operation,
     Value,
     after,
@@ -97,7 +96,7 @@ def switch_on_counters(analysis: TokenWaits, written: Written, session: Session)
             )
     for plan in plans:
         if plan.switched:
-            GroupNumbers(plan.skeleton(), plan.events, plan.tracked, plan.foreign).count()
+            GroupNumbers(plan).count()
 
 
 class _Callees:
@@ -132,16 +131,15 @@ class _Callees:
 
     def commits(self, op: Operation, queue: Queue) -> bool:
         """Whether an op certainly commits a group to the queue."""
-        row = row_of(op)
-        return row.commits is not None and self.analysis.graph.queue(op) == queue
+        return row_of(op).commits is not None and self.analysis.graph.queue(op) == queue
 
 
 @dataclass(eq=False)
 class _Plan:
     """Which waits of one function become switches, and what is counted for them.
 
-    `tracked` are the tokens whose numbers travel, with the number of their queue; `events` say
-    what the ops of each block are to the counters, in order.
+    `tracked` are the tokens whose numbers travel, with the number of their queue; `cases` are the counts of each
+    wait above its static one.
     """
 
     analysis: TokenWaits
@@ -151,16 +149,12 @@ class _Plan:
     queues: list[Queue] = field(default_factory=list)
     tracked: dict[Value, int] = field(default_factory=dict)
     switched: list[WaitRecord] = field(default_factory=list)
-    events: dict[Block, list[CounterEvent]] = field(default_factory=dict)
-    _cases: dict[Operation, list[int]] = field(default_factory=dict)
+    cases: dict[Operation, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for queue in dict.fromkeys(item.queue for item, _ in self.waits):
             assert queue is not None
             self._choose(queue, [entry for entry in self.waits if entry[0].queue == queue])
-        if self.switched:
-            for block, ops in self.skeleton().events.items():
-                self.events[block] = [self._event(op) for op in ops if not len(op.regions)]
 
     @property
     def foreign(self) -> list[int]:
@@ -178,7 +172,7 @@ class _Plan:
         if cases:
             self.tracked |= dict.fromkeys(tracked, len(self.queues))
             self.queues.append(queue)
-            self._cases |= cases
+            self.cases |= cases
             self.switched += [record for item, record in waits if item.op in cases]
 
     def _cases_above(self, queue: Queue, waits: Written) -> dict[Operation, list[int]]:
@@ -244,7 +238,7 @@ class _Plan:
             self.root.op,
             lambda op: (
                 (
-                    op in self._cases
+                    op in self.cases
                     or self._counts(op, self.queues)
                     or any(result in self.tracked for result in op.results)
                 )
@@ -253,20 +247,10 @@ class _Plan:
             lambda op: self._counts(op, self.queues),
         )
 
-    def _event(self, op: Operation) -> CounterEvent:
-        if op in self._cases:
-            queue = self.analysis.graph.queue(op)
-            assert queue is not None
-            return CounterEvent("wait", self.queues.index(queue), cases=tuple(self._cases[op]))
-        if op.name in CALL_OPS:
-            return CounterEvent(
-                "call", groups=tuple(self.callees.groups(op, q) for q in self.queues)
-            )
-        row = row_of(op)
-        if row.commits is not None:
-            own = [n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue)]
-            return CounterEvent("commit", own[0]) if own else CounterEvent("other queue")
-        return CounterEvent("copy" if row.token else "value")
+    def counter_of(self, commit: Operation) -> int | None:
+        """The number of the queue that an op certainly commits a group to; None if it is none of these."""
+        own = (n for n, queue in enumerate(self.queues) if self.callees.commits(commit, queue))
+        return next(own, None)
 
 
 # Counts groups at run time, and lets the number of its group travel beside each token.
@@ -280,31 +264,13 @@ class _Plan:
 NEVER = 1 << 30
 
 
-@dataclass(frozen=True)
-class CounterEvent:
-    """What an op is to the counters: `queue` is the number of the counter of a commit or wait,
-    `groups` are what a call adds to each, `cases` the counts of a wait above its static one."""
-
-    kind: Literal["commit", "other queue", "copy", "value", "call", "wait"]
-    queue: int = 0
-    groups: tuple[int, ...] = ()
-    cases: tuple[int, ...] = ()
-
-
 class GroupNumbers(Carrier):
     """Carries one counter a queue, and the numbers of the tokens in `tracked`."""
 
-    def __init__(
-        self,
-        skeleton: Skeleton,
-        events: dict[Block, list[CounterEvent]],
-        tracked: dict[Value, int],
-        foreign: list[int],
-    ) -> None:
+    def __init__(self, plan: _Plan) -> None:
+        skeleton = plan.skeleton()
         super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
-        self.events = {block: list(found) for block, found in events.items()}
-        self.tracked = tracked
-        self.foreign = foreign
+        self.plan, self.tracked, self.foreign = plan, plan.tracked, plan.foreign
         entry = skeleton.root.regions[0].blocks[0]
         self._entry = IntegerWriter(ir.InsertionPoint.at_block_begin(entry), skeleton.root.location)
         self._zero = self._entry.constant(0)
@@ -321,33 +287,32 @@ class GroupNumbers(Carrier):
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """Count, number tokens, and replace waits."""
-        event = self.events[op.block].pop(0)
-        if event.kind == "wait":
-            self._switch(op, event, variables)
+        plan = self.plan
+        if op in plan.cases:
+            self._switch(op, plan.cases[op], variables)
             return variables
-        if event.kind == "commit":
-            variables = list(variables)
-            variables[event.queue] = self._plus(variables[event.queue], 1, op)
-        elif event.kind == "call":
+        if op.name in CALL_OPS:
             variables = [
-                self._plus(counter, groups, op)
-                for counter, groups in zip(variables, event.groups, strict=True)
+                self._plus(counter, plan.callees.groups(op, queue), op)
+                for counter, queue in zip(variables, plan.queues, strict=True)
             ]
+        elif (counter := plan.counter_of(op)) is not None:
+            variables = list(variables)
+            variables[counter] = self._plus(variables[counter], 1, op)
         for result in op.results:
             queue = self.tracked.get(result)
             if queue is not None:
-                self.bind(result, self._number_of(op, event, queue, variables))
+                self.bind(result, self._number_of(op, queue, variables))
         return variables
 
-    def _number_of(
-        self, op: Operation, event: CounterEvent, queue: int, variables: Variables
-    ) -> Value:
-        counter = variables[queue]
-        if event.kind == "commit":
-            return counter if event.queue == queue else self._entry.constant(NEVER)
-        if event.kind == "other queue":
-            return self._entry.constant(NEVER)
-        if event.kind == "copy":
+    def _number_of(self, op: Operation, queue: int, variables: Variables) -> Value:
+        counter, row = variables[queue], row_of(op)
+        if op.name in CALL_OPS:
+            return self._plus(counter, -self.foreign[queue], op)
+        if row.commits is not None:
+            own = self.plan.counter_of(op) == queue
+            return counter if own else self._entry.constant(NEVER)
+        if row.token:
             return self._plus(counter, 1, op)
         if op.name in SELECT_OPS:
             numbers = [self.companion(op.operands[i], variables) for i in (1, 2)]
@@ -356,13 +321,15 @@ class GroupNumbers(Carrier):
             return self.companion(op.operands[0], variables)
         return self._plus(counter, -self.foreign[queue], op)
 
-    def _switch(self, op: Operation, event: CounterEvent, variables: Variables) -> None:
+    def _switch(self, op: Operation, cases: list[int], variables: Variables) -> None:
         write = self._at(before(op), op)
         latest, *others = [self.companion(token, variables) for token in op.operands]
         for number in others:
             latest = write.largest(latest, number)
-        age = write.subtract(variables[event.queue], latest)
-        age = write.smallest(age, event.cases[-1])
+        queue = self.plan.analysis.graph.queue(op)
+        assert queue is not None
+        age = write.subtract(variables[self.plan.queues.index(queue)], latest)
+        age = write.smallest(age, cases[-1])
         least = integer_attribute(op, wait_rule(op).count) or 0
 
         # Without tokens: the count of a case is given, and is not derived again.
@@ -372,7 +339,7 @@ class GroupNumbers(Carrier):
             made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
             set_count(made, count)
 
-        switch_over_counts(age, event.cases, least, op, wait)
+        switch_over_counts(age, cases, least, op, wait)
         op.erase()
 
     def _plus(self, number: Value, more: int, place: Operation) -> Value:
@@ -390,16 +357,6 @@ class GroupNumbers(Carrier):
     def companion(self, value: Value, variables: Variables) -> Value:
         """The number of a token; of one from another thread: never old enough."""
         return self.companions.get(value) or self._entry.constant(NEVER)
-
-    def width_at(self, block: Block) -> int:
-        return len(self.foreign)
-
-    def width_after(self, op: Operation) -> int:
-        return len(self.foreign)
-
-    def apart(self, op: Operation, block: Block) -> Variables:
-        """Nothing is counted there."""
-        return []
 
     def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """A token from there was committed no later than here."""
@@ -443,6 +400,11 @@ class Ageing(NamedTuple):
         return {value: self.groups} if found is None else found
 
 
+UNAGED = Ageing(NEWEST, {})
+NO_PATH = Ageing(0, {})
+
+
+@dataclass(eq=False)
 class PossibleAges(Semiring[Ageing]):
     """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
 
@@ -451,32 +413,22 @@ class PossibleAges(Semiring[Ageing]):
     see from those before them.
     """
 
+    tracked: set[int]
+    queue: Queue
+    called: Callable[[Any], int]
+    foreign: int
+    oldest: int
+    live: Callable[[Frame], dict[Node, set[int]]]
+    unit: Ageing = UNAGED
+    never: Ageing = NO_PATH
+    outside: Ageing = UNAGED
     has_values = True
-
-    def __init__(
-        self,
-        tracked: set[int],
-        queue: Queue,
-        called: Callable[[Any], int],
-        foreign: int,
-        oldest: int,
-        live: Callable[[Frame], dict[Node, set[int]]],
-    ) -> None:
-        self.tracked = tracked
-        self.queue = queue
-        self.called = called
-        self.foreign = foreign
-        self.live = live
-        self._ceiling = 1 << (oldest + 3)
-        self.unit = self.outside = Ageing(NEWEST, {})
-        self.never = Ageing(0, {})
-        self.over = self._over
 
     def start(self, root: Item) -> Ageing:
         arguments = [a for frame in root.frames[:1] for a in frame.entry.arguments.values()]
         return Ageing(NEWEST, self._made(arguments, self.foreign))
 
-    def _over(self, event: Any) -> Ageing:
+    def over(self, event: Any) -> Ageing:
         """Commits make every token older; other ops may make tokens."""
         if event.kind == "wait":
             return self.unit
@@ -484,7 +436,7 @@ class PossibleAges(Semiring[Ageing]):
             mine = event.queue == self.queue
             groups = self.called(event.op) if event.kind == "call" else int(mine)
             ages = self.foreign if event.kind == "call" else NEWEST if mine else NONE
-            most = self._bounded(NEWEST << min(groups, self._ceiling.bit_length()))
+            most = self._bounded(NEWEST << min(groups, self.oldest + 4))
             return Ageing(most, self._made(event.results.values(), ages))
         if event.sources:
             return Ageing(NEWEST, {event.number: dict.fromkeys(event.sources, NEWEST)})
@@ -575,9 +527,8 @@ class PossibleAges(Semiring[Ageing]):
 
     def _bounded(self, ages: int) -> int:
         """All above the oldest are one."""
-        if ages < self._ceiling:
-            return ages
-        return (ages & (self._ceiling - 1)) | (self._ceiling >> 1)
+        ceiling = 1 << (self.oldest + 3)
+        return ages if ages < ceiling else (ages & (ceiling - 1)) | (ceiling >> 1)
 
 
 def counts_in(ages: int) -> list[int]:

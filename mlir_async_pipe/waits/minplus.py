@@ -10,18 +10,15 @@ is where paths meet. A loop's body is a matrix of it, kept by columns: `columns[
 that slot j at the end of an iteration may hold what slot i held at its start, with c groups
 committed in between; a shift register has one entry a column. A *state* {slot: cost} is a row vector.
 
-    iterate(columns, state, n)       state ⊗ M^n          exactly n iterations
+    once(power(columns, n), state)   state ⊗ M^n          exactly n iterations
     iterate_up_to(rows, state, n)    state ⊗ (I ⊕ M)^n    any number of iterations up to n
 
-A depth-4 shift register with one group an iteration of 10^9 iterations takes 30 squarings.
+A depth-4 shift register with one group an iteration of 10^9 iterations takes 3 squarings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
 
 Row = dict[int, int]
 State = dict[int, int]
@@ -119,22 +116,34 @@ def iterate_up_to(rows: Targets, state: State, iterations: int | None) -> State:
 # -- exactly so many -----------------------------------------------------------------------------------
 
 
-def iterate(columns: Columns, state: State, iterations: int) -> State:
-    """The state after exactly `iterations` iterations."""
-    if iterations <= 2 * len(columns) + 16:
-        for _ in range(iterations):
-            before, state = state, once(columns, state)
-            # A shift register of new tokens holds the same after as many iterations as it has slots.
-            if state == before:
-                break
-        return state
-    if _is_function(columns):
-        return {
-            slot: state[source] + cost
-            for slot, (source, cost) in _origins(columns, iterations).items()
-            if source in state
-        }
-    return _iterate_matrix(columns, state, iterations)
+def power(columns: Columns, iterations: int) -> Columns:
+    """The matrix of exactly so many iterations, 1 or more, by squaring."""
+    found: Columns | None = None
+    while True:
+        if iterations & 1:
+            found = columns if found is None else product(found, columns)
+        iterations >>= 1
+        if not iterations:
+            assert found is not None
+            return found
+        squared = product(columns, columns)
+        # A shift register of new tokens holds the same after as many iterations as it has slots.
+        if squared == columns:
+            return columns if found is None else product(found, columns)
+        columns = squared
+
+
+def product(first: Columns, later: Columns) -> Columns:
+    """One matrix after the other: (A ⊗ B)[i, j] = min over k of A[i, k] + B[k, j]."""
+    made: Columns = {}
+    for target, column in later.items():
+        best = made[target] = {}
+        for middle, cost in column.items():
+            for source, before in first.get(middle, NO_ROW).items():
+                reached = min(before + cost, CEILING)
+                if reached < best.get(source, FOREVER):
+                    best[source] = reached
+    return made
 
 
 def once(columns: Columns, state: State) -> State:
@@ -145,130 +154,3 @@ def once(columns: Columns, state: State) -> State:
         if costs:
             following[target] = min(costs)
     return following
-
-
-def first_slots(columns: Columns, state: State, iterations: int) -> dict[int, int]:
-    """For each slot after so many iterations the slot of `state` that its cost comes from."""
-    if _is_function(columns):
-        found = _origins(columns, iterations)
-        return {slot: source for slot, (source, _) in found.items() if source in state}
-    best: State = {}
-    first: dict[int, int] = {}
-    for source, start in state.items():
-        for slot, cost in iterate(columns, {source: start}, iterations).items():
-            if cost < best.get(slot, FOREVER):
-                best[slot], first[slot] = cost, source
-    return first
-
-
-def _is_function(columns: Columns) -> bool:
-    """Whether each slot has one source at most, as in a shift register."""
-    return all(len(column) <= 1 for column in columns.values())
-
-
-def _origins(columns: Columns, iterations: int) -> dict[int, tuple[int, int]]:
-    """Where each slot comes from and at which cost, where each has one source: follow the
-    sources in jumps of 1, 2, 4, … iterations."""
-    slots = list(dict.fromkeys([*columns, *(source for one in columns.values() for source in one)]))
-    number = {slot: i for i, slot in enumerate(slots)}
-    nowhere = len(slots)
-    sources, costs = [nowhere] * (nowhere + 1), [0] * (nowhere + 1)
-    for slot, column in columns.items():
-        for source, cost in column.items():
-            sources[number[slot]], costs[number[slot]] = number[source], cost
-    origin, groups = np.arange(nowhere + 1), np.zeros(nowhere + 1, dtype=np.int64)
-    jump, step = np.array(sources), np.array(costs, dtype=np.int64)
-    while iterations:
-        if iterations & 1:
-            origin, groups = jump[origin], np.minimum(groups + step[origin], CEILING)
-        iterations >>= 1
-        if iterations:
-            jump, step = jump[jump], np.minimum(step + step[jump], CEILING)
-    return {
-        slot: (slots[source], cost)
-        for slot, source, cost in zip(slots, origin.tolist(), groups.tolist(), strict=False)
-        if source != nowhere
-    }
-
-
-def _iterate_matrix(columns: Columns, state: State, iterations: int) -> State:
-    following: State = {}
-    for slots in _components(columns):
-        number = {slot: i for i, slot in enumerate(slots)}
-        matrix = np.full((len(slots), len(slots)), FOREVER, dtype=np.int64)
-        for target in slots:
-            for source, cost in columns[target].items():
-                if source in number:
-                    matrix[number[source], number[target]] = cost
-        vector = np.full((1, len(slots)), FOREVER, dtype=np.int64)
-        for slot in slots:
-            if slot in state:
-                vector[0, number[slot]] = state[slot]
-        vector = apply(vector, matrix, iterations)
-        for slot in slots:
-            if vector[0, number[slot]] < FOREVER:
-                following[slot] = int(vector[0, number[slot]])
-    return following
-
-
-def _components(columns: Columns) -> list[list[int]]:
-    """The slots that exchange values, so that the dense matrices stay small.
-
-    A slot that only keeps its own value is copied into each component that reads it.
-    """
-    constant = {slot for slot, column in columns.items() if column.keys() == {slot}}
-    leader = {slot: slot for slot in columns if slot not in constant}
-
-    def find(slot: int) -> int:
-        while leader[slot] != slot:
-            leader[slot] = leader[leader[slot]]
-            slot = leader[slot]
-        return slot
-
-    for target in leader:
-        for source in columns[target]:
-            if source in leader:
-                leader[find(target)] = find(source)
-    groups: dict[int, dict[int, None]] = {}
-    for slot in leader:
-        group = groups.setdefault(find(slot), {})
-        group[slot] = None
-        group.update(dict.fromkeys(source for source in columns[slot] if source in constant))
-    return [*map(list, groups.values()), *([slot] for slot in constant)]
-
-
-# -- dense matrices of int64 ---------------------------------------------------------------------------
-
-Matrix = Any
-
-# Rows of a product are made in slices so that no temporary exceeds about 32 MB.
-_TEMPORARY_ELEMENTS = 1 << 22
-
-
-def multiply(left: Matrix, right: Matrix) -> Matrix:
-    """Min-plus product of shapes (m, k) and (k, n): one path after the other.
-
-    (A ⊗ B)[i, j] = min over k of A[i, k] + B[k, j]
-    """
-    m, k = left.shape
-    n = right.shape[1]
-    result = np.full((m, n), FOREVER, dtype=np.int64)
-    if k == 0:
-        return result
-    step = max(1, _TEMPORARY_ELEMENTS // max(1, k * n))
-    for start in range(0, m, step):
-        rows = left[start : start + step]
-        result[start : start + step] = (rows[:, :, None] + right[None, :, :]).min(axis=1)
-    # The sum of two finite entries is at most 2^60; anything above is no path.
-    return np.where(result > (CEILING << 1), FOREVER, np.minimum(result, CEILING))
-
-
-def apply(row: Matrix, matrix: Matrix, times: int) -> Matrix:
-    """row ⊗ matrix^times (times >= 0), exact, in O(log times) products; shapes (m, n), (n, n)."""
-    while times:
-        if times & 1:
-            row = multiply(row, matrix)
-        times >>= 1
-        if times:
-            matrix = multiply(matrix, matrix)
-    return row

@@ -50,6 +50,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand, queue_number
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
+from mlir_async_pipe.waits.consumers import takes_next
 from mlir_async_pipe.waits.count import TokenWaits, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.ssa.carry import Skeleton
@@ -132,7 +133,7 @@ def redundant_waits(analysis: TokenWaits) -> list[Item]:
         transfer = partial(_transfer, queue, abstract, _committing(analysis, queue))
         flight = Solver(analysis.conditions, items, InFlight(transfer), partial(_at_start, queue))
         for item in items:
-            if item.kind != "wait" or _takes(item) or _abstract(item) != abstract:
+            if item.kind != "wait" or takes_next(item) or _abstract(item) != abstract:
                 continue
             # A counter of the hardware counts copies, in whatever groups they are.
             if row_of(item.op).completion == "counter":
@@ -196,12 +197,6 @@ def allowed(item: Item) -> int | None:
     return count if count is not None and count >= 0 else None
 
 
-def _takes(item: Item) -> bool:
-    """Whether a wait also takes a group off its queue, so that it may not go."""
-    row = row_of(item.op)
-    return row.wait is not None and row.wait.form == "next"
-
-
 def _waits_fully(item: Item) -> bool:
     row = row_of(item.op)
     return row.wait is not None and row.wait.completes(item.op) == "full"
@@ -220,7 +215,7 @@ def covered_by_next(analysis: TokenWaits, gone: list[Item]) -> list[Item]:
         waits = [
             item
             for item in node.items
-            if item.kind == "wait" and item not in dropped and not _takes(item)
+            if item.kind == "wait" and item not in dropped and not takes_next(item)
         ]
         for item, following in pairwise(waits):
             # Positions number all ops: nothing at all stands between the two.
@@ -272,8 +267,7 @@ def _of_function(function: Operation, target: Target | None) -> list[Operation]:
 
 def _waits_on(function: Operation, queue: Queue, target: Target | None) -> Skeleton:
     def waits(op: Operation) -> bool:
-        row = row_of(op)
-        return row.wait is not None and queue_of(op, target) in (queue, None)
+        return row_of(op).wait is not None and queue_of(op, target) in (queue, None)
 
     return Skeleton(function, waits, waits)
 
@@ -570,21 +564,6 @@ class Transfer(NamedTuple):
     floor: int = -INFINITE
     cap: int = INFINITE
 
-    def then(self, later: Transfer) -> Transfer:
-        """First this, then `later`."""
-        if NEVER in (self, later):
-            return NEVER
-        return Transfer(
-            _plus(self.grow, later.grow),
-            max(_plus(self.floor, later.grow), later.floor),
-            min(max(_plus(self.cap, later.grow), later.floor), later.cap),
-        )
-
-    def join(self, other: Transfer) -> Transfer:
-        return Transfer(
-            max(self.grow, other.grow), max(self.floor, other.floor), max(self.cap, other.cap)
-        )
-
 
 UNCHANGED = Transfer()
 COMMIT = Transfer(grow=1)
@@ -615,11 +594,17 @@ class InFlight(Semiring[Transfer]):
 
     def then(self, first: Transfer, later: Transfer) -> Transfer:
         """The functions one after the other."""
-        return first.then(later)
+        if NEVER in (first, later):
+            return NEVER
+        return Transfer(
+            _plus(first.grow, later.grow),
+            max(_plus(first.floor, later.grow), later.floor),
+            min(max(_plus(first.cap, later.grow), later.floor), later.cap),
+        )
 
     def join(self, first: Transfer, second: Transfer) -> Transfer:
         """The larger parameters bound both."""
-        return first.join(second)
+        return Transfer(*map(max, first, second))
 
     def star(self, body: Transfer, most: int | None = None) -> Transfer:
         """Any number of times: x, or what one of the iterations leaves."""

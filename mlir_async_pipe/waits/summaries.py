@@ -32,6 +32,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
@@ -50,11 +51,10 @@ from mlir_async_pipe.waits.minplus import (
     State,
     Targets,
     compose,
-    first_slots,
-    iterate,
     iterate_up_to,
     least,
     once,
+    power,
     resolved,
     shifted,
     targets,
@@ -102,8 +102,7 @@ class BlockPassage:
 
     `cost` is what it commits (FOREVER: its end is not reached). `defined` are the rows of the values
     that events define, with the number of the next event. `waits` are those that are reached, with
-    their numbers. `reads` are the rows of the values that other items read, and `iterated` the states
-    that loops of unknown trip counts turn them into, by source.
+    their numbers. `reads` are the rows of the values that other items read.
     """
 
     line: Line
@@ -111,7 +110,6 @@ class BlockPassage:
     defined: dict[int, tuple[Row, int]] = field(default_factory=dict)
     waits: list[tuple[Item, int]] = field(default_factory=list)
     reads: dict[Item, dict[int, Row]] = field(default_factory=dict)
-    iterated: dict[Item, dict[int, State]] = field(default_factory=dict)
 
     def at(self, value: int, number: int) -> Row:
         """The row of a value before an event."""
@@ -126,7 +124,7 @@ class BlockPassage:
         return {} if self.cost >= FOREVER else self.at(value, len(self.line.events))
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class LoopSlots:
     """The slots of a loop: `arguments` by carried number with their `start` values, and the
     values `kept` from outside. `columns` is one iteration (see `minplus`), and `last` one after which
@@ -137,20 +135,19 @@ class LoopSlots:
     arguments: dict[int, int]
     start: dict[int, int]
     kept: set[int]
-    _targets: Targets | None = None
-    _steady: State | None = None
 
+    @cached_property
     def steady(self) -> State:
         """The least costs of groups that the loop itself commits, after any number of
         iterations."""
-        if self._steady is None:
-            self._steady = self.up_to({FRESH: 0}, None)
-        return self._steady
+        return self.up_to({FRESH: 0}, None)
+
+    @cached_property
+    def _targets(self) -> Targets:
+        return targets(self.columns)
 
     def up_to(self, state: State, iterations: int | None) -> State:
         """The cheapest state over 0 to so many iterations (None: any number)."""
-        if self._targets is None:
-            self._targets = targets(self.columns)
         return iterate_up_to(self._targets, state, iterations)
 
     def state(self, here: dict[int, int]) -> State:
@@ -396,11 +393,9 @@ class Summaries:
         loop = self.loop(item, block.line.assumption)
         states = loop.states(block.reads[item])
         if trips is None:
-            states = self._any_number(item, block, loop, states)
+            states = self._any_number(item, loop, states)
         else:
-            states = {
-                source: self._exactly(item, loop, state, trips) for source, state in states.items()
-            }
+            states = self._exactly(item, loop, states, trips)
         results: dict[int, Row] = {}
         for number in item.results:
             argument = loop.arguments[number]
@@ -411,18 +406,11 @@ class Summaries:
         return Passage(_times(trips or 0, body.cost), results)
 
     def _any_number(
-        self,
-        item: Item,
-        block: BlockPassage,
-        loop: LoopSlots,
-        states: dict[int, State],
-        most: int | None = None,
+        self, item: Item, loop: LoopSlots, states: dict[int, State], most: int | None = None
     ) -> dict[int, State]:
         """The cheapest states after any number of iterations up to `most`."""
         passed = {source: loop.up_to(state, most) for source, state in states.items()}
         if not self.witnesses:
-            if most is None:
-                block.iterated[item] = passed
             return passed
         reason = "zero-trip-loop" if self.events.commits_in(item) else None
         never = self.said(0, "'{}' does not run at all", item.op, reason)
@@ -434,38 +422,54 @@ class Summaries:
             for source, state in passed.items()
         }
 
-    def _exactly(self, item: Item, loop: LoopSlots, state: State, trips: int) -> State:
-        """The state after exactly so many iterations; a path shows the last ones."""
-        if not self.witnesses:
-            return iterate(loop.columns, state, trips)
+    def _exactly(
+        self, item: Item, loop: LoopSlots, states: dict[int, State], trips: int
+    ) -> dict[int, State]:
+        """The states after exactly so many iterations; a path shows the last ones."""
         if trips == 0:
             none = self.said(0, "'{}' has no iteration", item.op)
-            return {slot: cost + none if slot else cost for slot, cost in state.items()}
+            return {
+                source: {slot: cost + none if slot else cost for slot, cost in state.items()}
+                for source, state in states.items()
+            }
+        if not self.witnesses:
+            columns = power(loop.columns, trips)
+            return {source: once(columns, state) for source, state in states.items()}
         if trips > SHOWN_ITERATIONS:
-            state = self._skip(item, loop, state, trips - SHOWN_ITERATIONS)
+            states = self._skip(item, loop, states, trips - SHOWN_ITERATIONS)
         for _ in range(min(trips, SHOWN_ITERATIONS) - 1):
-            state = once(loop.columns, state)
-        return once(loop.last, state)
+            states = {source: once(loop.columns, state) for source, state in states.items()}
+        return {source: once(loop.last, state) for source, state in states.items()}
 
-    def _skip(self, item: Item, loop: LoopSlots, state: State, iterations: int) -> State:
-        """The state after so many iterations, which are one step of its paths."""
+    def _skip(
+        self, item: Item, loop: LoopSlots, states: dict[int, State], iterations: int
+    ) -> dict[int, State]:
+        """The states after so many iterations, which are one step of their paths."""
         plain = {
             target: {source: int(cost) for source, cost in column.items()}
             for target, column in loop.columns.items()
         }
-        start = {slot: int(cost) for slot, cost in state.items()}
-        first = first_slots(plain, start, iterations)
+        columns = power(plain, iterations)
         what = f"{iterations} more iterations of '{{}}'"
-        found = {FRESH: 0} if FRESH in state else {}
-        for slot, cost in iterate(plain, start, iterations).items():
-            source = first[slot]
-            if slot == FRESH:
-                continue
-            if source == FRESH:
-                made = "the awaited group is committed in one of them"
-                found[slot] = self.origin(0, made, item.op) + self.said(cost, what, item.op)
-            else:
-                found[slot] = state[source] + self.said(cost - start[source], what, item.op)
+        found: dict[int, State] = {}
+        for outside, state in states.items():
+            after = found[outside] = {FRESH: 0} if FRESH in state else {}
+            order = {source: number for number, source in enumerate(state)}
+            for slot, column in columns.items():
+                reached = [
+                    (int(state[source]) + cost, order[source], source)
+                    for source, cost in column.items()
+                    if source in order
+                ]
+                if slot == FRESH or not reached:
+                    continue
+                _, _, source = min(reached)
+                if source == FRESH:
+                    made = "the awaited group is committed in one of them"
+                    after[slot] = self.origin(0, made, item.op)
+                    after[slot] += self.said(column[FRESH], what, item.op)
+                else:
+                    after[slot] = state[source] + self.said(column[source], what, item.op)
         return found
 
     def _through_while(self, item: Item, block: BlockPassage) -> Passage:
@@ -476,7 +480,7 @@ class Summaries:
         loop = self.loop(item, block.line.assumption)
         states = loop.states(block.reads[item])
         most = None if goes_on is None else 0
-        states = self._any_number(item, block, loop, states, most)
+        states = self._any_number(item, loop, states, most)
         results: dict[int, Row] = {}
         for source, state in states.items():
             for number in item.results:

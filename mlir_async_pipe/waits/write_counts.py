@@ -21,29 +21,17 @@ def write_counts(
     """Write every count; with `keep_given` only where the input has none. What is given is not raised
     on waits that may be for other groups too. Returns what was written where."""
     written: list[tuple[Item, WaitRecord]] = []
-    attributes = CountAttributes()
-    last: tuple[Queue | None, WaitRule | None] = None, None
-    largest = 0
     for wait in counted:
-        item = wait.item
-        op, rule, queue = item.op, item.rule, item.queue
+        item, rule = wait.item, wait.item.rule
         assert rule is not None
-        if queue is not last[0] or rule is not last[1]:
-            largest, last = largest_count(queue, rule), (queue, rule)
-        given = integer_attribute(op, rule.count)
+        given = integer_attribute(item.op, rule.count)
         if keep_given and given is not None:
             continue
-        record = describe(wait, given, largest, session)
+        record = describe(wait, given, session)
         if given is not None and 0 <= given < record.count and item in covering_others:
             session.record("waits", dataclasses.replace(record, count=given))
-            continue
-        if wait.count is not None and wait.count > largest:
-            _say_clamped(record, wait.count, largest, session)
-        op.attributes[rule.count] = attributes.of(op, rule, record.count)
-        if session.explain:
-            _leave_reason(op, record)
-        session.record("waits", record)
-        written.append((item, record))
+        else:
+            written.append((item, write_record(item, record, session)))
     return written
 
 
@@ -51,19 +39,27 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
     """Write the count of a record, within what the target can express, and keep the record."""
     assert item.rule is not None
     largest = largest_count(item.queue, item.rule)
-    if record.count > largest:
-        _say_clamped(record, record.count, largest, session)
+    count = record.exact or 0
+    if count > largest:
+        session.diagnostics.remark(
+            f"{count} groups may stay in flight, but the wait can express at most {largest}",
+            code="count-clamped",
+            at=record.place,
+        )
         record = dataclasses.replace(record, count=largest)
     set_count(item.op, record.count)
     if session.explain:
-        _leave_reason(item.op, record)
+        reason = ir.StringAttr.get(record.reason, item.op.context)
+        item.op.attributes["async_pipe.reason"] = reason
     session.record("waits", record)
     return record
 
 
-def describe(wait: Counted, given: int | None, largest: int, session: Session) -> WaitRecord:
-    """The record of a wait that can express counts up to `largest`."""
+def describe(wait: Counted, given: int | None, session: Session) -> WaitRecord:
+    """The record of a wait, with as large a count as it can express."""
     item, count = wait.item, wait.count
+    assert item.rule is not None
+    largest = largest_count(item.queue, item.rule)
     return WaitRecord(
         Place.at(item.op.location),
         "" if item.queue is None else item.queue.name,
@@ -89,10 +85,6 @@ def explain(wait: Counted) -> tuple[str, tuple[WitnessStep, ...]]:
     return reason, steps
 
 
-def _leave_reason(op: Any, record: WaitRecord) -> None:
-    op.attributes["async_pipe.reason"] = ir.StringAttr.get(record.reason, op.context)
-
-
 def wait_rule(op: Any) -> WaitRule:
     row = row_of(op)
     assert row.wait is not None
@@ -105,27 +97,3 @@ def largest_count(queue: Queue | None, rule: WaitRule) -> int:
     if queue is None or queue.largest_count is None:
         return representable
     return min(representable, queue.largest_count)
-
-
-class CountAttributes:
-    """The integer attributes of counts, each made once."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, int], Any] = {}
-
-    def of(self, op: Any, rule: WaitRule, count: int) -> Any:
-        """The attribute for N on a wait, in the width of its row."""
-        key = (rule.count_bits, count)
-        found = self._made.get(key)
-        if found is None:
-            kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
-            found = self._made[key] = ir.IntegerAttr.get(kind, count)
-        return found
-
-
-def _say_clamped(record: WaitRecord, count: int, largest: int, session: Session) -> None:
-    session.diagnostics.remark(
-        f"{count} groups may stay in flight, but the wait can express at most {largest}",
-        code="count-clamped",
-        at=record.place,
-    )

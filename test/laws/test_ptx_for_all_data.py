@@ -1,7 +1,7 @@
 """PTX of random kernels computes what they do, for all data, or it is not decided; what is broken in it, and goes wrong in the
 interpreter, is never called equal.
 
-Covers: machine/programs.py, machine/normal_terms.py, test/reports/validated_ptx_report.py
+Covers: machine/validation.py, machine/normal_terms.py, test/reports/validated_ptx_report.py
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from helpers.gemm_kernels import EXAMPLES, gemm_text, run_gemm
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, set_integer, walk
-from mlir_async_pipe.machine.timeline import CostModel, lay_out, svg
+from mlir_async_pipe.facts.costs.cost_model import CostModel
+from mlir_async_pipe.machine.timeline import lay_out, svg
 
 pytestmark = pytest.mark.slow
 

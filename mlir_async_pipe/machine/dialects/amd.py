@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_copy
+from mlir_async_pipe.machine.dialects.gpu import within_warp
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
 from mlir_async_pipe.machine.engine import Unit
@@ -294,12 +295,9 @@ def dpp(site: Site) -> Execute:
     zero = "true" in site.text("bound_ctrl", "false")
 
     def execute(unit: Unit, old: Array, value: Array) -> Array:
-        warp = unit.launch.options.warp
-        lane = unit.threads % warp
+        lane = unit.threads % unit.launch.options.warp
         read = _source(kind, numbers, lane)
-        number = np.arange(unit.width) - lane + np.clip(read, 0, warp - 1)
-        inside = (read >= 0) & (number < unit.width)
-        number = np.where(inside, number, 0)
+        number, inside = within_warp(unit, read)
         there = inside & unit.active()[number]
         enabled = ((rows >> lane // ROW) & 1) & ((banks >> lane % ROW // BANK) & 1)
         kept, given = lanes_of(old, unit.width), lanes_of(value, unit.width)[number]
@@ -317,9 +315,7 @@ def read_lane(site: Site) -> Execute:
     """The value of one lane of the wave, the same for all of them."""
 
     def execute(unit: Unit, value: Array, lane: Array) -> Array:
-        warp = unit.launch.options.warp
-        place = np.arange(unit.width)
-        number = place - place % warp + lanes_of(lane, unit.width) % warp
-        return lanes_of(value, unit.width)[np.minimum(number, unit.width - 1)]
+        number, _ = within_warp(unit, lanes_of(lane, unit.width) % unit.launch.options.warp)
+        return lanes_of(value, unit.width)[number]
 
     return execute

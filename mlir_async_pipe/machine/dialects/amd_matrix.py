@@ -117,8 +117,7 @@ def store_matrix(site: Site) -> Execute:
     place = _places(site, kind)
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
-        first = np.zeros(unit.width, np.bool_)
-        first[whole_warps(unit, site)[:, 0]] = True
+        first = unit.mask_of(whole_warps(unit, site)[:, 0])
         addresses = lanes_of(place(memory, indices), unit.width)
         where = access.span(unit, addresses, memory.element_bytes, first)
         access.write(unit, site, where, value, kind.element)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
+from mlir_async_pipe.machine.dialects.async_ops import issue_elements, refuse_in_scope
 from mlir_async_pipe.machine.dialects.memref_views import fill
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
+from mlir_async_pipe.machine.kinds import Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -116,7 +116,7 @@ def copy(site: Site) -> Execute:
     loads, queue = site.name == "amdgpu.tensor_load_to_lds", site.queue()
 
     def execute(unit: Unit, tile: TensorTile) -> None:
-        _copy(unit, site, queue, tile, _first_lanes(unit), loads=loads)
+        _copy(unit, site, queue, tile, unit.first_lanes(), loads=loads)
 
     return execute
 
@@ -129,8 +129,9 @@ def copy_by_words(site: Site) -> Execute:
 
     def execute(unit: Unit, *groups: Any) -> None:
         words = [lanes_of(group, unit.width).astype(np.int64) & _WORD for group in groups[:4]]
-        issued = _first_lanes(unit) & (_field(words, COUNT) == 1)
-        if issued.any():
+        first = unit.first_lanes()
+        issued = first[_field(words, COUNT)[first] == 1]
+        if len(issued):
             _copy(unit, site, queue, _tile_of_words(site, words, issued), issued, loads=loads)
 
     return execute
@@ -162,7 +163,7 @@ def _tile_of_words(site: Site, words: list[Array], lanes: Array) -> TensorTile:
     tile = [same(field) for field in TILE]
     rank = max((n + 1 for n, length in enumerate(tile) if length), default=0)
     size, ones = 1 << same(DATA_SIZE), np.ones(len(words[0]), np.int64)
-    kind = Kind(f"i{8 * size}", np.dtype(f"i{size}"), np.dtype(f"i{size}"))
+    kind = stored_kind(f"i{size}", f"i{8 * size}")
     high = words[0][:, GLOBAL_WORD + 1] & _HIGH_HALF
     base = Base((high << 32) | words[0][:, GLOBAL_WORD], words[0][:, LDS_WORD], kind)
     padded = same(PAD)
@@ -178,13 +179,15 @@ def _tile_of_words(site: Site, words: list[Array], lanes: Array) -> TensorTile:
 def _copy(
     unit: Unit, site: Site, queue: Queue, tile: TensorTile, lanes: Array, *, loads: bool
 ) -> None:
-    kind = tile.base.element
-    in_global, in_lds, inside = _elements(unit, tile, padded=loads)
-    if loads:
-        ends = (in_global, inside), (in_lds, np.ones_like(inside))
-    else:
+    """Put the copy of some lanes in flight. Of a load what is outside of the tensor becomes zero."""
+    refuse_in_scope(unit, site)
+    if not len(lanes):
+        return
+    in_global, in_lds, inside = (part[lanes] for part in _elements(unit, tile, padded=loads))
+    ends = (in_global, inside), (in_lds, np.ones_like(inside))
+    if not loads:
         ends = (in_lds, inside), (in_global, inside)
-    _issue(unit, site, queue, kind, lanes, *ends)
+    issue_elements(unit, site, queue, tile.base.element, lanes, *ends)
 
 
 def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Array, Array]:
@@ -206,69 +209,3 @@ def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Arr
         lanes_of(tile.base.target[:, None] + bytes_before, unit.width),
         lanes_of(inside, unit.width),
     )
-
-
-def _issue(
-    unit: Unit,
-    site: Site,
-    queue: Queue,
-    kind: Kind,
-    lanes: Array,
-    source: tuple[Array, Array],
-    target: tuple[Array, Array],
-) -> None:
-    """Put the copy in flight: elements at addresses, each with which of them are read and written. One that is
-    written and not read becomes zero."""
-    refuse_in_scope(unit, site)
-    chosen = np.flatnonzero(lanes)
-    if not len(chosen):
-        return
-    # One row a wave: a tile has thousands of elements.
-    row_of = np.zeros(unit.width, np.int64)
-    row_of[chosen] = np.arange(len(chosen))
-    (origin, read), (place, written) = ((at[chosen], used[chosen]) for at, used in (source, target))
-    memory = unit.launch.memory
-    held = np.zeros(place.shape, kind.dtype)
-
-    def sample(wanted: Array) -> None:
-        for row in row_of[wanted]:
-            held[row, read[row]] = memory.load(origin[row, read[row]], kind)
-
-    def write(wanted: Array) -> None:
-        for row in row_of[wanted]:
-            memory.store(place[row, written[row]], held[row, written[row]], kind)
-        memory.changes += 1
-
-    reads, read_lanes = _footprint(unit, chosen, origin, read, kind)
-    writes, write_lanes = _footprint(unit, chosen, place, written, kind)
-    operation = start(
-        unit, site, queue, lanes, reads, read_lanes, writes, write_lanes, sample, write
-    )
-    if unit.launch.policy.poisons:
-        for row in row_of[lanes & ~operation.moved]:
-            bytes_of_row = place[row, written[row]][:, None] + np.arange(kind.item_bytes)
-            memory.data[bytes_of_row] = POISON_BYTE
-
-
-def _footprint(
-    unit: Unit, chosen: Array, addresses: Array, used: Array, kind: Kind
-) -> tuple[list[tuple[Array, Array]], list[Array]]:
-    """Granules, a row for each wave; elements that are not used fall on its first one that is."""
-    some = used.any(axis=1)
-    if not some.any():
-        return [], []
-    first = addresses[np.arange(len(used)), used.argmax(axis=1)]
-    where = np.where(used, addresses, first[:, None])[some]
-    threads = unit.launch.grid_threads(unit.threads[chosen[some]])
-    return [(threads, unit.launch.detector.granules(where, kind.item_bytes))], [chosen[some]]
-
-
-def _first_lanes(unit: Unit) -> Array:
-    """The first active lane of each wave."""
-    chosen = np.zeros(unit.width, np.bool_)
-    active = unit.active()
-    for start_of_wave in range(0, unit.width, unit.launch.options.warp):
-        lanes = np.flatnonzero(active[start_of_wave : start_of_wave + unit.launch.options.warp])
-        if len(lanes):
-            chosen[start_of_wave + lanes[0]] = True
-    return chosen

@@ -307,33 +307,23 @@ def convert(site: Site) -> Execute:
     return lambda unit, value: kind.settle(value)
 
 
-@semantics("arith.extui", "arith.index_castui", "index.castu", "llvm.zext")
-def zero_extend(site: Site) -> Execute:
+@semantics(
+    "arith.extui", "arith.index_castui", "index.castu", "llvm.zext", "arith.uitofp", "llvm.uitofp"
+)
+def convert_unsigned(site: Site) -> Execute:
+    """Conversion of an unsigned integer by value."""
     kind = site.result_kind()
     if kind.name == "i1":
         return lambda unit, value: (value & 1).astype(np.bool_)
     return lambda unit, value: kind.settle(unsigned(value))
 
 
-@semantics("arith.uitofp", "llvm.uitofp")
-def unsigned_to_float(site: Site) -> Execute:
-    """Unsigned integer to float."""
+@semantics("arith.fptosi", "llvm.fptosi", "arith.fptoui", "llvm.fptoui")
+def float_to_integer(site: Site) -> Execute:
+    """Float to integer, rounded towards zero."""
     kind = site.result_kind()
-    return lambda unit, value: kind.settle(unsigned(value))
-
-
-@semantics("arith.fptosi", "llvm.fptosi")
-def float_to_signed(site: Site) -> Execute:
-    """Float to signed integer, rounded towards zero."""
-    kind = site.result_kind()
-    return lambda unit, value: np.trunc(value).astype(kind.dtype)
-
-
-@semantics("arith.fptoui", "llvm.fptoui")
-def float_to_unsigned(site: Site) -> Execute:
-    """Float to unsigned integer, rounded towards zero."""
-    kind = site.result_kind()
-    return lambda unit, value: np.trunc(value).astype(np.uint64).astype(kind.dtype)
+    whole = np.dtype(np.uint64) if site.name.endswith("fptoui") else kind.dtype
+    return lambda unit, value: np.trunc(value).astype(whole).astype(kind.dtype)
 
 
 @semantics("arith.bitcast", "llvm.bitcast")

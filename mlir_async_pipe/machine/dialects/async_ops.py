@@ -15,8 +15,8 @@ from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind
+from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
+from mlir_async_pipe.machine.kinds import BYTE, POISON_BYTE, Kind
 from mlir_async_pipe.machine.lane_values import (
     UNKNOWN_GROUP,
     Token,
@@ -24,21 +24,16 @@ from mlir_async_pipe.machine.lane_values import (
     uniform,
 )
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 Array = np.ndarray
 
-# Copies move bytes; in these spans the address of every byte is listed.
-BYTE = 1
-BYTE_KIND = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
-
 
 def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> ByteSpan:
-    """`count` bytes from byte address `first` on, for each active lane."""
-    return access.span(unit, first[..., None] + np.arange(count), BYTE, active)
+    """`count` bytes from byte address `first` on, each of them listed, for each active lane."""
+    return access.span(unit, first[..., None] + np.arange(count), 1, active)
 
 
 def pointed_bytes(unit: Unit, pointer: Array, count: int) -> ByteSpan:
@@ -98,11 +93,9 @@ def issue_copy(
         memory.data[to_bytes[chosen]] = held[chosen]
         memory.changes += 1
 
-    reads, read_lanes = _footprint(unit, from_bytes, lanes, used)
-    writes, write_lanes = _footprint(unit, to_bytes, lanes, None)
-    operation = start(
-        unit, site, queue, lanes, reads, read_lanes, writes, write_lanes, sample, write
-    )
+    reads = _touched_bytes(unit, from_bytes, lanes, used)
+    writes = _touched_bytes(unit, to_bytes, lanes, None)
+    operation = start(unit, site, queue, lanes, reads, writes, sample, write)
     if unit.launch.policy.poisons:
         memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
 
@@ -112,37 +105,21 @@ def start(
     site: Site,
     queue: Queue,
     lanes: Array,
-    reads: list[Any],
-    read_lanes: list[Array],
-    writes: list[Any],
-    write_lanes: list[Array],
+    reads: list[Footprint],
+    writes: list[Footprint],
     sample: Callable[[Array], None],
     write: Callable[[Array], None],
     **more: Any,
 ) -> AsyncOp:
     """Put an async op in flight; `more` are further fields of it."""
-    none = np.zeros(unit.width, np.bool_)
+    counter = None if site.row is None else site.row.counter
     operation = AsyncOp(
-        site.number,
-        queue,
-        lanes,
-        none.astype(np.int64),
-        reads,
-        writes,
-        {"reads": read_lanes, "writes": write_lanes},
-        sample,
-        write,
-        none.copy(),
-        none.copy(),
-        none.copy(),
-        counter=None if site.row is None else site.row.counter,
-        **more,
+        site.number, queue, lanes, reads, writes, sample, write, counter=counter, **more
     )
     unit.queues.issue(operation)
-    trace = unit.launch.trace_of(unit)
-    if trace is not None and lanes[0]:
-        size = sum(where.shape[1] for _, where in writes) * unit.launch.detector.granule
-        trace.add(TraceEntry("issue", site.name, site.place, queue.name, size, cost=site.cost))
+    if lanes[0]:
+        size = sum(one.granules.shape[1] for one in writes) * unit.launch.detector.granule
+        unit.note("issue", site, queue=queue.name, bytes=size, cost=site.cost)
     return operation
 
 
@@ -150,10 +127,10 @@ def copy_now(
     unit: Unit, site: Site, source: ByteSpan, destination: ByteSpan, valid: Array | None
 ) -> None:
     """The synchronous form: read, then write."""
-    data = access.read(unit, site, source, BYTE_KIND)
+    data = access.read(unit, site, source, BYTE)
     if valid is not None:
         data = np.where(np.arange(data.shape[1]) < valid[:, None], data, 0)
-    access.write(unit, site, destination, data, BYTE_KIND)
+    access.write(unit, site, destination, data, BYTE)
 
 
 def _both(unit: Unit, source: ByteSpan, destination: ByteSpan) -> Array:
@@ -164,14 +141,12 @@ def _both(unit: Unit, source: ByteSpan, destination: ByteSpan) -> Array:
     return lanes
 
 
-def _footprint(
+def _touched_bytes(
     unit: Unit, addresses: Array, lanes: Array, used: Array | None
-) -> tuple[list[tuple[Array, Array]], list[Array]]:
-    """Granules of bytes, a row for each lane; bytes that are not used fall on the first one."""
+) -> list[Footprint]:
+    """What bytes lanes touch; those that are not used fall on the first one."""
     far = unit.launch.memory.far(addresses)
     chosen = np.flatnonzero(lanes if far is None else lanes & ~far.any(axis=1))
-    if len(chosen) == 0:
-        return [], []
     granule = unit.launch.detector.granule
     where = addresses[chosen][:, ::granule] // granule
     if used is not None:
@@ -179,9 +154,82 @@ def _footprint(
         some = keep.any(axis=1)
         where = np.where(keep, where, where[:, :1])[some]
         chosen = chosen[some]
-    if len(chosen) == 0:
-        return [], []
-    return [(unit.launch.grid_threads(unit.threads[chosen]), where)], [chosen]
+    return [Footprint(chosen, unit.grid_threads(chosen), where)] if len(chosen) else []
+
+
+class ElementCopy:
+    """Elements of a kind that a copy moves, a row for each of some lanes: from the addresses `source` where they are
+    `read`, else zeros, to `target` where they are `written`."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        kind: Kind,
+        lanes: Array,
+        source: tuple[Array, Array],
+        target: tuple[Array, Array],
+    ) -> None:
+        self.unit, self.kind, self.lanes = unit, kind, lanes
+        (self.source, self.read), (self.target, self.written) = source, target
+        self.memory = unit.launch.memory
+        self.held = self.memory.zeros(self.target.shape, kind.dtype)
+
+    def sample(self, rows: Any) -> None:
+        for row in rows:
+            read = self.read[row]
+            self.held[row, read] = self.memory.load(self.source[row, read], self.kind)
+
+    def write(self, rows: Any) -> None:
+        for row in rows:
+            written = self.written[row]
+            self.memory.store(self.target[row, written], self.held[row, written], self.kind)
+
+    def poison(self, rows: Any) -> None:
+        """What has not arrived is no number."""
+        for row in rows:
+            first = self.target[row, self.written[row]]
+            self.memory.data[first[:, None] + np.arange(self.kind.item_bytes)] = POISON_BYTE
+
+    def footprints(self) -> tuple[list[Footprint], list[Footprint]]:
+        """What it reads, and what it writes; elements that it does not use fall on the first one of its row."""
+        return self._touched(self.source, self.read), self._touched(self.target, self.written)
+
+    def _touched(self, addresses: Array, used: Array) -> list[Footprint]:
+        some = used.any(axis=1)
+        if not some.any():
+            return []
+        first = addresses[np.arange(len(used)), used.argmax(axis=1)]
+        where = np.where(used, addresses, first[:, None])[some]
+        lanes, size = self.lanes[some], self.kind.item_bytes
+        granules = self.unit.launch.detector.granules(where, size)
+        return [Footprint(lanes, self.unit.grid_threads(lanes), granules)]
+
+
+def issue_elements(
+    unit: Unit,
+    site: Site,
+    queue: Queue,
+    kind: Kind,
+    lanes: Array,
+    source: tuple[Array, Array],
+    target: tuple[Array, Array],
+    **more: Any,
+) -> None:
+    """Put a copy of elements in flight until the wait for its queue; `more` are further fields of the op."""
+    copy = ElementCopy(unit, kind, lanes, source, target)
+    row_of = np.zeros(unit.width, np.int64)
+    row_of[lanes] = np.arange(len(lanes))
+
+    def sample(chosen: Array) -> None:
+        copy.sample(row_of[chosen])
+
+    def write(chosen: Array) -> None:
+        copy.write(row_of[chosen])
+
+    mask = unit.mask_of(lanes)
+    operation = start(unit, site, queue, mask, *copy.footprints(), sample, write, **more)
+    if unit.launch.policy.poisons:
+        copy.poison(row_of[mask & ~operation.moved])
 
 
 # Commits and waits ----------------------------------------------------------------------
@@ -210,10 +258,7 @@ def commit(unit: Unit, site: Site, queue: Queue, own: Queue | None = None) -> To
     number = unit.queues.commit(queue, unit.active(), unit.marks(queue))
     if own is not None:
         unit.queues.slots_of(own).groups.push(unit.active(), number)
-    trace = unit.launch.trace_of(unit)
-    if trace is not None:
-        group = int(number[0])
-        trace.add(TraceEntry("commit", site.name, site.place, queue.name, group=group))
+    unit.note("commit", site, queue=queue.name, group=int(number[0]))
     return Token(queue.name, number)
 
 
@@ -221,19 +266,16 @@ def wait_groups(unit: Unit, site: Site, queue: Queue, left: Array, *, reads: boo
     """Block until at most `left` groups are in flight, or may still read their source if only `reads`
     are waited for."""
     refuse_in_scope(unit, site)
-    if unit.launch.random_completion:
-        unit.queues.tick()
+    unit.tick()
     wait = unit.queues.wait_reads if reads else unit.queues.wait
     wait(queue, unit.active(), left, unit.marks(queue))
     _trace_wait(unit, site, queue, int(left[0]))
 
 
 def _trace_wait(unit: Unit, site: Site, queue: Queue, left: int) -> None:
-    trace = unit.launch.trace_of(unit)
-    if trace is not None:
-        fifo = unit.queues.fifo(queue)
-        covers = int(max(fifo.covered[0], fifo.read[0])) + 1
-        trace.add(TraceEntry("wait", site.name, site.place, queue.name, left=left, covers=covers))
+    fifo = unit.queues.fifo(queue)
+    covers = int(max(fifo.covered[0], fifo.read[0])) + 1
+    unit.note("wait", site, queue=queue.name, left=left, covers=covers)
 
 
 def younger_groups(unit: Unit, queue: Queue, tokens: tuple[Token, ...]) -> Array | None:
@@ -306,8 +348,7 @@ def counter_wait(site: Site) -> Execute:
 
     def execute(unit: Unit) -> None:
         refuse_in_scope(unit, site)
-        if unit.launch.random_completion:
-            unit.queues.tick()
+        unit.tick()
         unit.queues.wait_counter(queue, counter, unit.active(), count)
         _trace_wait(unit, site, queue, left)
 

@@ -16,6 +16,7 @@ from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import DecodedRegion, Site
 from mlir_async_pipe.machine.dialects.async_ops import log_wait, own_queue, start, wait_groups
 from mlir_async_pipe.machine.engine import Activation, Unit
+from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import POISON_BYTE
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
@@ -31,19 +32,19 @@ class Deferred:
 
     def __init__(self, recording: bool) -> None:
         self.recording = recording
-        self.reads: list[tuple[Array, Array, Array]] = []
-        self.writes: list[tuple[Array, Array, Array]] = []
+        self.reads: list[Footprint] = []
+        self.writes: list[Footprint] = []
 
     def access(self, unit: Unit, where: ByteSpan, how: str) -> bool:
         """Note an access; True if it must not change memory."""
         if not self.recording:
             return False
         if where.lanes is None or where.lanes.any():
-            rows = access.granules(unit, where)
+            touched = access.touched_by(unit, where)
             if how != "write":
-                self.reads.append(rows)
+                self.reads.append(touched)
             if how != "read":
-                self.writes.append(rows)
+                self.writes.append(touched)
         return how != "read"
 
 
@@ -90,20 +91,11 @@ def _issue(unit: Unit, site: Site, queue: Queue, footprint: Deferred, write: Any
     # A scope that works in place reads what it writes, so such a location is not poisoned.
     written = _all_granules(footprint.writes)
     read = _all_granules(footprint.reads)
-    reads = [(threads, where) for _, threads, where in footprint.reads if len(where)]
-    writes = [(threads, where) for _, threads, where in footprint.writes if len(where)]
-    operation = start(
-        unit,
-        site,
-        queue,
-        unit.active().copy(),
-        reads,
-        [rows[0] for rows in footprint.reads if len(rows[2])],
-        writes,
-        [rows[0] for rows in footprint.writes if len(rows[2])],
-        lambda chosen: None,
-        write,
+    reads, writes = (
+        [one for one in given if len(one.granules)] for given in (footprint.reads, footprint.writes)
     )
+    lanes = unit.active().copy()
+    operation = start(unit, site, queue, lanes, reads, writes, lambda chosen: None, write)
     if unit.launch.policy.poisons and not operation.moved.any():
         fresh = np.setdiff1d(written, read)
         granule = unit.launch.detector.granule
@@ -111,10 +103,10 @@ def _issue(unit: Unit, site: Site, queue: Queue, footprint: Deferred, write: Any
         unit.launch.memory.data[bytes_] = POISON_BYTE
 
 
-def _all_granules(rows: list[tuple[Array, Array, Array]]) -> Array:
-    if not rows:
+def _all_granules(touched: list[Footprint]) -> Array:
+    if not touched:
         return np.zeros(0, np.int64)
-    return np.unique(np.concatenate([where.ravel() for _, _, where in rows]))
+    return np.unique(np.concatenate([one.granules.ravel() for one in touched]))
 
 
 @semantics("async_pipe.wait_queue")

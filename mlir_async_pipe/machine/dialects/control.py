@@ -22,7 +22,8 @@ from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import NONE, split
-from mlir_async_pipe.machine.registry import Execute, branch, semantics
+from mlir_async_pipe.machine.registry import Execute, semantics
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 
@@ -43,67 +44,43 @@ def call(site: Site) -> Execute:
     return lambda unit, *arguments: pack(unit.call(function, arguments))
 
 
-def _targets(site: Site) -> list[int]:
-    return [site.decoder.block_number(block) for block in site.op.successors]
-
-
-@branch("cf.br", "llvm.br")
+@semantics(*BRANCH_ROWS)
 def jump(site: Site) -> Execute:
-    """All lanes go to one block."""
-    (target,) = _targets(site)
-    return lambda unit, *values: [(target, unit.mask, values)]
+    """Lanes part by a condition, or by the values of cases; without either all go to one block."""
+    row = BRANCH_ROWS[site.name]
+    targets = [site.decoder.block_number(block) for block in site.op.successors]
+    given = row.operands(site.op)
+    cases = list(enumerate(row.cases(site.op), 1)) if row.cases is not None else []
 
-
-@branch("cf.cond_br", "llvm.cond_br")
-def conditional_jump(site: Site) -> Execute:
-    """Lanes part by a condition."""
-    yes_target, no_target = _targets(site)
-    _, yes_count, _ = site.segments()
-
-    def execute(unit: Unit, condition: Array, *values: Any) -> list[tuple[int, Any, Any]]:
-        yes, no = split(unit.mask, condition)
-        return [(yes_target, yes, values[:yes_count]), (no_target, no, values[yes_count:])]
-
-    return execute
-
-
-@branch("cf.switch", "llvm.switch")
-def switch(site: Site) -> Execute:
-    """Lanes part by case values; the default comes first among the successors."""
-    default, *targets = _targets(site)
-    cases = _case_values(site)
-    _flag, default_count, *_ = site.segments()
-    counts = site.integers("case_operand_segments")
-
-    def execute(unit: Unit, value: Array, *values: Any) -> list[tuple[int, Any, Any]]:
+    def execute(unit: Unit, *values: Any) -> list[tuple[int, Any, Any]]:
+        masks = [NONE] * len(targets)
         rest: Any = unit.mask
-        sides = []
-        start = default_count
-        for case, target, count in zip(cases, targets, counts, strict=True):
-            if rest is not NONE:
-                hit, rest = split(rest, value == case)
-                sides.append((target, hit, values[start : start + count]))
-            start += count
-        sides.append((default, rest, values[:default_count]))
-        return sides
+        if row.condition:
+            masks[0], masks[1] = split(rest, values[0])
+        else:
+            for number, case in cases:
+                if rest is not NONE:
+                    masks[number], rest = split(rest, values[0] == case)
+            masks[0] = rest
+        return [
+            (target, mask, values[part.start : part.stop])
+            for target, mask, part in zip(targets, masks, given, strict=True)
+        ]
 
     return execute
 
 
-def _case_values(site: Site) -> list[int]:
-    if not site.has("case_values"):
-        return []
-    return [int(x) for x in ir.DenseIntElementsAttr(site.op.attributes["case_values"])]
-
-
-@semantics(*HINTS)
+@semantics(
+    *HINTS,
+    *"func.func llvm.mlir.global memref.global nvvm.setmaxregister vector.print".split(),
+    *"llvm.intr.assume llvm.intr.expect llvm.intr.lifetime.start llvm.intr.lifetime.end".split(),
+    "nvgpu.tma.fence.descriptor",
+)
 def nothing(site: Site) -> Execute:
-    """The operands are computed, and that is all."""
-
-    def execute(unit: Unit, *operands: Any) -> None:
-        return None
-
-    return execute
+    """Declarations, hints and output: the operands are computed, and that is all. `expect` gives the first one."""
+    if len(site.op.results):
+        return lambda unit, value, *rest: value
+    return lambda unit, *operands: None
 
 
 # llvm.call_intrinsic: the copies, groups, waits and barriers of the vocabulary in LLVM form.

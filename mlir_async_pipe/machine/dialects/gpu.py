@@ -16,7 +16,6 @@ from mlir_async_pipe.machine.kinds import BOOL, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
 from mlir_async_pipe.vocabulary.launch_ids import Kind as LaunchKind
 
@@ -25,33 +24,27 @@ Array = np.ndarray
 
 def thread_coordinate(unit: Unit, axis: int) -> Array:
     """A thread id along one axis (x runs fastest), uniform where the block is flat there."""
-    block = unit.launch.options.block
+    block = unit.launch.options.threads
     if block[axis] == 1:
         return uniform(0)
     below = int(np.prod(block[:axis], dtype=np.int64))
     return unit.threads // below % block[axis]
 
 
-_VALUES: dict[LaunchKind, Callable[[Unit, int], Array]] = {
+_VALUES: dict[LaunchKind, Callable[[Unit, int], Array | int]] = {
     "thread": thread_coordinate,
-    "block": lambda unit, axis: uniform(unit.launch.block_index[axis]),
-    "block_size": lambda unit, axis: uniform(unit.launch.options.block[axis]),
-    "grid_size": lambda unit, axis: uniform(unit.launch.options.grid[axis]),
+    "block": lambda unit, axis: unit.launch.block_index[axis],
+    "block_size": lambda unit, axis: unit.launch.options.threads[axis],
+    "grid_size": lambda unit, axis: unit.launch.options.grid[axis],
     "lane": lambda unit, axis: unit.threads % unit.launch.options.warp,
     "subgroup": lambda unit, axis: unit.threads // unit.launch.options.warp,
-    "cluster": lambda unit, axis: uniform(
-        unit.launch.block_index[axis] // unit.launch.options.cluster[axis]
-    ),
-    "cluster_count": lambda unit, axis: uniform(
-        unit.launch.options.grid[axis] // unit.launch.options.cluster[axis]
-    ),
-    "cluster_block": lambda unit, axis: uniform(
-        unit.launch.block_index[axis] % unit.launch.options.cluster[axis]
-    ),
-    "cluster_size": lambda unit, axis: uniform(unit.launch.options.cluster[axis]),
-    "cluster_rank": lambda unit, axis: uniform(unit.rank % unit.launch.cluster_size),
-    "cluster_blocks": lambda unit, axis: uniform(unit.launch.cluster_size),
-}
+    "cluster": lambda unit, axis: unit.launch.block_index[axis] // unit.launch.options.cluster[axis],
+    "cluster_count": lambda unit, axis: unit.launch.options.grid[axis] // unit.launch.options.cluster[axis],
+    "cluster_block": lambda unit, axis: unit.launch.block_index[axis] % unit.launch.options.cluster[axis],
+    "cluster_size": lambda unit, axis: unit.launch.options.cluster[axis],
+    "cluster_rank": lambda unit, axis: unit.rank % unit.launch.cluster_size,
+    "cluster_blocks": lambda unit, axis: unit.launch.cluster_size,
+}  # fmt: skip
 
 
 @semantics(*(name for name, kind in ID_OPS.items() if kind in _VALUES))
@@ -60,7 +53,7 @@ def launch_id(site: Site) -> Execute:
     known, kind = id_of(site.op), site.result_kind()
     assert known is not None
     value = _VALUES[known.kind]
-    return lambda unit: kind.settle(value(unit, known.axis))
+    return lambda unit: kind.settle(np.atleast_1d(value(unit, known.axis)))
 
 
 @semantics("gpu.global_id")
@@ -69,7 +62,7 @@ def global_id(site: Site) -> Execute:
     axis = thread_dimension(site.op)
 
     def execute(unit: Unit) -> Array:
-        first = unit.launch.block_index[axis] * unit.launch.options.block[axis]
+        first = unit.launch.block_index[axis] * unit.launch.options.threads[axis]
         return thread_coordinate(unit, axis) + first
 
     return execute
@@ -111,11 +104,8 @@ def barrier(site: Site) -> Execute:
 
     def execute(unit: Unit, *operands: Any) -> None:
         refuse_in_scope(unit, site)
-        if unit.launch.random_completion:
-            unit.queues.tick()
-        trace = unit.launch.trace_of(unit)
-        if trace is not None:
-            trace.add(TraceEntry("barrier", site.name, site.place))
+        unit.tick()
+        unit.note("barrier", site)
         unit.launch.barrier(unit, site, spaces)
 
     return execute
@@ -149,18 +139,14 @@ def whole_warps(unit: Unit, site: Site) -> Array:
     rows = present.reshape(-1, warp)
     partial = rows.any(axis=1) & ~rows.all(axis=1)
     if partial.any():
-        lane = int(np.flatnonzero(partial)[0]) * warp
-        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
-        unit.launch.detector.report("divergent-warp-op", site.number, thread=thread)
+        unit.report("divergent-warp-op", site, int(np.flatnonzero(partial)[0]) * warp)
     return np.arange(padded).reshape(-1, warp)[rows.all(axis=1)]
 
 
 def matrix_rows(unit: Unit, site: Site, tiles: int) -> tuple[Array, Array]:
     """The whole warps, and their lanes that name a row of a tile: the first 8 for each tile."""
     warps = whole_warps(unit, site)
-    naming = np.zeros(unit.width, np.bool_)
-    naming[warps[:, : 8 * tiles]] = True
-    return warps, naming
+    return warps, unit.mask_of(warps[:, : 8 * tiles])
 
 
 def matrix_parts(rows: Array, warps: Array, tiles: int, transpose: bool) -> Array:
@@ -199,7 +185,7 @@ def fragment_product(
     return result
 
 
-def _within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
+def within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
     """The lane of the unit at position `source` of each lane's own warp, and its validity."""
     warp = unit.launch.options.warp
     first = np.arange(unit.width) // warp * warp
@@ -228,7 +214,7 @@ def shuffle(site: Site) -> Execute:
     def execute(unit: Unit, value: Array, offset: Array, width: Array) -> tuple[Array, Array]:
         lane = unit.threads % unit.launch.options.warp
         source, in_segment = where(lane, offset.astype(np.int64), width.astype(np.int64))
-        number, valid = _within_warp(unit, source)
+        number, valid = within_warp(unit, source)
         good = valid & in_segment & unit.active()[number]
         taken = lanes_of(value, unit.width)
         chosen = np.where(good.reshape(-1, *(1,) * (value.ndim - 1)), taken[number], taken)
@@ -298,10 +284,7 @@ def arrive(site: Site) -> Execute:
         launch, lanes = unit.launch, _lanes(unit, site, aligned)
         threads, warps = launch.in_cluster(unit)[lanes], warps_of(unit, lanes)
         if not launch.cluster_barrier.arrive(threads, warps, is_relaxed):
-            thread = int(launch.grid_threads(unit.threads[lanes[:1]])[0])
-            launch.detector.report_between(
-                "too-many-arrivals", site.number, site.number, thread=thread
-            )
+            unit.report("too-many-arrivals", site, lanes[0], site.number)
 
     return execute
 
@@ -313,8 +296,7 @@ def wait(site: Site) -> Execute:
 
     def execute(unit: Unit) -> None:
         launch, lanes = unit.launch, _lanes(unit, site, aligned)
-        if launch.random_completion:
-            unit.queues.tick()
+        unit.tick()
         meeting, threads = launch.cluster_barrier, launch.in_cluster(unit)[lanes]
         launch.scheduler.block(unit, site, [meeting.barrier], lambda: meeting.is_over(threads))
         meeting.waited(threads, warps_of(unit, lanes))
@@ -347,9 +329,8 @@ def place_in_block(unit: Unit, site: Site, address: int, rank: int, lane: int) -
     """The address in a block of the cluster; where there is none it is reported, and null."""
     found = unit.launch.in_block(address, rank)
     if found is None:
-        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
         detail = f"block {rank} of a cluster of {unit.launch.cluster_size}"
-        unit.launch.detector.report("out-of-bounds", site.number, thread=thread, detail=detail)
+        unit.report("out-of-bounds", site, lane, detail=detail)
         return 0
     return int(found)
 

@@ -14,9 +14,8 @@ from mlir_async_pipe.machine.decode import Site, layout_of
 from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
-from mlir_async_pipe.machine.memory import PRIVATE
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
@@ -112,16 +111,6 @@ def same_value(site: Site) -> Execute:
     return lambda unit, value: kind.settle(value)
 
 
-@semantics(
-    "llvm.intr.assume", "llvm.intr.expect", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end"
-)
-def hint(site: Site) -> Execute:
-    """Hints change nothing; expect gives its first operand."""
-    if len(site.op.results):
-        return lambda unit, value, *rest: value
-    return lambda unit, *rest: None
-
-
 # Memory ---------------------------------------------------------------------------------
 
 DYNAMIC_INDEX = -(2**31)
@@ -163,9 +152,7 @@ def element_pointer(site: Site) -> Execute:
 
 def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.ByteSpan:
     """The elements of `kind` from a pointer on; lanes that are off go to the null page."""
-    count = int(np.prod(kind.shape, dtype=np.int64))
-    steps = (np.arange(count) * kind.item_bytes).reshape((1, *kind.shape))
-    addresses = pointer.reshape(-1, *(1,) * len(kind.shape)) + steps
+    addresses = pointer.reshape(-1, *(1,) * len(kind.shape)) + kind.byte_offsets()
     return access.span(unit, access.within_memory(unit, addresses), kind.item_bytes, unit.mask)
 
 
@@ -213,10 +200,6 @@ def fill_bytes(site: Site) -> Execute:
     return execute
 
 
-# Memory as bytes.
-BYTE = Kind("i8", np.dtype(np.int8), np.dtype(np.int8))
-
-
 def _sizes(unit: Unit, always: int | None, size: tuple[Array, ...]) -> list[tuple[int, Array]]:
     """Each number of bytes, and the active lanes that have it; none of those that have 0."""
     counts = lanes_of(size[0] if size else uniform(always), unit.width)
@@ -235,12 +218,8 @@ def allocate(site: Site) -> Execute:
     size = layout_of(site.text("elem_type")).stride
 
     def execute(unit: Unit, count: Array) -> Array:
-        bytes_ = int(count.max()) * size
-        stride = -(-max(bytes_, 1) // 256) * 256
-        name = f"{site.name} at {site.place}"
-        total = stride * (unit.width - 1) + bytes_
-        buffer = unit.launch.memory.allocate(total, PRIVATE, name, site.place)
-        return buffer.base + stride * np.arange(unit.width)
+        name, bytes_ = f"{site.name} at {site.place}", int(count.max()) * size
+        return np.asarray(unit.launch.private_memory(unit, bytes_, name, site.place))
 
     return execute
 
@@ -256,17 +235,8 @@ def address_of(site: Site) -> Execute:
     size = layout_of(text).size
     shared = integer_attribute(declaration, "addr_space") == 3
     contents = None if shared else _initial_bytes(site, declaration, text)
-    dynamic = is_dynamic_memory(site.op)
-
-    def execute(unit: Unit) -> Array:
-        if not shared:
-            return uniform(unit.launch.global_once(name, size, site.place, contents).base)
-        if dynamic:
-            return uniform(unit.launch.dynamic_buffer(site).base)
-        buffer = unit.launch.shared_once(("global", name), size, f"@{name}", site.place)
-        return uniform(buffer.base)
-
-    return execute
+    where = {"is_shared": shared, "is_dynamic": shared and is_dynamic_memory(site.op)}
+    return lambda unit: uniform(unit.launch.variable(site, name, size, contents, **where).base)
 
 
 def _initial_bytes(site: Site, declaration: Any, text: str) -> Array | None:
@@ -323,11 +293,8 @@ def compare_exchange(site: Site) -> Execute:
 
 def wave_base(unit: Unit, pointer: Array) -> Array:
     """Each lane's value replaced by that of the first active lane of its wave."""
-    warp = unit.launch.options.warp
     values = lanes_of(pointer, unit.width).copy()
-    active = unit.active()
-    for start in range(0, unit.width, warp):
-        lanes = np.flatnonzero(active[start : start + warp])
-        if len(lanes):
-            values[start : start + warp] = values[start + lanes[0]]
+    waves = unit.threads // unit.launch.options.warp
+    for lane in unit.first_lanes():
+        values[waves == waves[lane]] = values[lane]
     return values

@@ -85,14 +85,11 @@ def init(site: Site) -> Execute:
             return
         addresses = operands.addresses(unit, given)[chosen]
         counts = operands.of(unit, given, "arrivals")[chosen]
-        launch.detector.write(site.number, _threads(unit, chosen), _granules(unit, addresses))
+        launch.detector.write(site.number, unit.grid_threads(chosen), _granules(unit, addresses))
         known = [launch.mbarriers.at.get(int(address)) for address in addresses]
         for lane, before in zip(chosen, known, strict=True):
             if before is not None:
-                thread = int(_threads(unit, np.array([lane]))[0])
-                launch.detector.report_between(
-                    "initialised-again", site.number, before.site, thread=thread
-                )
+                unit.report("initialised-again", site, lane, before.site)
         for lane, address, count in zip(chosen, addresses, counts, strict=True):
             buffer = launch.memory.buffer_at(int(address))
             first = address if buffer is None else buffer.base
@@ -128,13 +125,10 @@ def arrive(site: Site) -> Execute:
             count, size = int(arrivals[chosen].sum()), int(sizes[chosen].sum())
             if barrier.rank != unit.rank:
                 where = _granules(unit, operands.addresses(unit, given)[chosen])
-                unit.launch.detector.touch(site.number, _threads(unit, chosen), where)
+                unit.launch.detector.touch(site.number, unit.grid_threads(chosen), where)
             released = warps_of(unit, chosen if releases else chosen[:0])
             if not unit.launch.mbarriers.arrive(barrier, released, count, size):
-                thread = int(_threads(unit, chosen)[0])
-                unit.launch.detector.report_between(
-                    "too-many-arrivals", site.number, barrier.site, thread=thread
-                )
+                unit.report("too-many-arrivals", site, chosen[0], barrier.site)
         return phases if gives else None
 
     return execute
@@ -147,8 +141,7 @@ def wait(site: Site) -> Execute:
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
-        if unit.launch.random_completion:
-            unit.queues.tick()
+        unit.tick()
         addresses, parities = operands.addresses(unit, given), operands.of(unit, given, "phase")
         waiting = [
             (barrier, chosen, int(parity) % 2)
@@ -215,13 +208,8 @@ def _refuse_of_others(unit: Unit, site: Site, barrier: Mbarrier) -> None:
 def _pass(unit: Unit, site: Site, barrier: Mbarrier, lanes: Array) -> None:
     """A wait passes in some lanes: what came there is theirs now."""
     if not unit.launch.mbarriers.waited(barrier, warps_of(unit, lanes)):
-        unit.launch.detector.report_between(
-            "phase-overtaken",
-            site.number,
-            barrier.site,
-            thread=int(_threads(unit, lanes)[0]),
-            detail=f"{barrier.name} is in phase {barrier.phase}",
-        )
+        detail = f"{barrier.name} is in phase {barrier.phase}"
+        unit.report("phase-overtaken", site, lanes[0], barrier.site, detail=detail)
 
 
 def each_mbarrier(
@@ -233,15 +221,12 @@ def each_mbarrier(
     for address in np.unique(addresses[chosen]):
         mine = chosen[addresses[chosen] == address]
         barrier = unit.launch.mbarriers.at.get(int(address))
-        threads = _threads(unit, mine)
         if barrier is None:
-            unit.launch.detector.report(
-                "barrier-not-initialised", site.number, thread=int(threads[0])
-            )
+            unit.report("barrier-not-initialised", site, mine[0])
             continue
         if not barrier.seen or not barrier.seen.issuperset(warps_of(unit, mine).tolist()):
             where = _granules(unit, np.full(len(mine), address))
-            unit.launch.detector.check_visible(site.number, threads, where)
+            unit.launch.detector.check_visible(site.number, unit.grid_threads(mine), where)
         found.append((barrier, mine))
     return found
 
@@ -251,23 +236,17 @@ def warps_of(unit: Unit, lanes: Array) -> Array:
     return np.unique(unit.launch.in_cluster(unit)[lanes] // unit.launch.options.warp)
 
 
-def _threads(unit: Unit, lanes: Array) -> Array:
-    return np.asarray(unit.launch.grid_threads(unit.threads[lanes]))
-
-
 def _granules(unit: Unit, addresses: Array) -> Array:
     return np.asarray(unit.launch.detector.granules(addresses, BYTES))
 
 
 def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | None:
     """The mbarrier at an address for a copy that a lane issues: its init must be fenced."""
-    lanes = np.zeros(unit.width, np.bool_)
-    lanes[lane] = True
-    found = each_mbarrier(unit, site, np.full(unit.width, address), lanes)
+    found = each_mbarrier(unit, site, np.full(unit.width, address), unit.mask_of(lane))
     if not found:
         return None
     where = _granules(unit, np.array([address]))
-    unit.launch.detector.check_fence(site.number, _threads(unit, np.array([lane])), where)
+    unit.launch.detector.check_fence(site.number, unit.grid_threads([lane]), where)
     return found[0][0]
 
 
@@ -286,7 +265,7 @@ def fence(site: Site) -> Execute:
         if launch.mbarriers is None:
             return
         lanes = np.flatnonzero(unit.active())
-        threads = _threads(unit, lanes)
+        threads = unit.grid_threads(lanes)
         known = np.array([at for at in launch.mbarriers.at if at >= 0], np.int64)
         set_up = _granules(unit, known).reshape(-1) if len(known) else known
         launch.detector.fence(threads, shown, set_up)
@@ -303,21 +282,7 @@ def fence(site: Site) -> Execute:
 @semantics("nvvm.elect.sync")
 def elect(site: Site) -> Execute:
     """True in one active lane of each warp: the first."""
-
-    def execute(unit: Unit) -> Array:
-        chosen = np.zeros(unit.width, BOOL.dtype)
-        active = np.flatnonzero(unit.active())
-        _, first = np.unique(unit.threads[active] // unit.launch.options.warp, return_index=True)
-        chosen[active[first]] = True
-        return chosen
-
-    return execute
-
-
-@semantics("nvvm.setmaxregister")
-def nothing(site: Site) -> Execute:
-    """No effect on memory."""
-    return lambda unit, *operands: None
+    return lambda unit: unit.mask_of(unit.first_lanes())
 
 
 @semantics("nvvm.bar.warp.sync")
@@ -330,6 +295,6 @@ def warp_barrier(site: Site) -> Execute:
         for warp in np.unique(warps[unit.active()]):
             lanes = warps == warp
             if (named & unit.active())[lanes].all():
-                unit.launch.detector.meet_warp(unit.launch.grid_threads(unit.threads[lanes]))
+                unit.launch.detector.meet_warp(unit.grid_threads(lanes))
 
     return execute

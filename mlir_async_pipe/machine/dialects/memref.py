@@ -130,11 +130,9 @@ def allocate(site: Site) -> Execute:
         if shape.space == WORKGROUP:
             buffer = unit.launch.shared_buffer(unit, site.number, size, name, site.place)
             return replace(view, base=uniform(buffer.base))
-        stride = -(-size // 256) * 256
         space = PRIVATE if unit.width > 1 or shape.space == PRIVATE else GLOBAL
-        total = stride * (unit.width - 1) + size
-        buffer = unit.launch.memory.allocate(total, space, name, site.place)
-        return replace(view, base=buffer.base + stride * np.arange(unit.width))
+        base = unit.launch.private_memory(unit, size, name, site.place, space)
+        return replace(view, base=base)
 
     return execute
 
@@ -161,17 +159,12 @@ def get_global(site: Site) -> Execute:
     if declaration is None:
         raise site.unsupported(f"no global '{name}'")
     contents = _initial_bytes(site, declaration, shape)
-    dynamic = is_dynamic_memory(site.op)
+    where = {"is_shared": shape.space == WORKGROUP, "is_dynamic": is_dynamic_memory(site.op)}
 
     def execute(unit: Unit) -> MemRef:
         view = shape.over(uniform(0), [])
         size = int(shape.extent_bytes(view)[0])
-        if dynamic:
-            buffer = unit.launch.dynamic_buffer(site)
-        elif shape.space == WORKGROUP:
-            buffer = unit.launch.shared_once(("global", name), size, f"@{name}", site.place)
-        else:
-            buffer = unit.launch.global_once(name, size, site.place, contents)
+        buffer = unit.launch.variable(site, name, size, contents, **where)
         return replace(view, base=uniform(buffer.base))
 
     return execute
@@ -185,12 +178,6 @@ def _initial_bytes(site: Site, declaration: Any, shape: MemRefShape) -> Array | 
         return None
     array = dense_array(site, value, shape.element.element)
     return np.ascontiguousarray(shape.element.encode(array)).reshape(-1).view(np.uint8)
-
-
-@semantics("memref.global", "func.func", "llvm.mlir.global")
-def declaration(site: Site) -> Execute:
-    """A symbol inside a function body declares and does nothing."""
-    return lambda unit: None
 
 
 @semantics("memref.copy")
@@ -288,6 +275,6 @@ def fence(site: Site) -> Execute:
         refuse_in_scope(unit, site)
         detector = unit.launch.detector
         if isinstance(detector, ClockedDetector):
-            detector.fence_order(site.number, unit.launch.grid_threads(unit.threads[unit.active()]))
+            detector.fence_order(site.number, unit.grid_threads(unit.active()))
 
     return execute

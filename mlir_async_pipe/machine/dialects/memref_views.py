@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,16 +32,13 @@ Array = np.ndarray
 @semantics("memref.subview")
 def subview(site: Site) -> Execute:
     """Offsets, sizes and strides, static or dynamic; unit dimensions may be dropped."""
-    offsets = site.integers("static_offsets")
-    sizes = site.integers("static_sizes")
-    strides = site.integers("static_strides")
-    _, offset_count, size_count, _ = site.segments()
-    kept = _kept_dimensions(sizes, memref_shape(site.result_type(), site.op))
+    box = _box(site)
+    kept = _kept_dimensions(
+        site.integers("static_sizes"), memref_shape(site.result_type(), site.op)
+    )
 
     def execute(unit: Unit, memory: MemRef, *dynamic: Array) -> MemRef:
-        at = fill(offsets, dynamic[:offset_count])
-        lengths = fill(sizes, dynamic[offset_count : offset_count + size_count])
-        steps = fill(strides, dynamic[offset_count + size_count :])
+        at, lengths, steps = box(dynamic)
         scaled = [step * stride for step, stride in zip(steps, memory.strides, strict=True)]
         return replace(
             memory,
@@ -55,6 +54,17 @@ def fill(static: tuple[int, ...], dynamic: tuple[Array, ...]) -> list[Array]:
     """Static numbers, with the dynamic ones in their places."""
     given = iter(dynamic)
     return [next(given) if value == DYNAMIC else uniform(value) for value in static]
+
+
+def _box(site: Site) -> Callable[[tuple[Array, ...]], list[list[Array]]]:
+    """A function that gives offsets, sizes and strides, from those operands that are dynamic."""
+    static = [site.integers(f"static_{name}") for name in ("offsets", "sizes", "strides")]
+    # After the memref come the offsets, the sizes and the strides.
+    ends = np.cumsum(site.segments())
+    places = [slice(first - 1, last - 1) for first, last in pairwise(ends)]
+    return lambda dynamic: [
+        fill(numbers, dynamic[place]) for numbers, place in zip(static, places, strict=True)
+    ]
 
 
 def _kept_dimensions(sizes: tuple[int, ...], result: MemRefShape) -> list[int]:
@@ -79,18 +89,11 @@ def same_memory(site: Site) -> Execute:
 @semantics("memref.reinterpret_cast")
 def reinterpret(site: Site) -> Execute:
     """New offset, sizes and strides over the same aligned pointer."""
-    offsets = site.integers("static_offsets")
-    sizes = site.integers("static_sizes")
-    strides = site.integers("static_strides")
-    _, offset_count, size_count, _ = site.segments()
+    box = _box(site)
 
     def execute(unit: Unit, memory: MemRef, *dynamic: Array) -> MemRef:
-        return replace(
-            memory,
-            offset=fill(offsets, dynamic[:offset_count])[0],
-            sizes=tuple(fill(sizes, dynamic[offset_count : offset_count + size_count])),
-            strides=tuple(fill(strides, dynamic[offset_count + size_count :])),
-        )
+        (offset, *_), sizes, strides = box(dynamic)
+        return replace(memory, offset=offset, sizes=tuple(sizes), strides=tuple(strides))
 
     return execute
 

@@ -14,7 +14,7 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Site
 from mlir_async_pipe.machine.dialects import gpu
 from mlir_async_pipe.machine.dialects.arith import elementwise
-from mlir_async_pipe.machine.dialects.async_ops import BYTE_KIND, byte_span, copier, refuse_in_scope
+from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, refuse_in_scope
 from mlir_async_pipe.machine.dialects.gpu import (
     each_target,
     fragment_product,
@@ -25,7 +25,7 @@ from mlir_async_pipe.machine.dialects.gpu import (
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
+from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import as_array, contiguous
@@ -119,7 +119,7 @@ def bulk_load(site: Site) -> Execute:
             mask = mask_of(unit, given, blocks, lane)
             at = int(addresses[lane])
             for barrier, place in each_target(unit, site, mask, lane, at, to_bytes):
-                complete_on(unit, site, lane, barrier, from_bytes, inside, place, BYTE_KIND)
+                complete_on(unit, site, lane, barrier, from_bytes, inside, place, BYTE)
 
     return execute
 
@@ -133,7 +133,7 @@ def bulk_store(site: Site) -> Execute:
         sizes = lanes_of(size, unit.width)
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
-            store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE_KIND)
+            store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE)
 
     return execute
 
@@ -157,7 +157,7 @@ def load_matrix(site: Site) -> Execute:
     def execute(unit: Unit, pointer: Array) -> Any:
         warps, naming = matrix_rows(unit, site, tiles)
         first = access.within_memory(unit, pointer, 16)
-        rows = access.read(unit, site, byte_span(unit, first, 16, naming), BYTE_KIND)
+        rows = access.read(unit, site, byte_span(unit, first, 16, naming), BYTE)
         halves = contiguous(lanes_of(rows, unit.width)).view(np.uint16)
         parts = contiguous(matrix_parts(halves, warps, tiles, transpose)).view(np.int32)
         registers = np.zeros_like(parts, shape=(tiles, unit.width))
@@ -215,8 +215,7 @@ def shuffle(site: Site) -> Execute:
             "idx": first | (by & ~segment),
         }[kind]
         inside = source >= end if kind == "up" else source <= end
-        number = np.arange(unit.width) - lane + np.where(inside, source, lane)
-        number = np.clip(number, 0, unit.width - 1)
+        number, _ = gpu.within_warp(unit, np.where(inside, source, lane))
         taken = lanes_of(value, unit.width)
         return np.where(unit.active()[number], taken[number], taken)
 
@@ -266,9 +265,8 @@ def _arrive(
     if len(given) != 1:
         raise site.unsupported("lanes of a unit that name different barriers")
     ((number, count),) = given
-    thread = int(unit.launch.grid_threads(unit.threads[lanes])[0])
     if number >= NUMBERS:
-        unit.launch.detector.report("out-of-bounds", site.number, thread=thread)
+        unit.report("out-of-bounds", site, lanes[0])
     # Negative, and so the address of no mbarrier.
     key, barriers = -1 - number - NUMBERS * unit.rank, unit.launch.mbarriers
     if key not in barriers.at:
@@ -279,9 +277,7 @@ def _arrive(
     phase, warps = barrier.phase, warps_of(unit, lanes)
     # Who has arrived may not come again before the phase is over (PTX ISA, barrier.arrive).
     if any(barrier.arrived.get(warp) == phase for warp in warps):
-        unit.launch.detector.report_between(
-            "too-many-arrivals", site.number, barrier.site, thread=thread
-        )
+        unit.report("too-many-arrivals", site, lanes[0], barrier.site)
     barrier.arrived.update(dict.fromkeys(warps, phase))
     if not barriers.arrive(barrier, warps, len(lanes), 0):
         raise site.unsupported(f"more than {count} threads at barrier {number}")

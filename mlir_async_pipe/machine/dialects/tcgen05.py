@@ -24,8 +24,8 @@ from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready, warps_of
 from mlir_async_pipe.machine.dialects.warpgroup import ProductArithmetic, operand_addresses
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind
+from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
+from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
@@ -48,7 +48,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 
 Array = np.ndarray
 
-I32 = Kind("i32", np.dtype(np.int32), np.dtype(np.int32))
+I32 = stored_kind(np.int32, "i32")
 _HALF = 16
 _QUEUES = {"load": TENSOR_LOADS, "store": TENSOR_STORES}
 # Columns of a repetition, and its registers in each lane.
@@ -76,12 +76,10 @@ def allocate(site: Site) -> Execute:
                 raise site.unsupported(f"{count} columns are no power of two from 32 to 512")
             first = tensor.place_for(count)
             if first is None or not tensor.permit:
-                thread = int(unit.launch.grid_threads(unit.threads[lanes[:1]])[0])
-                unit.launch.detector.report("no-columns", site.number, thread=thread)
+                unit.report("no-columns", site, lanes[0])
                 raise StuckError
             tensor.allocate(first, count, site.number)
-            writing = np.zeros(unit.width, np.bool_)
-            writing[lanes[0]] = True
+            writing = unit.mask_of(lanes[0])
             where = access.span(unit, access.within_memory(unit, result, 4), 4, writing)
             access.write(unit, site, where, np.array([tensor_address(0, first)], np.int32), I32)
 
@@ -109,10 +107,10 @@ def deallocate(site: Site) -> Execute:
         for lanes in whole_warps(unit, site):
             first = int(lanes_of(address, unit.width)[lanes[0]]) % COLUMNS
             count = int(lanes_of(columns, unit.width)[lanes[0]])
-            thread = int(unit.launch.grid_threads(unit.threads[lanes[:1]])[0])
+            thread = int(unit.grid_threads(lanes)[0])
             tensor.check_idle(site.number, thread, np.arange(first, min(first + count, COLUMNS)))
             if not tensor.release(first, count):
-                unit.launch.detector.report("out-of-bounds", site.number, thread=thread)
+                unit.report("out-of-bounds", site, lanes[0])
 
     return execute
 
@@ -155,38 +153,24 @@ def _issue(unit: Unit, site: Site, fragment: _Fragment, address: Array, writes: 
     for lanes in whole_warps(unit, site):
         first = int(lanes_of(address, unit.width)[lanes[0]])
         warp = int(unit.threads[lanes[0]]) // unit.launch.options.warp
-        thread = int(unit.launch.grid_threads(unit.threads[lanes[:1]])[0])
         own = LANES_OF_WARP * (warp % 4)
         base, column = first >> 16, first % 65536
         if not own <= base <= own + LANES_OF_WARP - fragment.lanes or base % _HALF:
-            unit.launch.detector.report("wrong-lanes", site.number, thread=thread)
+            unit.report("wrong-lanes", site, lanes[0])
             continue
         if column + fragment.columns > COLUMNS:
-            unit.launch.detector.report("out-of-bounds", site.number, thread=thread)
+            unit.report("out-of-bounds", site, lanes[0])
             continue
         rows, columns = base + np.arange(fragment.lanes), column + np.arange(fragment.columns)
-        made = TensorAccess(
-            site.number,
-            thread,
-            warp,
-            tensor.own[warp],
-            tensor.own_ticks[warp],
-            rows,
-            columns,
-            not writes,
-            writes,
-            False,
-        )
-        tensor.issue(made)
+        thread = int(unit.grid_threads(lanes)[0])
+        tensor.issue(site.number, thread, warp, (rows, columns), reads=not writes, writes=writes)
         allowed.append(lanes)
     return np.array(allowed, np.int64).reshape(-1, LANES_OF_WARP)
 
 
 def _start(unit: Unit, site: Site, warps: Array, which: str, move: Any, **more: Any) -> None:
     """Issue the transfers of the registers of whole warps."""
-    active = np.zeros(unit.width, np.bool_)
-    active[warps.reshape(-1)] = True
-    queue = _QUEUES[which]
+    active, queue = unit.mask_of(warps), _QUEUES[which]
 
     def sample(chosen: Array) -> None:
         """Everything happens when it lands."""
@@ -197,7 +181,7 @@ def _start(unit: Unit, site: Site, warps: Array, which: str, move: Any, **more: 
             if len(mine):
                 move(mine, mine - lanes[0])
 
-    put_in_flight(unit, site, queue, active, [], [], [], [], sample, write, **more)
+    put_in_flight(unit, site, queue, active, [], [], sample, write, **more)
     unit.queues.commit(queue, active, unit.marks(queue))
 
 
@@ -329,7 +313,7 @@ class _Product:
         self.unit, self.site, self.shape, self.arithmetic = unit, site, shape, arithmetic
         self.tensor: TensorMemory = unit.launch.tensor_memory
         self.warp = int(unit.threads[lane]) // unit.launch.options.warp
-        self.thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
+        self.thread = int(unit.grid_threads([lane])[0])
         self.core = self.tensor.core_of(self.thread, self.warp)
 
     def issue(self, d: int, a: int, b: int, adds: bool, in_tensor: bool) -> None:
@@ -354,28 +338,9 @@ class _Product:
         sizes = [kind.item_bytes for kind in self.arithmetic.kinds][-len(sources) :]
         threads = np.array([self.thread])
         reads = [
-            (threads, granules(at[None], size)) for at, size in zip(sources, sizes, strict=True)
+            Footprint(np.array([0]), threads, granules(at[None], size))
+            for at, size in zip(sources, sizes, strict=True)
         ]
-        one = np.ones(1, np.bool_)
-        nothing: Any = None
-        operation = AsyncOp(
-            self.site.number,
-            nothing,
-            one,
-            np.zeros(1, np.int64),
-            reads,
-            [],
-            {"reads": [np.array([0])] * len(reads), "writes": []},
-            nothing,
-            nothing,
-            ~one,
-            ~one,
-            ~one,
-            agent=self.core.agent,
-            tick=self.core.tick,
-            is_proxy=True,
-            by_core=True,
-        )
         memory, data = self.unit.launch.memory, self.tensor.data
         result = memory.zeros((m, n), np.float32)
 
@@ -402,7 +367,20 @@ class _Product:
             for each in touched:
                 self.tensor.complete(each)
 
-        operation.sample, operation.write, operation.over = sample, write, over
+        operation = AsyncOp(
+            self.site.number,
+            None,
+            np.ones(1, np.bool_),
+            reads,
+            [],
+            sample,
+            write,
+            agent=self.core.agent,
+            tick=self.core.tick,
+            is_proxy=True,
+            over=over,
+            by_core=True,
+        )
         operations = self.core.operations
         self.core.operations = [op for op in operations if not op.covered.all()] + [operation]
         self.unit.launch.mbarriers.issue_product(operation)
@@ -412,22 +390,16 @@ class _Product:
     ) -> TensorAccess:
         if lanes.max() >= LANES or columns.max() >= COLUMNS:
             raise self.site.unsupported("a product outside of tensor memory")
-        core = self.core
-        made = TensorAccess(
+        return self.tensor.issue(
             self.site.number,
             self.thread,
             self.warp,
-            core.agent,
-            core.tick,
-            lanes,
-            columns,
-            reads,
-            writes,
-            True,
-            accumulator,
+            (lanes, columns),
+            reads=reads,
+            writes=writes,
+            core=self.core,
+            accumulator=accumulator,
         )
-        self.tensor.issue(made)
-        return made
 
     def _place(self, descriptor: int, side: int) -> Array:
         """The byte address of each element of A or B, as (M or N, K)."""
@@ -460,7 +432,7 @@ def commit(site: Site) -> Execute:
             barrier = check_ready(unit, site, int(addresses[lane]), lane)
             if barrier is None:
                 continue
-            thread = int(launch.grid_threads(unit.threads[[lane]])[0])
+            thread = int(unit.grid_threads([lane])[0])
             warp = int(unit.threads[lane]) // launch.options.warp
             core = launch.tensor_memory.core_of(thread, warp)
             covered = [op for op in core.operations if not op.covered.all()]

@@ -15,15 +15,18 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope, start
+from mlir_async_pipe.machine.dialects.async_ops import (
+    ElementCopy,
+    issue_elements,
+    refuse_in_scope,
+)
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
-from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
+from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform
 from mlir_async_pipe.machine.registry import Execute, semantics
-from mlir_async_pipe.machine.trace import TraceEntry
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, is_im2col
@@ -90,15 +93,8 @@ def _tensor(unit: Unit, site: Site, given: LaneTensor | Array) -> LaneTensor:
         raise site.unsupported(
             "nothing in the module says what its tensor map describes; pass machine.TensorMap"
         )
-    dtype = passed.array.dtype
-    kind = Kind(dtype.name, dtype, dtype)
+    kind = stored_kind(passed.array.dtype, passed.array.dtype.name)
     return _described(given, passed.array, kind, passed.box, _SWIZZLE_CHUNKS[passed.swizzle])
-
-
-@semantics("nvgpu.tma.prefetch.descriptor", "nvgpu.tma.fence.descriptor")
-def prefetch(site: Site) -> Execute:
-    """No effect on memory."""
-    return lambda unit, *operands: None
 
 
 @semantics(*TENSOR_LOADS)
@@ -114,9 +110,8 @@ def load(site: Site) -> Execute:
         refuse_in_scope(unit, site)
         target, tensor = given[0], _tensor(unit, site, given[map_at])
         kind = tensor.memory.element
-        plain = _without(given, 0, map_at)
-        addresses = operands.addresses(unit, plain)
-        for lane in map(int, np.flatnonzero(operands.lanes(unit, plain))):
+        addresses = operands.addresses(unit, given)
+        for lane in map(int, np.flatnonzero(operands.lanes(unit, given))):
             source, inside = _box(unit, tensor, [given[number] for number in at], lane)
             place = _places(unit, target, source.size, lane, tensor)
             mask = mask_of(unit, given, groups["multicast"], lane)
@@ -141,54 +136,29 @@ def complete_on(
     barrier = check_ready(unit, site, address, lane)
     if barrier is None:
         return
-    operation = _operation(unit, site, lane, source[inside], place, kind)
-    operation.is_remote = barrier.rank != unit.rank
-    memory = unit.launch.memory
-    held = memory.zeros(place.shape, kind.dtype)
-
-    def sample(chosen: Array) -> None:
-        held[inside] = memory.load(source[inside], kind)
-
-    def write(chosen: Array) -> None:
-        memory.store(place, held, kind)
-
-    operation.sample, operation.write = sample, write
-    unit.launch.mbarriers.issue(barrier, operation)
-    if unit.launch.policy.poisons and not operation.moved.all():
-        memory.data[place[:, None] + np.arange(kind.item_bytes)] = POISON_BYTE
-    trace = unit.launch.trace_of(unit)
-    if trace is not None and lane == 0:
-        trace.add(
-            TraceEntry("issue", site.name, site.place, "mbarrier", operation.size, cost=site.cost)
-        )
-
-
-def _operation(
-    unit: Unit, site: Site, lane: int, source: Array, place: Array, kind: Kind
-) -> AsyncOp:
-    """The copy of one lane, with one row of granules at each end."""
-    thread = unit.launch.grid_threads(unit.threads[[lane]])
-    granules = unit.launch.detector.granules
-    reads = [(thread, granules(source[None], kind.item_bytes))] if source.size else []
-    writes = [(thread, granules(place[None], kind.item_bytes))]
-    one, none = np.ones(1, np.bool_), np.zeros(1, np.bool_)
-    nothing: Any = None
-    return AsyncOp(
+    lanes, everywhere = np.array([lane]), np.ones((1, place.size), np.bool_)
+    copy = ElementCopy(unit, kind, lanes, (source[None], inside[None]), (place[None], everywhere))
+    # Mbarriers count copies of single lanes, which are lane 0 of their own.
+    reads, writes = (
+        [one._replace(lanes=one.lanes * 0) for one in ends] for ends in copy.footprints()
+    )
+    operation = AsyncOp(
         site.number,
-        nothing,
-        one,
-        none.astype(np.int64),
+        None,
+        np.ones(1, np.bool_),
         reads,
         writes,
-        {"reads": [np.array([0])] * len(reads), "writes": [np.array([0])]},
-        nothing,
-        nothing,
-        none.copy(),
-        none.copy(),
-        none.copy(),
+        lambda chosen: copy.sample([0]),
+        lambda chosen: copy.write([0]),
         size=place.size * kind.item_bytes,
         is_proxy=True,
+        is_remote=barrier.rank != unit.rank,
     )
+    unit.launch.mbarriers.issue(barrier, operation)
+    if unit.launch.policy.poisons and not operation.moved.all():
+        copy.poison([0])
+    if lane == 0:
+        unit.note("issue", site, queue="mbarrier", bytes=operation.size, cost=site.cost)
 
 
 @semantics("nvgpu.tma.async.store", "nvvm.cp.async.bulk.tensor.global.shared.cta")
@@ -218,36 +188,9 @@ def store_by(
     unit: Unit, site: Site, queue: Any, lane: int, place: Array, target: Array, kind: Kind
 ) -> None:
     """One lane copies elements from `place` to `target` until its wait for the bulk group."""
-    memory, detector = unit.launch.memory, unit.launch.detector
-    held = memory.zeros(place.shape, kind.dtype)
-
-    def sample(chosen: Array) -> None:
-        held[:] = memory.load(place, kind)
-
-    def write(chosen: Array) -> None:
-        memory.store(target, held, kind)
-
-    lanes = np.zeros(unit.width, np.bool_)
-    lanes[lane] = True
-    thread, row = unit.launch.grid_threads(unit.threads[[lane]]), [np.array([lane])]
-    start(
-        unit,
-        site,
-        queue,
-        lanes,
-        [(thread, detector.granules(place[None], kind.item_bytes))],
-        row,
-        [(thread, detector.granules(target[None], kind.item_bytes))],
-        row,
-        sample,
-        write,
-        is_proxy=True,
-    )
-
-
-def _without(given: tuple[Any, ...], *numbers: int) -> tuple[Any, ...]:
-    """The operands with those that are no arrays replaced."""
-    return tuple(None if number in numbers else value for number, value in enumerate(given))
+    everywhere = np.ones((1, place.size), np.bool_)
+    ends = (place[None], everywhere), (target[None], everywhere)
+    issue_elements(unit, site, queue, kind, np.array([lane]), *ends, is_proxy=True)
 
 
 def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:

@@ -112,7 +112,7 @@ class _Transfer:
         linear, inside = self.positions(unit, site, memory, indices, mask)
         addresses = column(memory.base, linear.ndim - 1) + linear * memory.element_bytes
         if not inside.all():
-            return _element_wise(unit, site, addresses, inside, self.kind, value), inside
+            return access.element_wise(unit, site, addresses, inside, self.kind, value), inside
         where = access.span(unit, addresses, self.kind.item_bytes, unit.mask)
         if value is None:
             return access.read(unit, site, where, self.kind.element), inside
@@ -134,13 +134,6 @@ def _masked(mask: Array, dimensions: tuple[int | None, ...]) -> Array:
         if dimension is None:
             moved = np.expand_dims(moved, axis + 1)
     return moved
-
-
-def _element_wise(
-    unit: Unit, site: Site, addresses: Array, inside: Array, kind: Kind, value: Array | None
-) -> Array:
-    where = access.ByteSpan(addresses, None, kind.item_bytes)
-    return access.element_wise(unit, site, where, inside, kind, value)
 
 
 # What may stand in a vector.mask: memory is left alone where it is off. Of others nothing is known there.
@@ -181,7 +174,7 @@ def masked_load(site: Site) -> Execute:
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> Array:
         *given, mask, otherwise = rest
         mask = mask if unit.kept is None else mask & unit.kept
-        loaded = _element_wise(unit, site, places(memory, given), mask, kind, None)
+        loaded = access.element_wise(unit, site, places(memory, given), mask, kind, None)
         return np.where(mask, loaded, otherwise)
 
     return execute
@@ -196,7 +189,7 @@ def masked_store(site: Site) -> Execute:
     def execute(unit: Unit, memory: MemRef, *rest: Any) -> None:
         *given, mask, value = rest
         mask = mask if unit.kept is None else mask & unit.kept
-        _element_wise(unit, site, places(memory, given), mask, kind, value)
+        access.element_wise(unit, site, places(memory, given), mask, kind, value)
 
     return execute
 
@@ -255,16 +248,12 @@ def insert(site: Site) -> Execute:
     return execute
 
 
-@semantics("vector.insertelement")
+@semantics("vector.insertelement", "llvm.insertelement")
 def insert_element(site: Site) -> Execute:
-    """One element at a dynamic position."""
+    """One element at a dynamic position; LLVM names the vector first."""
+    if site.name == "llvm.insertelement":
+        return lambda unit, into, value, position: _put(unit, value, into, [position])
     return lambda unit, value, into, *position: _put(unit, value, into, list(position))
-
-
-@semantics("llvm.insertelement")
-def llvm_insert_element(site: Site) -> Execute:
-    """One element at a dynamic position; the vector comes first."""
-    return lambda unit, into, value, position: _put(unit, value, into, [position])
 
 
 def _put(unit: Unit, value: Array, into: Array, positions: list[Array]) -> Array:
@@ -504,9 +493,3 @@ def _accumulator(kind: Kind) -> Any:
     if not kind.is_float:
         return kind.dtype
     return np.float64 if kind.dtype == np.float64 else np.float32
-
-
-@semantics("vector.print")
-def print_vector(site: Site) -> Execute:
-    """Output is not part of the machine's state."""
-    return lambda unit, *values: None

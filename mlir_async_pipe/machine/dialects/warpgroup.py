@@ -26,7 +26,7 @@ from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.engine import Unit
-from mlir_async_pipe.machine.fifos import AsyncOp
+from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
@@ -65,9 +65,7 @@ def warpgroups(unit: Unit, site: Site) -> Array:
     groups = np.unique(first // WARPGROUP)
     counts = np.array([(first // WARPGROUP == group).sum() for group in groups], np.int64)
     if (counts < 4).any():
-        lane = int(groups[counts < 4][0]) * WARPGROUP
-        thread = int(unit.launch.grid_threads(unit.threads[[lane]])[0])
-        unit.launch.detector.report("divergent-warp-op", site.number, thread=thread)
+        unit.report("divergent-warp-op", site, int(groups[counts < 4][0]) * WARPGROUP)
     whole = groups[counts == 4]
     return whole[:, None] * WARPGROUP + np.arange(WARPGROUP)
 
@@ -211,17 +209,13 @@ def issue_product(
     memory = unit.launch.memory
     kinds = arithmetic.kinds if left is None else arithmetic.kinds[1:]
     product = memory.zeros(result.shape, arithmetic.exact)
-    lanes = np.zeros(unit.width, np.bool_)
-    warp = unit.launch.options.warp
-    reads, first_lanes = [], []
+    reads = []
     for members, *addresses in ends:
-        lanes[members] = True
-        first = members[::warp]
-        threads = unit.launch.grid_threads(unit.threads[first])
+        first = members[:: unit.launch.options.warp]
         for at, kind in zip(addresses, kinds, strict=True):
             where = unit.launch.detector.granules(at[None], kind.item_bytes)
-            reads.append((threads, np.broadcast_to(where, (len(first), where.shape[1]))))
-            first_lanes.append(first)
+            where = np.broadcast_to(where, (len(first), where.shape[1]))
+            reads.append(Footprint(first, unit.grid_threads(first), where))
 
     def sample(chosen: Array) -> None:
         for members, *addresses in ends:
@@ -242,10 +236,8 @@ def issue_product(
         unit,
         site,
         queue,
-        lanes,
+        unit.mask_of(np.concatenate([members for members, *_ in ends])),
         reads,
-        first_lanes,
-        [],
         [],
         sample,
         write,
@@ -276,11 +268,8 @@ def store_accumulator(site: Site) -> Execute:
     def execute(unit: Unit, matrix: Array, target: MemRef) -> None:
         product = in_flight(unit, matrix)
         if product is not None:
-            thread = int(unit.launch.grid_threads(unit.threads[:1])[0])
-            unit.launch.detector.report_between(
-                "read-in-flight", site.number, product.site, thread=thread
-            )
-        x = unit.threads % unit.launch.options.block[0]
+            unit.report("read-in-flight", site, other=product.site)
+        x = unit.threads % unit.launch.options.threads[0]
         row_of_thread, column_of_thread = (share.first(x) for share in shares)
         for number in range(layout.rows.shape[1]):
             # What the registers of lane 0 hold is as far from its first row and column in every lane.

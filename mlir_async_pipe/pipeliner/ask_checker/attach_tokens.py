@@ -243,10 +243,6 @@ class _Attacher(Carrier):
         """As many groups as are known after every branch."""
         return self.widths.after_op(op)
 
-    def apart(self, op: Operation, block: Block) -> Variables:
-        """Nothing is known about groups before such a region."""
-        return []
-
     def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """Another thread's groups are none of this one's; which others there are is not known."""
         row = REGION_ROWS.get(op.name)

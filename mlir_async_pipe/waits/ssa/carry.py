@@ -65,21 +65,17 @@ class Carrier(ABC):
     def over(self, op: Operation, variables: Variables) -> Variables:
         """Look at an event, which may go; the variables after it."""
 
-    @abstractmethod
     def width_at(self, block: Block) -> int:
         """How many variables are forwarded to a block where paths meet."""
+        return self.width
 
-    @abstractmethod
     def width_after(self, op: Operation) -> int:
         """How many variables an op with branches forwards."""
+        return self.width
 
-    @abstractmethod
-    def apart(self, op: Operation, block: Block) -> Variables:
-        """The variables at the start of a region that does not simply follow its op."""
-
-    @abstractmethod
     def after_apart(self, op: Operation, variables: Variables) -> Variables:
-        """The variables after an op with such regions."""
+        """The variables after an op whose regions do not simply follow it; in those there are none."""
+        return variables
 
     def passed_on(self, variables: Variables, width: int) -> Variables:
         """The variables that are forwarded to a place that takes `width` of them."""
@@ -100,6 +96,7 @@ class Carrier(ABC):
     # -- the walk -----------------------------------------------------------------------
 
     def run(self, variables: Variables) -> None:
+        self.width = len(variables)
         for region in self.skeleton.root.regions:
             if len(list(region.blocks)):
                 self._region(region, variables)
@@ -111,7 +108,7 @@ class Carrier(ABC):
             elif op.name not in CARRYING_OPS:
                 for region in op.regions:
                     if len(list(region.blocks)):
-                        self._region(region, self.apart(op, region.blocks[0]))
+                        self._region(region, [])
                 variables = self.after_apart(op, variables)
             else:
                 variables = self._follow(op, REGION_ROWS[op.name], variables)

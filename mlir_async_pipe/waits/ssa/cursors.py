@@ -17,6 +17,7 @@ released; a use after that, in the block of the view, is refused (slot-closed).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -36,7 +37,7 @@ from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import Row, accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import CARRYING_OPS
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 
@@ -91,45 +92,27 @@ def _is_view(op: Operation) -> bool:
     return len(op.results) == 1 and type_text(op.results[0].type).startswith("memref<")
 
 
+# Who takes a slot, and who gives it away: a producer acquires and commits it, a consumer waits and releases it.
+_PROTOCOLS: tuple[tuple[Callable[[Row], bool], Callable[[Row], bool]], ...] = (
+    (lambda row: row.slots > 0, lambda row: row.commits == "group"),
+    (lambda row: row.wait is not None and row.wait.form == "next", lambda row: row.slots < 0),
+)
+
+
 def _given_away(view: Operation, ops: list[Operation]) -> Operation | None:
     """What commits or releases the slot of a view; None if nothing in its block does."""
     at = ops.index(view)
-    taken = next((op for op in reversed(ops[:at]) if _takes(op)), None)
+    held = ((op, *both) for op in reversed(ops[:at]) for both in _PROTOCOLS if both[0](row_of(op)))
+    taken, takes, gives = next(held, (None, *_PROTOCOLS[0]))
     if taken is None:
         return None
-    gives = _commits if _acquires(taken) else _releases
-    takes = _acquires if _acquires(taken) else _takes_next
-    held = 1
+    slots = 1
     for op in ops[at:]:
         if "queue" in op.attributes and op.attributes["queue"] == taken.attributes["queue"]:
-            held += int(takes(op)) - int(gives(op))
-        if not held:
+            slots += int(takes(row_of(op))) - int(gives(row_of(op)))
+        if not slots:
             return op
     return None
-
-
-def _takes(op: Operation) -> bool:
-    return _acquires(op) or _takes_next(op)
-
-
-def _acquires(op: Operation) -> bool:
-    row = row_of(op)
-    return row.slots > 0
-
-
-def _releases(op: Operation) -> bool:
-    row = row_of(op)
-    return row.slots < 0
-
-
-def _takes_next(op: Operation) -> bool:
-    row = row_of(op)
-    return row.wait is not None and row.wait.form == "next"
-
-
-def _commits(op: Operation) -> bool:
-    row = row_of(op)
-    return row.commits == "group"
 
 
 def _can_be_carried(cell: Operation) -> bool:
@@ -187,17 +170,3 @@ class _Cursors(Carrier):
             op.results[0].replace_all_uses_with(held[number])
         op.erase()
         return held
-
-    def width_at(self, block: Block) -> int:
-        return len(self._memory)
-
-    def width_after(self, op: Operation) -> int:
-        return len(self._memory)
-
-    def apart(self, op: Operation, block: Block) -> Variables:
-        """Cells are used in no such region."""
-        raise AssertionError(op.name)
-
-    def after_apart(self, op: Operation, variables: Variables) -> Variables:
-        """Nor changed there."""
-        return variables

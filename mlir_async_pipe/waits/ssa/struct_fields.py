@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    Block,
     Operation,
     Value,
     after,
@@ -114,18 +113,6 @@ class _Fields(Carrier):
         if carried:
             self.bind(whole, taken)
         return taken
-
-    def width_at(self, block: Block) -> int:
-        return 0
-
-    def width_after(self, op: Operation) -> int:
-        return 0
-
-    def apart(self, op: Operation, block: Block) -> Variables:
-        return []
-
-    def after_apart(self, op: Operation, variables: Variables) -> Variables:
-        return variables
 
 
 def _taken(op: Operation) -> Field | None:

@@ -37,6 +37,19 @@ def test_integer_arithmetic_wraps_and_rounds_as_mlir_says(op, a, b):
         assert got % 2**32 == int(INTEGER_OPS[op](a, b)) % 2**32
 
 
+def test_scope_of_allocations_gives_what_it_returns():
+    body = """
+      %r = memref.alloca_scope -> (i32) {
+        %m = memref.alloca() : memref<1xi32>
+        %zero = arith.constant 0 : index
+        memref.store %a, %m[%zero] : memref<1xi32>
+        %b = memref.load %m[%zero] : memref<1xi32>
+        memref.alloca_scope.return %b : i32
+      }
+    """
+    assert evaluate(body, 5, types="%a: i32", result="i32") == 5
+
+
 @pytest.mark.parametrize(
     "predicate, expected",
     [("slt", True), ("ult", False), ("sge", False), ("uge", True), ("ne", True)],

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from helpers.machine_programs import run, zeros
-from mlir_async_pipe.machine.timeline import CostModel, chrome_trace, lay_out, svg, write_timeline
+from mlir_async_pipe.facts.costs.cost_model import CostModel
+from mlir_async_pipe.machine.timeline import chrome_trace, lay_out, svg, write_timeline
 from mlir_async_pipe.session.diagnostics import UsageError
 
 ROW = "memref<1xf32, strided<[1], offset: ?>>"

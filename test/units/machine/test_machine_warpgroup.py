@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from helpers.machine_programs import run
+from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine import fragments
-from mlir_async_pipe.machine.timeline import CostModel, lay_out
+from mlir_async_pipe.machine.timeline import lay_out
 from mlir_async_pipe.session.diagnostics import MachineError
 
 pytestmark = pytest.mark.slow

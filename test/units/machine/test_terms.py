@@ -10,8 +10,9 @@ from helpers.machine_programs import context, parse
 from helpers.term_values import value_of
 from mlir_async_pipe import machine
 from mlir_async_pipe.machine import term_table
+from mlir_async_pipe.machine.launch import RunOptions
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory
-from mlir_async_pipe.machine.run_kernel import RunOptions, run_in
+from mlir_async_pipe.machine.run_kernel import run_in
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import Terms, identities, inputs, memory_cells
 from mlir_async_pipe.session.diagnostics import MachineError

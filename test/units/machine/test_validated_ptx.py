@@ -1,6 +1,6 @@
 """`validate` on PTX: what LLVM makes of a pipeline computes what the kernel did, for all data; what is changed in it does not.
 
-Covers: machine/programs.py, machine/byte_terms.py, lowering/nvvm/tensor_loads.py
+Covers: machine/validation.py, machine/terms.py, lowering/nvvm/tensor_loads.py
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from helpers.tensor_memory_kernels import BlackwellGemm
 from mlir_async_pipe import Target, validate
 from mlir_async_pipe.lowering.lower import Lowered, lower
 from mlir_async_pipe.machine import Data
-from mlir_async_pipe.machine.byte_terms import moved_bytes
 from mlir_async_pipe.machine.term_table import CAST, TermTable
-from mlir_async_pipe.machine.terms import Terms, inputs
+from mlir_async_pipe.machine.terms import Terms, inputs, moved_bytes
 from mlir_async_pipe.machine.validation import Validation
 from mlir_async_pipe.session.diagnostics import UsageError
 

@@ -1,6 +1,7 @@
 """`validate`: what is equal, what differs and how it is told, what is refused.
 
-Covers: machine/validation.py, machine/printed_terms.py, machine/reassociated.py, machine/both_sides.py
+Covers: machine/validation.py, machine/printed_terms.py, machine/normal_terms.py,
+machine/dialects/scf.py
 """
 
 import re
