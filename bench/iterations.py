@@ -134,8 +134,9 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
             in_flight,
             -barriers,
             products,
-            # Of two versions the one for which the shorter code was written.
-            -len(body),
+            # Of two versions by strides the one for which the shorter code was written (AMD); of two by trip counts the
+            # longer, which loads fragments ahead (NVIDIA).
+            len(body) if vendor == "nvvm" else -len(body),
         )
 
     return max(bodies, key=rank)

@@ -255,7 +255,14 @@ def is_function(op: Operation) -> bool:
 
 def is_kernel(function: Operation) -> bool:
     """Whether a function is entered by all threads of a block with the same arguments."""
-    return any(name in function.attributes for name in KERNEL_ATTRIBUTES)
+    given = function.attributes
+    return any(name in given for name in KERNEL_ATTRIBUTES) or (
+        # Triton inlines all functions that it may; its kernels for AMD are what is left, and have no attribute of their own.
+        _OF_TRITON in given and "noinline" in given and not ir.BoolAttr(given["noinline"]).value
+    )
+
+
+_OF_TRITON = "ttg.global_scratch_memory_size"
 
 
 def functions(root: Any) -> list[Operation]:

@@ -3,6 +3,7 @@
     llvm.inline_asm "cp.async …"                  the op that it is
     llvm.alloca, memref.alloca of a thread        values, by MLIR's sroa and mem2reg
     %q = llvm.inttoptr (llvm.ptrtoint %p)    -->  %p
+    rocdl.raw.ptr.buffer.load %resource, %n  -->  … of the bytes at %n (`buffer_places`)
     br ^bb1(%s : struct<(ptr<3>, i32)>)           br ^bb1(%s, %p, %n)
     arith.addi, a kernel                          … with what is promised of all of them
 
@@ -28,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
+from mlir_async_pipe.checker import buffer_places
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
@@ -94,6 +96,7 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
         changed = _promote(_of_variables(copy))
         # What assembly becomes may be another value, or a struct of which a field is taken.
         changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
+        changed += buffer_places.replace(copy)
         if options.assume_no_overflow:
             _promise_no_overflow(copy)
         if options.assume_independent:
@@ -104,7 +107,11 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
 
 
 def _is_read_otherwise(name: str) -> bool:
-    return name in (INLINE_ASSEMBLY, MEMBER_TAKEN) or same_values.may_be_another(name)
+    return name in (
+        INLINE_ASSEMBLY,
+        MEMBER_TAKEN,
+        buffer_places.RESOURCE,
+    ) or same_values.may_be_another(name)
 
 
 def _of_variables(root: Operation) -> list[Operation]:

@@ -12,8 +12,9 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op
@@ -32,7 +33,7 @@ from mlir_async_pipe.checker.thread_grid import (
 from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.facts.values.warp_values import LAST_LANE, WarpValues
+from mlir_async_pipe.facts.values.warp_values import WarpValues
 from mlir_async_pipe.vocabulary import accesses, is_pure, named_row
 from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.operator_table import is_operator
@@ -81,6 +82,7 @@ class Finding:
 MAY_ALIAS = "may-alias"
 # What is stored is made of what the other lanes of the warp have read: on hardware these reads are over.
 VALUE_ORDER = "value-order"
+_SITE_OF = attrgetter("site")
 
 
 @dataclass
@@ -102,8 +104,10 @@ class Judge:
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
     one_value: set[int] = field(default_factory=set)
-    _warps: WarpValues = field(default_factory=WarpValues)
     _slots: Slots = field(default_factory=Slots)
+
+    def __post_init__(self) -> None:
+        self._warps = WarpValues(self.comparer.threads.lanes)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
@@ -124,14 +128,19 @@ class Judge:
             self._against_itself(later, state)
         if state.done:
             waits = state.last_waits()
-            for event, wait in waits.items():
-                if self._is_close(later, event, state.facts):
-                    self._compare_threads(later, event, state, "not-visible", wait=wait)
-        for event in state.log:
-            is_new = self._is_close(later, event, state.facts)
-            is_new = is_new and not self._is_reported(later, event, state)
+            for event in self._close(later, waits, state.facts):
+                self._compare_threads(later, event, state, "not-visible", wait=waits[event])
+        for event in self._close(later, state.log, state.facts):
+            is_new = not self._is_reported(later, event, state)
             if is_new and self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
+
+    def _close(
+        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
+    ) -> list[Event]:
+        """Those of a set that may conflict with `later`. Its order is another one in each process, what is found first is
+        not."""
+        return sorted((e for e in earlier if self._is_close(later, e, facts)), key=_SITE_OF)
 
     def _is_reported(self, later: Event, earlier: Event, state: State) -> bool:
         """Whether it is known already of two accesses without a barrier between that they may be to one memory by
@@ -171,10 +180,11 @@ class Judge:
         if self._overlap(event, event, state, same_thread=False).verdict == "no":
             return
         alike = 0 if site.stored is None else self._warps.alike(site.stored)
-        if self._meet_apart(event, state, alike & LAST_LANE) == "no":
+        if self._meet_apart(event, state, alike & (self.comparer.threads.lanes - 1)) == "no":
             self.one_value.add(event.site)
             return
-        if self._meet_apart(event, state, alike) == "no":
+        unsure = site.stored is not None and self._warps.may_agree(site.stored)
+        if unsure or self._meet_apart(event, state, alike) == "no":
             self.unknown(event.site, event.site, "same-op", "same-value")
             return
         if not (site.asynchronous and copies_the_same(site.op, site.frame)):

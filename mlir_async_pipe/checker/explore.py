@@ -620,8 +620,7 @@ def forget_facts(state: State, live: set[int], base: Facts) -> None:
     about may still come."""
     if all(atom.kind in ("tid", "iteration") for atom in state.facts):
         return
-    bits = ("bit", "thread bit")
-    alive = {Atom("symbol", (bit, n)) for n in live if n not in state.env for bit in bits}
+    alive: set[Atom] = set()
     for value in state.env.values():
         if isinstance(value, Form):
             alive |= forms.atoms_of(value)
@@ -631,14 +630,21 @@ def forget_facts(state: State, live: set[int], base: Facts) -> None:
     for event in state.events():
         alive |= event.mentions
 
+    def is_alive(atom: Atom) -> bool:
+        if atom in alive:
+            return True
+        # A condition that is decided when it is asked about again.
+        number = _value_number(atom) if _is_bit(atom) else None
+        return number in live and number not in state.env
+
     def keep(atom: Atom) -> bool:
-        if atom.kind in ("tid", "iteration") or atom in alive:
+        if atom.kind in ("tid", "iteration") or is_alive(atom):
             return True
         if state.sides and is_thread_condition(atom):
             return True
         if atom.kind == "sum":
             return all(
-                inner in alive or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
+                is_alive(inner) or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
             )
         if atom.kind != "symbol" or _is_bit(atom) or _is_trips(atom):
             return False
@@ -723,13 +729,16 @@ def _waits(pending: Pending) -> Pending:
     return pending._replace(open=(), groups=())
 
 
+_BITS = ("bit", "thread bit")
+
+
 def _is_bit(atom: Atom) -> bool:
-    return atom.kind == "symbol" and atom.tag in ("bit", "thread bit")
+    return atom.kind == "symbol" and atom.tag in _BITS
 
 
 def _value_number(atom: Atom) -> int | None:
     """The number of the value that a symbol stands for; None for ids and sizes of the launch."""
-    key = atom.key[1] if atom.tag == "thread" else atom.key  # type: ignore[index]
+    key = atom.key[1] if atom.tag in ("thread", *_BITS) else atom.key  # type: ignore[index]
     return key if isinstance(key, int) else None
 
 

@@ -54,6 +54,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     cluster_size,
     constant_sizes,
     enclosing_launch_size,
+    lanes_of_triton,
     launches_below,
     sizes_of,
     usual_lanes,
@@ -122,7 +123,9 @@ def threads_of(
     if size is not None and target is not None:
         return Threads(size, size != (1, 1, 1), target.chip.lanes)
     names = names_in(kernel, around.callees if around is not None else {})
-    lanes = target.chip.lanes if target is not None else usual_lanes(names)
+    lanes = lanes_of_triton(kernel) or usual_lanes(names)
+    if target is not None:
+        lanes = target.chip.lanes
     if size is not None:
         return Threads(size, size != (1, 1, 1), lanes)
     if not (is_launch or any(is_about_threads(name) for name in names)):

@@ -10,6 +10,7 @@ Ops with regions that have no row may run their regions any number of times, in 
     func.call @f(%x)                   "f", the @f of the symbol table around the caller
     func.call_indirect %f(%x)          None
     llvm.call @__nv_expf(%x)           a function of the vendors' libraries of mathematics: pure
+    llvm.call @__ockl_get_num_groups(%axis)      what ROCm's says of the launch: as pure
 """
 
 from __future__ import annotations
@@ -426,10 +427,12 @@ def followed_callee(call: Any) -> Operation | None:
 
 
 def calls_mathematics(call: Any) -> bool:
-    """Whether an op calls a function of CUDA's or ROCm's mathematics that is given numbers alone."""
+    """Whether an op calls a function of CUDA's or ROCm's libraries that is given numbers alone, and makes one of them
+    that is the same in all threads which give the same."""
     return (callee_name(call) or "").startswith(_MATHEMATICS) and not any(
         type_text(operand.type).startswith(("!llvm.ptr", "memref<")) for operand in call.operands
     )
 
 
-_MATHEMATICS = ("__nv_", "__ocml_")
+_SIZES_OF_LAUNCH = ("__ockl_get_num_groups", "__ockl_get_local_size", "__ockl_get_global_size")
+_MATHEMATICS = ("__nv_", "__ocml_", *_SIZES_OF_LAUNCH)

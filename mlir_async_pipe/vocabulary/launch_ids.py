@@ -117,11 +117,13 @@ class Shuffle(NamedTuple):
 
 # The mask that names every lane of a warp (PTX ISA, bar.warp.sync).
 ALL_LANES = 0xFFFFFFFF
+# Hand the value of one lane to all of a wave: the first that is active, and one by its number.
+FIRST_LANE, NAMED_LANE = "rocdl.readfirstlane", "rocdl.readlane"
 SHUFFLES = {
     "gpu.shuffle": Shuffle(0, 64),
     "nvvm.shfl.sync": Shuffle(1, 32),
-    "rocdl.readfirstlane": Shuffle(0, 64),
-    "rocdl.readlane": Shuffle(0, 64),
+    FIRST_LANE: Shuffle(0, 64),
+    NAMED_LANE: Shuffle(0, 64),
 }
 # The number of a block in its cluster, x fastest.
 CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
@@ -243,7 +245,7 @@ def _size_of_triton(module: Operation) -> Size | None:
     """The block size that Triton launches its kernels with: warps, those of partitions too, times lanes."""
     counts = [integer_attribute(module, f"ttg.{name}") for name in ("total-num-warps", "num-warps")]
     warps = counts[0] or counts[1]
-    lanes = integer_attribute(module, "ttg.threads-per-warp")
+    lanes = lanes_of_triton(module)
     return (warps * lanes, 1, 1) if warps and lanes else None
 
 
@@ -333,7 +335,25 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
     return None
 
 
+# Ops of chips whose waves have 32 lanes: gfx11 and younger (AMD's matrix instructions guide; LLVM, AMDGPU usage).
+_OF_SHORT_WAVES = (
+    *("amdgpu.wmma", "amdgpu.scaled_wmma", "amdgpu.sparse_wmma", "rocdl.wmma.", "rocdl.swmmac."),
+    *(
+        "amdgpu.make_dma",
+        "amdgpu.tensor_",
+        "rocdl.tensor.",
+        "rocdl.global.load.async.to.",
+    ),
+)
+
+
 def usual_lanes(names: set[str]) -> int:
-    """Lanes of a wave where no chip is given, by the names of a function's ops: 64 on gfx9,
-    32 elsewhere."""
+    """Lanes of a wave where no chip is given, by the names of a function's ops: 64 on gfx9, 32 elsewhere."""
+    if any(name.startswith(_OF_SHORT_WAVES) for name in names):
+        return 32
     return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32
+
+
+def lanes_of_triton(function: Operation) -> int | None:
+    """Lanes of a warp as Triton's modules name them."""
+    return integer_attribute(outermost(function), "ttg.threads-per-warp")

@@ -97,6 +97,8 @@ POINTER_STEPS: dict[str, Shown] = {
     "llvm.getelementptr": "window",
     "llvm.addrspacecast": "same",
     "llvm.bitcast": "same",
+    # A buffer resource of AMD: a pointer, and what accesses through it may reach.
+    "rocdl.make.buffer.rsrc": "same",
 }
 # What takes a pointer out of a value that holds it, as an argument may be one: an address, or the
 # descriptor of a memref.

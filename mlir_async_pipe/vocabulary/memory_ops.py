@@ -465,6 +465,21 @@ def _pointed_somewhere(kind: AccessKind) -> AccessRule:
     return _pointer_rule(kind, whole, never)
 
 
+BUFFER_RESOURCE = "!llvm.ptr<8>"
+
+
+def _by_resource(
+    kind: str, memory: int, size: Callable[[Any], tuple[int, ...] | None]
+) -> AccessRule:
+    """Touches so many bytes at an offset from what the resource in operand `memory` points to, if they are in its
+    range. Which these are is not followed, unless their place stands there instead (`checker.buffer_places`)."""
+
+    def extent(op: Any) -> tuple[int, ...] | None:
+        return None if str(op.operands[memory].type) == BUFFER_RESOURCE else size(op)
+
+    return _pointer_rule(kind, extent, certain=never)
+
+
 _WAVE_TILES = (
     _load("gpu.subgroup_mma_load_matrix", matrix_tile),
     Row(
@@ -562,18 +577,22 @@ _BUFFERS = (
         )
         for name, values in _ATOMICS.items()
     ),
-    _reads("rocdl.raw.ptr.buffer.load", "offset", "scalar_offset", "flags"),
+    Row(
+        "rocdl.raw.ptr.buffer.load",
+        ("memory", "offset", "scalar_offset", "flags"),
+        (_by_resource("read", 0, result_bytes),),
+    ),
     _reads("rocdl.ptr.s.buffer.load", "offset", "flags"),
     Row(
         "rocdl.raw.ptr.buffer.store",
         ("value", "memory", "offset", "scalar_offset", "flags"),
-        (_pointed_somewhere("write"),),
+        (_by_resource("write", 1, operand_bytes(0)),),
     ),
     *(
         Row(
             f"rocdl.raw.ptr.buffer.atomic.{name}",
             (*values, "memory", "offset", "scalar_offset", "flags"),
-            (_pointed_somewhere("atomic"),),
+            (_by_resource("atomic", len(values), operand_bytes(0)),),
             order=relaxed,
         )
         for name, values in _ATOMICS.items()

@@ -26,6 +26,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     EXIT_OPS,
     REGION_ROWS,
     SCOPE,
+    callee_name,
     calls_mathematics,
 )
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, VIEW_OPS
@@ -162,7 +163,9 @@ _DIFFERS = (
         "sparse_mfma sparse_wmma",
     )
     | _named(
-        "rocdl", "ballot ds_bpermute ds_swizzle mbcnt.hi mbcnt.lo permlanex16 update.dpp wave.id"
+        "rocdl",
+        "ballot ds.bpermute ds.permute ds.swizzle ds_bpermute ds_swizzle mbcnt.hi mbcnt.lo permlanex16 "
+        "update.dpp wave.id",
     )
 )
 _DIFFERING_FAMILIES = (
@@ -207,7 +210,11 @@ def _of_code(op: Any) -> Row:
 
 def _of_call(op: Any) -> Row:
     name = row_name(op)
-    return ROWS[name] if name != op.name else _FUNCTION if calls_mathematics(op) else UNKNOWN
+    if name != op.name:
+        return ROWS[name]
+    # Triton calls some intrinsics by their symbols.
+    pure = calls_mathematics(op) or is_pure_intrinsic(callee_name(op) or "")
+    return _FUNCTION if pure else UNKNOWN
 
 
 _CODE_ROW = replace(UNKNOWN, agree="differs")

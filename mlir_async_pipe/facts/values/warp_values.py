@@ -3,34 +3,49 @@
     %1 = shfl.sync bfly %0, 16     %2 = fadd %0, %1        lanes l and l xor 16 have one %2
     %3 = shfl.sync bfly %2, 8      %4 = fadd %2, %3        … and l xor 8
     …                                                      after 4, 2, 1 all 32
+    %6 = rocdl.readlane %5, 63                             all lanes of a wave, whatever %5 is
 
 Of each bit of a value is known on which bits of the thread's number it may depend. A butterfly keeps that,
 since l xor x xor k is l xor k xor x; adding up both ends of one does not depend on k, if it does not
-matter which is added to which; a load depends on its address. Anything else depends on all that it is made of:
-registers of floating-point numbers are one bit here.
+matter which is added to which; what one lane hands to all depends on the wave; a load depends on its address; what a
+loop carries depends on what comes from before and around, and on what decides which of these comes. Anything else depends on all that it
+is made of: registers of floating-point numbers are one bit here.
 
     (tid and 120) shr 1       bits 2 and 3 are bits 3 and 4 of the lane: lanes 0 to 7 have the same
 """
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import permutations
+from operator import or_
+from typing import Any
+
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
+    Block,
     Operation,
     Value,
     constant_value,
     defining_op,
     enclosing,
+    integer_attribute,
+    terminator,
     type_text,
 )
-from mlir_async_pipe.facts.flow.algorithms import computed
+from mlir_async_pipe.facts.flow.algorithms import post_dominators, post_order
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
-from mlir_async_pipe.vocabulary import accesses, is_pure, order_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, order_of, row_of
 from mlir_async_pipe.vocabulary.launch_ids import (
     ALL_LANES,
+    FIRST_LANE,
+    IDS,
+    NAMED_LANE,
     SHUFFLES,
     LaunchId,
     block_size,
@@ -39,7 +54,8 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 
-# The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync).
+# The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync), of AMD's
+# waves of 64 six.
 THREAD_BITS = 10
 ALL = (1 << THREAD_BITS) - 1
 LAST_LANE = 31
@@ -119,10 +135,12 @@ _DOMAIN = _ThreadBits()
 
 
 class WarpValues:
-    """Answers for the values of one kernel."""
+    """Answers for the values of one kernel, whose warps have at least so many lanes, a power of two."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: int = LAST_LANE + 1) -> None:
+        self._last_lane = lanes - 1
         self._uniformity = Uniformity()
+        self._carried = _Carried()
         self._known: dict[Value, Bits] = {}
         self._alike: dict[Value, int] = {}
 
@@ -139,37 +157,119 @@ class WarpValues:
         same = self._uniformity.difference(value) is None
         return same or not _any(self._bits(value)) & (lanes - 1)
 
+    def may_agree(self, value: Value) -> bool:
+        """Whether a value is made of what lanes are handed by other lanes in a way that is not followed (a product of
+        matrices, a permutation), so that threads may have one value for all that is known of it."""
+        pending, seen = [value], {value}
+        while pending:
+            op = defining_op(pending.pop())
+            if op is None or not is_pure(op):
+                continue
+            if row_of(op).agree == "differs" and op.name not in IDS and op.name not in SHUFFLES:
+                return True
+            pending += set(op.operands) - seen
+            seen.update(op.operands)
+        return False
+
+    def _handed_by_one(self, op: Operation, given: int) -> int:
+        """What a shuffle depends on that hands one lane's value, which depends on `given`, to all lanes of a wave."""
+        if op.name == FIRST_LANE:
+            # The first lane that is active may be another one in each wave.
+            return ALL & ~self._last_lane if given & self._last_lane else given
+        if op.name == NAMED_LANE:
+            return given & ~self._last_lane if constant_value(op.operands[1]) is not None else ALL
+        return given & ~LAST_LANE if _is_of_one_lane(op) else ALL
+
     def _bits(self, value: Value) -> Bits:
-        return computed(value, self._known, _read, self._find)
+        """The least that a value may depend on: nothing at first, then what its parts turn out to, until nothing is added."""
+        if value not in self._known:
+            found = [one for one in post_order([value], self._parts) if one not in self._known]
+            self._known |= dict.fromkeys(found, (0,))
+            changed = True
+            while changed:
+                changed = False
+                for one in found:
+                    bits = self._find(one)
+                    changed |= bits != self._known[one]
+                    self._known[one] = bits
+        return self._known[value]
+
+    def _parts(self, value: Value) -> list[Value]:
+        return [] if value in self._known else self._read(value)
+
+    def _read(self, value: Value) -> list[Value]:
+        """The values on which one depends, as far as this is followed."""
+        return _read(value) if defining_op(value) is not None else self._carried.sources(value)
 
     def _find(self, value: Value) -> Bits:
         op = defining_op(value)
         if self._uniformity.difference(value) is None:
             return (0,)
-        if launch_id(value) == LaunchId("thread", 0) and _is_number(op):
+        if op is not None and launch_id(value) == LaunchId("thread", 0) and _is_number(op):
             return (*(1 << n for n in range(THREAD_BITS)), 0)
-        reads = _read(value)
-        if op is None or not reads:
+        reads = self._read(value)
+        if not reads:
             return (ALL,)
-        if op.name in SHUFFLES:
-            return self._known[reads[0]] if _butterfly(op) else (ALL,)
+        if op is not None and _handed(op) is not None:
+            given = self._known[reads[0]]
+            return given if _butterfly(op) else (self._handed_by_one(op, _any(given)),)
         bits = [self._known[operand] for operand in reads]
-        if op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)) is not None:
+        found = None
+        if op is not None and op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)):
             found = _DOMAIN.evaluate(typed(op), bits, None)
-            if found is not None:
-                return found
-        whole = 0
-        for one in bits:
-            whole |= _any(one)
-        if op.name in COMMUTATIVE:
-            one, other = op.operands
-            for given, given_by in ((one, other), (other, one)):
-                shuffle = defining_op(_plain(given_by))
-                if shuffle is None or shuffle.name not in SHUFFLES:
-                    continue
-                if _plain(shuffle.operands[SHUFFLES[shuffle.name].operand]) == _plain(given):
-                    whole &= ~_butterfly(shuffle)
-        return (whole,)
+        if found is None:
+            found = (reduce(or_, map(_any, bits)),)
+        both_ends = 0 if op is None else _of_both_ends(op)
+        return tuple(one & ~both_ends for one in found)
+
+
+def _of_both_ends(op: Operation) -> int:
+    """By what the lanes differ whose numbers an op combines, whichever comes first."""
+    if op.name not in COMMUTATIVE:
+        return 0
+    step = 0
+    for given, given_by in permutations(op.operands):
+        shuffle = defining_op(_plain(given_by))
+        handed = None if shuffle is None else _handed(shuffle)
+        if shuffle is not None and handed is not None and _plain(handed) == _plain(given):
+            step |= _butterfly(shuffle)
+    return step
+
+
+class _Carried:
+    """What blocks are handed, and what decides which edge hands it to them."""
+
+    def __init__(self) -> None:
+        self._deciding: dict[Block, list[Value]] = {}
+
+    def sources(self, value: Value) -> list[Value]:
+        """What an argument of a block may be, and what decides which; nothing where that is not known."""
+        block = ir.BlockArgument(value).owner
+        region = block.region
+        found = origins(value)
+        if not found.complete or block == region.blocks[0]:
+            return []
+        if block not in self._deciding:
+            self._read(region)
+        return [*found.values, *self._deciding[block]]
+
+    def _read(self, region: Any) -> None:
+        """A jump decides for the blocks up to the one where all of its ways have met again, and for that one.
+
+        bb1: cond_br %c, bb2, bb3    bb2: br bb3(%x)    bb3(%y): …      %c decides what %y is
+        """
+        blocks = list(region.blocks)
+        numbers = {block: number for number, block in enumerate(blocks)}
+        ends = [terminator(block) for block in blocks]
+        after = {n: [numbers[one] for one in end.successors] for n, end in enumerate(ends)}
+        end = len(blocks)
+        meet = post_dominators({n: found or [end] for n, found in after.items()}, end)
+        self._deciding |= {block: [] for block in blocks}
+        for n, found in after.items():
+            if len(found) > 1:
+                last = meet.get(n)
+                for one in post_order(found, lambda m, last=last: [] if m == last else after[m]):
+                    self._deciding[blocks[one]].append(ends[n].operands[0])
 
 
 def _any(bits: Bits) -> int:
@@ -184,8 +284,9 @@ def _read(value: Value) -> list[Value]:
     op = defining_op(value)
     if op is None:
         return []
-    if op.name in SHUFFLES:
-        return [op.operands[SHUFFLES[op.name].operand]]
+    handed = _handed(op)
+    if handed is not None:
+        return [handed]
     if len(op.regions):
         return []
     if is_pure(op) and is_made_of_operands(op.name):
@@ -202,7 +303,7 @@ def _read(value: Value) -> list[Value]:
 def _is_shared(memory: Value) -> bool:
     """Whether memory is certainly that of all threads, or of all of a block."""
     root = root_of(memory)
-    return root.kind != "unknown" and "private" not in root.spaces
+    return root.kind != "unknown" and root.space != "private"
 
 
 def _is_number(op: Operation | None) -> bool:
@@ -212,18 +313,105 @@ def _is_number(op: Operation | None) -> bool:
     return size is not None and size[1:] == (1, 1)
 
 
+def _handed(op: Operation) -> Value | None:
+    """The value that an op hands from lane to lane, None of one that does not, or not as this follows it."""
+    if op.name in SHUFFLES:
+        return op.operands[SHUFFLES[op.name].operand]
+    if op.name == "rocdl.update.dpp" and _swapped_by_dpp(op):
+        return op.operands[1]
+    if op.name == "rocdl.ds_bpermute" and _swapped_by_index(op):
+        return op.operands[1]
+    return op.operands[0] if op.name == "rocdl.ds_swizzle" and _swapped_by_swizzle(op) else None
+
+
 def _butterfly(op: Operation) -> int:
     """By which power of two the lanes differ that hand their numbers to each other; 0 of other shuffles."""
+    if op.name == "rocdl.update.dpp":
+        return _swapped_by_dpp(op)
+    if op.name == "rocdl.ds_bpermute":
+        return _swapped_by_index(op)
+    if op.name == "rocdl.ds_swizzle":
+        return _swapped_by_swizzle(op)
+    step = _shuffled_by(op, ("xor", "bfly"))
+    return step if step in (1, 2, 4, 8, 16) else 0
+
+
+# What `dpp_ctrl` swaps lanes by: the four of a quad in the order 1, 0, 3, 2 or 2, 3, 0, 1, two bits each; those of a
+# row by a mask (AMD, RDNA3 ISA, 7.7.1 "DPP16": quad_perm 0x00 to 0xff, row_xmask 0x160 to 0x16f).
+_DPP_SWAPS = {0b10_11_00_01: 1, 0b01_00_11_10: 2} | {0x160 | step: step for step in (1, 2, 4, 8)}
+
+
+def _swapped_by_dpp(op: Operation) -> int:
+    """The power of two by which the lanes differ that a data-parallel primitive swaps, of all rows and banks."""
+    control, rows, banks = (
+        integer_attribute(op, name) for name in ("dppCtrl", "rowMask", "bankMask")
+    )
+    return _DPP_SWAPS.get(control or 0, 0) if rows == banks == 15 else 0
+
+
+def _swapped_by_index(op: Operation) -> int:
+    """The same of ds_bpermute, whose index is four times the lane that a lane takes its number from (AMD, MI300 ISA,
+    "DS_BPERMUTE_B32"): four times (lane xor step)."""
+    index = defining_op(op.operands[0])
+    other = (
+        defining_op(index.operands[0]) if index is not None and index.name == "llvm.shl" else None
+    )
+    if (
+        index is None
+        or other is None
+        or other.name != "llvm.xor"
+        or constant_value(index.operands[1]) != 2
+    ):
+        return 0
+    for lane, by in (other.operands, reversed(list(other.operands))):
+        step = constant_value(by)
+        if step in (1, 2, 4, 8, 16, 32) and _is_lane(lane):
+            return step
+    return 0
+
+
+def _is_lane(value: Value) -> bool:
+    """Whether the lower six bits of a value are those of the thread's number in its block."""
+    op = defining_op(value)
+    while op is not None and launch_id(value) is None and op.name in ("llvm.urem", "llvm.and"):
+        by = constant_value(op.operands[1])
+        kept = by if op.name == "llvm.and" or by is None else by - 1
+        if (
+            kept is None
+            or kept & 63 != 63
+            or (op.name == "llvm.urem" and by is not None and by & kept)
+        ):
+            return False
+        value = op.operands[0]
+        op = defining_op(value)
+    return op is not None and launch_id(value) == LaunchId("thread", 0) and _is_number(op)
+
+
+def _swapped_by_swizzle(op: Operation) -> int:
+    """The same of ds_swizzle, whose offset has 15 bits: lane & bits 4..0 | bits 9..5 ^ bits 14..10 (AMD, MI300 ISA,
+    "DS_SWIZZLE_B32", bitmask mode, where bit 15 is 0)."""
+    offset = constant_value(op.operands[1])
+    step = (offset or 0) >> 10
+    return step if offset is not None and offset & 1023 == 31 and step in (1, 2, 4, 8, 16) else 0
+
+
+def _is_of_one_lane(op: Operation) -> bool:
+    """Whether a shuffle gives all lanes of a warp the value of one, by its number."""
+    return _shuffled_by(op, ("idx",)) is not None
+
+
+def _shuffled_by(op: Operation, kinds: tuple[str, ...]) -> int | None:
+    """The number by which all 32 lanes of a warp shuffle in one of these ways; None if it is no constant, or otherwise."""
     if op.name == "gpu.shuffle":
         step, lanes = (constant_value(op.operands[n]) for n in (1, 2))
-        known = "xor" in str(op.attributes["mode"]) and lanes == LAST_LANE + 1
-    elif op.name != "nvvm.shfl.sync":
-        return 0
-    else:
+        kind, known = str(op.attributes["mode"]), lanes == LAST_LANE + 1
+    elif op.name == "nvvm.shfl.sync":
         mask, step, last = (constant_value(op.operands[n]) for n in (0, 2, 3))
         everybody = mask is not None and mask & ALL_LANES == ALL_LANES
-        known = "bfly" in str(op.attributes["kind"]) and everybody and last == LAST_LANE
-    return step if known and step in (1, 2, 4, 8, 16) else 0
+        kind, known = str(op.attributes["kind"]), everybody and last == LAST_LANE
+    else:
+        return None
+    return step if known and any(one in kind for one in kinds) else None
 
 
 def _plain(value: Value) -> Value:

@@ -177,3 +177,82 @@ def test_what_lanes_ask_for_at_other_times_differs(value: str) -> None:
 
 def test_lanes_that_store_to_places_of_their_own_need_no_remark() -> None:
     assert not check_module(parse(kernel(place="%tid"))).report.diagnostics
+
+
+WAVES = """
+module attributes {{"ttg.num-warps" = 2 : i32, "ttg.threads-per-warp" = {lanes} : i32}} {{
+llvm.mlir.global external @sums() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<128 x i32>
+llvm.func @f(%from: !llvm.ptr<1> {{llvm.noalias}}, %n: i32) attributes {{rocdl.kernel}} {{
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %c2 = llvm.mlir.constant(2 : i32) : i32
+  %c32 = llvm.mlir.constant(32 : i32) : i32
+  %c63 = llvm.mlir.constant(63 : i32) : i32
+  %c64 = llvm.mlir.constant(64 : i32) : i32
+  %swap1 = llvm.mlir.constant(1055 : i32) : i32
+  %tid = rocdl.workitem.id.x : i32
+  %lane = llvm.and %tid, %c63 : i32
+  %warp = llvm.udiv %tid, %c64 : i32
+  %own = llvm.getelementptr %from[%tid] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+  %x = llvm.load %own : !llvm.ptr<1> -> i32
+  {body}
+  %sums = llvm.mlir.addressof @sums : !llvm.ptr<3>
+  %to = llvm.getelementptr %sums[{place}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+  llvm.store %y, %to : i32, !llvm.ptr<3>
+  llvm.return
+}}}}"""
+DPP = "%h = rocdl.update.dpp %x, %x with {}, {}, 15, true : i32\n  %y = llvm.add %x, %h : i32"
+PAIR = "%low = llvm.udiv %tid, %c2 : i32"
+QUAD = "%h2 = rocdl.update.dpp %y1, %y1 with 78, 15, 15, true : i32\n  %y = llvm.add %y1, %h2 : i32"
+SUMS_OF_A_LOOP = """llvm.br ^head(%c0, %c0 : i32, i32)
+^head(%k: i32, %sum: i32):
+  %h = rocdl.readlane %x, %c63 : (i32, i32) -> i32
+  %y = llvm.add %sum, %h : i32
+  %next = llvm.add %k, %c2 : i32
+  %again = llvm.icmp "slt" %next, {bound} : i32
+  llvm.cond_br %again, ^head(%next, %y : i32, i32), ^done
+^done:"""
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "lanes", "found"),
+    [
+        # One lane's number, in all lanes of its wave; a wave of 32 has two such numbers at a place of 64 threads.
+        ("%y = rocdl.readlane %x, %c63 : (i32, i32) -> i32", "%warp", 64, "safe"),
+        ("%y = rocdl.readfirstlane %x : i32", "%warp", 64, "safe"),
+        ("%y = rocdl.readfirstlane %x : i32", "%warp", 32, "unsafe"),
+        ("%y = rocdl.readlane %x, %tid : (i32, i32) -> i32", "%warp", 64, "unsafe"),
+        # Swaps in pairs and quads; a row that is left out keeps what it had.
+        (f"{DPP.format(177, 15)}\n  {PAIR}", "%low", 64, "safe"),
+        (f"{DPP.format(78, 15)}\n  {PAIR}", "%low", 64, "unknown"),
+        (f"{DPP.format(177, 7)}\n  {PAIR}", "%low", 64, "unknown"),
+        (f"{DPP.format(273, 15)}\n  {PAIR}", "%low", 64, "unknown"),
+        (f"%h = rocdl.ds_swizzle %x, %swap1 : (i32, i32) -> i32\n  %y = llvm.add %h, %x : i32\n  {PAIR}", "%low", 64, "safe"),
+        # Lanes that are 32 apart, by the number of the lane to take from.
+        (
+            "%other = llvm.xor %lane, %c32 : i32\n  %at = llvm.shl %other, %c2 : i32\n"
+            "  %h = rocdl.ds_bpermute %at, %x : (i32, i32) -> i32\n  %y = llvm.mul %x, %h : i32\n"
+            "  %wave = llvm.mul %warp, %c64 : i32\n  %l32 = llvm.urem %tid, %c32 : i32\n  %low = llvm.add %wave, %l32 : i32",
+            "%low",
+            64,
+            "safe",
+        ),
+        # What a loop carries is the same if it runs as often in all lanes.
+        (SUMS_OF_A_LOOP.format(bound="%n"), "%warp", 64, "safe"),
+        (SUMS_OF_A_LOOP.format(bound="%tid"), "%warp", 64, "unsafe"),
+        # Nobody follows which lanes have one element of a product.
+        (
+            "%a = llvm.mlir.undef : vector<4xf16>\n  %s = llvm.mlir.undef : vector<4xf32>\n"
+            "  %d = rocdl.mfma.f32.16x16x16f16 %a, %a, %s, 0, 0, 0 : (vector<4xf16>, vector<4xf16>, vector<4xf32>) "
+            "-> vector<4xf32>\n  %e = llvm.extractelement %d[%c0 : i32] : vector<4xf32>\n  %y = llvm.bitcast %e : f32 to i32",
+            "%warp",
+            64,
+            "unknown",
+        ),
+    ],
+)  # fmt: skip
+def test_what_lanes_of_a_wave_of_amd_have(body: str, place: str, lanes: int, found: str) -> None:
+    text = WAVES.format(body=body, place=place, lanes=lanes)
+    result = check_module(parse(text))
+    assert found == ("unsafe" if result.unsafe else "unknown" if result.unknown else "safe")
+    if found == "unknown":
+        assert "same-value" in str(result.report)
