@@ -469,7 +469,7 @@ BUFFER_RESOURCE = "!llvm.ptr<8>"
 
 
 def _by_resource(
-    kind: str, memory: int, size: Callable[[Any], tuple[int, ...] | None]
+    kind: AccessKind, memory: int, size: Callable[[Any], tuple[int, ...] | None]
 ) -> AccessRule:
     """Touches so many bytes at an offset from what the resource in operand `memory` points to, if they are in its
     range. Which these are is not followed, unless their place stands there instead (`checker.buffer_places`)."""
@@ -477,7 +477,7 @@ def _by_resource(
     def extent(op: Any) -> tuple[int, ...] | None:
         return None if str(op.operands[memory].type) == BUFFER_RESOURCE else size(op)
 
-    return _pointer_rule(kind, extent, certain=never)
+    return _pointer_rule(kind, extent, never)
 
 
 _WAVE_TILES = (

@@ -268,7 +268,8 @@ class _Carried:
         for n, found in after.items():
             if len(found) > 1:
                 last = meet.get(n)
-                for one in post_order(found, lambda m, last=last: [] if m == last else after[m]):
+                until = {m: [] if m == last else later for m, later in after.items()}
+                for one in post_order(found, until.__getitem__):
                     self._deciding[blocks[one]].append(ends[n].operands[0])
 
 

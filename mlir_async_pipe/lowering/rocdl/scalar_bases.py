@@ -19,6 +19,7 @@ base through another one, which also keeps loop-strength reduction from giving e
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ from mlir_async_pipe.facts.values.sums import Form, interval_of, of_symbol, subt
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.split_addresses import (
     AddressParts,
+    OrderOfValues,
     SplitAddress,
     Terms,
     forwarding,
@@ -137,6 +139,7 @@ class _Loop:
         self._header = next(block for block in function.regions[0].blocks if block == header)
         header = self._header
         self._varying = varying
+        self._order = OrderOfValues(function)
         self._arithmetic = Arithmetic()
         self._outside: dict[Value, Value] = {}
         slots = numbers_of([value for value in header.arguments if str(value.type) == "i64"])
@@ -168,7 +171,7 @@ class _Loop:
         base = self._hoisted(address.base)
         if base.type != address.kind:
             base = build.cast("llvm.addrspacecast", base, address.kind)
-        terms = tuple((self._at_entry(symbol), factor) for symbol, factor in common)
+        terms = tuple((self._at_entry(symbol), factor) for symbol, factor in self._sorted(common))
         start = build.at(base, write_sum(build, terms, constant=low))
         return self._carried(start, "s", step)
 
@@ -179,7 +182,8 @@ class _Loop:
         kind = ir.Type.parse(f"vector<{max(len(forms), 2)}xi32>", build.location.context)
         all_ = build.make("llvm.mlir.poison", [], kind)
         for place, form in enumerate(forms):
-            terms = tuple((self._hoisted(symbol), factor) for symbol, factor in form.terms)
+            own = self._sorted(form.terms)
+            terms = tuple((self._hoisted(symbol), factor) for symbol, factor in own)
             total = write_sum(build, terms, constant=form.constant - low)
             operands = [
                 all_,
@@ -188,6 +192,10 @@ class _Loop:
             ]
             all_ = build.make("llvm.insertelement", operands, kind)
         return self._carried(all_, "v")
+
+    def _sorted(self, terms: Iterable[tuple[Value, int]]) -> Terms:
+        """As the function has their values, so that it becomes the same code in each process."""
+        return tuple(sorted(terms, key=lambda term: self._order[term[0]]))
 
     def _carried(self, start: Value, register: str, step: int = 0) -> Value:
         """An argument of the header: first `start`, then itself, or as a pointer `step` bytes further on, through
