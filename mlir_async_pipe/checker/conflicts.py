@@ -107,7 +107,7 @@ class Judge:
     _slots: Slots = field(default_factory=Slots)
 
     def __post_init__(self) -> None:
-        self._warps = WarpValues(self.comparer.threads.lanes)
+        self._warps = WarpValues(self.comparer.threads.sure_lanes)
 
     def access(self, later: Event, state: State, skip: int = 0) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
@@ -180,7 +180,7 @@ class Judge:
         if self._overlap(event, event, state, same_thread=False).verdict == "no":
             return
         alike = 0 if site.stored is None else self._warps.alike(site.stored)
-        if self._meet_apart(event, state, alike & (self.comparer.threads.lanes - 1)) == "no":
+        if self._meet_apart(event, state, alike & (self.comparer.threads.sure_lanes - 1)) == "no":
             self.one_value.add(event.site)
             return
         unsure = site.stored is not None and self._warps.may_agree(site.stored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -120,21 +121,21 @@ def threads_of(
         if is_launch
         else block_size(kernel, around.launches if around is not None else None)
     )
-    if size is not None and target is not None:
-        return Threads(size, size != (1, 1, 1), target.chip.lanes)
+    stated = lanes_of_triton(kernel) if target is None else target.chip.lanes
+    of_lanes = partial(Threads, sure_lanes=stated or Threads.sure_lanes)
+    if size is not None and stated:
+        return of_lanes(size, size != (1, 1, 1), stated)
     names = names_in(kernel, around.callees if around is not None else {})
-    lanes = lanes_of_triton(kernel) or usual_lanes(names)
-    if target is not None:
-        lanes = target.chip.lanes
+    lanes = stated or usual_lanes(names)
     if size is not None:
-        return Threads(size, size != (1, 1, 1), lanes)
+        return of_lanes(size, size != (1, 1, 1), lanes)
     if not (is_launch or any(is_about_threads(name) for name in names)):
-        return Threads((1, 1, 1), False, lanes)
+        return of_lanes((1, 1, 1), False, lanes)
     if several:
-        return Threads(None, True, lanes, "xyz")
+        return of_lanes(None, True, lanes, "xyz")
     called = around.callees.values() if around is not None and _calls(names) else ()
     read = axes_read((kernel, *called)) | {0}
-    return Threads(None, True, lanes, "".join(axis for n, axis in enumerate("xyz") if n in read))
+    return of_lanes(None, True, lanes, "".join(axis for n, axis in enumerate("xyz") if n in read))
 
 
 def _calls(names: set[str]) -> bool:

@@ -35,6 +35,7 @@ class Threads:
     `several` is False if one thread runs alone. `lanes` is the number of lanes in a warp.
     `axes` are those along which a block of unknown size may have several threads: x, and those
     that the kernel reads. Threads whose numbers differ in the bits of `alike` alone count as one.
+    `sure_lanes`: how many a warp certainly has, where neither a chip nor the module says it (AMD's: 32 or 64).
     """
 
     size: tuple[int, int, int] | None = None
@@ -42,6 +43,7 @@ class Threads:
     lanes: int = 32
     axes: str = "x"
     alike: int = 0
+    sure_lanes: int = 32
 
     @property
     def is_open(self) -> bool:

@@ -41,6 +41,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
 from mlir_async_pipe.vocabulary import accesses, is_pure, order_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import (
     ALL_LANES,
     FIRST_LANE,
@@ -240,7 +241,8 @@ class _Carried:
     """What blocks are handed, and what decides which edge hands it to them."""
 
     def __init__(self) -> None:
-        self._deciding: dict[Block, list[Value]] = {}
+        # None: by a jump of which nothing is known.
+        self._deciding: dict[Block, list[Value | None]] = {}
 
     def sources(self, value: Value) -> list[Value]:
         """What an argument of a block may be, and what decides which; nothing where that is not known."""
@@ -251,7 +253,9 @@ class _Carried:
             return []
         if block not in self._deciding:
             self._read(region)
-        return [*found.values, *self._deciding[block]]
+        deciding = [one for one in self._deciding[block] if one is not None]
+        complete = len(deciding) == len(self._deciding[block])
+        return [*found.values, *deciding] if complete else []
 
     def _read(self, region: Any) -> None:
         """A jump decides for the blocks up to the one where all of its ways have met again, and for that one.
@@ -269,8 +273,9 @@ class _Carried:
             if len(found) > 1:
                 last = meet.get(n)
                 until = {m: [] if m == last else later for m, later in after.items()}
+                known = ends[n].name in BRANCH_ROWS
                 for one in post_order(found, until.__getitem__):
-                    self._deciding[blocks[one]].append(ends[n].operands[0])
+                    self._deciding[blocks[one]].append(ends[n].operands[0] if known else None)
 
 
 def _any(bits: Bits) -> int:
