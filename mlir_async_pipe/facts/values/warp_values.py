@@ -58,6 +58,8 @@ from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 # The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync), of AMD's
 # waves of 64 six.
 THREAD_BITS = 10
+# Ops on matrices that the lanes of a warp have together.
+OF_WARPS = "gpu.subgroup_mma_"
 ALL = (1 << THREAD_BITS) - 1
 LAST_LANE = 31
 
@@ -160,11 +162,12 @@ class WarpValues:
 
     def may_agree(self, value: Value) -> bool:
         """Whether a value is made of what lanes are handed by other lanes in a way that is not followed (a product of
-        matrices, a permutation), so that threads may have one value for all that is known of it."""
+        matrices, a permutation), so that threads may have one value for all that is known of it. A matrix of a whole
+        warp is no value of its lanes: warps that store one race."""
         pending, seen = [value], {value}
         while pending:
             op = defining_op(pending.pop())
-            if op is None or not is_pure(op):
+            if op is None or not is_pure(op) or op.name.startswith(OF_WARPS):
                 continue
             if row_of(op).agree == "differs" and op.name not in IDS and op.name not in SHUFFLES:
                 return True
