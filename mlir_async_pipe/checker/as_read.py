@@ -41,6 +41,7 @@ from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.memory_names import (
+    MAKES_RESOURCE,
     MEMBER_TAKEN,
     POINTER_STEPS,
     THREAD_ALLOCATION_OPS,
@@ -110,7 +111,7 @@ def _is_read_otherwise(name: str) -> bool:
     return name in (
         INLINE_ASSEMBLY,
         MEMBER_TAKEN,
-        buffer_places.RESOURCE,
+        MAKES_RESOURCE,
     ) or same_values.may_be_another(name)
 
 

@@ -22,9 +22,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     walk_named,
 )
+from mlir_async_pipe.vocabulary.memory_names import MAKES_RESOURCE, RESOURCE_ACCESSES
 from mlir_async_pipe.vocabulary.op_table import groups_of
 
-RESOURCE = "rocdl.make.buffer.rsrc"
 # Bytes that an offset without a sign reaches as one with a sign does.
 RANGE = 1 << 31
 # ADD_TID_ENABLE of the fourth word: each lane adds its number (MI300 ISA, 9.1.8 "Buffer resource descriptor").
@@ -33,9 +33,7 @@ OF_LANES = 1 << 23
 
 def replace(root: Operation) -> int:
     """Put the place that it touches for the resource of each access below `root` that is followed; how often."""
-    return sum(
-        map(_name_place, walk_named(root, lambda name: name.startswith("rocdl.raw.ptr.buffer.")))
-    )
+    return sum(map(_name_place, walk_named(root, lambda name: name.startswith(RESOURCE_ACCESSES))))
 
 
 def _name_place(op: Operation) -> int:
@@ -64,7 +62,7 @@ def _name_place(op: Operation) -> int:
 def _pointer_of(resource: Value) -> Value | None:
     """What a resource points to, if an offset from there is a number of bytes."""
     made = defining_op(resource)
-    if made is None or made.name != RESOURCE:
+    if made is None or made.name != MAKES_RESOURCE:
         return None
     stride, size, flags = map(constant_value, list(made.operands)[1:])
     if stride != 0 or size is None or not 0 <= size <= RANGE or flags is None or flags & OF_LANES:

@@ -45,7 +45,7 @@ from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
 from mlir_async_pipe.facts.values.views import View
 from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
-from mlir_async_pipe.vocabulary.launch_ids import IDS, SHUFFLES
+from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESS_OPS,
@@ -55,6 +55,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     names_memory,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 
 Evaluation = Callable[[State], Value | None]
 

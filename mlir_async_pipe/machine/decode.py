@@ -37,10 +37,10 @@ from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, SCOPE
-from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
+from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
     Operation,
     Value,
     ancestors,
     constant_value,
     defining_op,
+    enclosing,
     integer_attribute,
     is_block_argument,
     is_function,
@@ -107,24 +109,8 @@ ID_OPS: dict[str, Kind] = _WITH_DIMENSION | {name: found.kind for name, found in
 IDS = frozenset((*ID_OPS, "gpu.global_id"))
 
 
-class Shuffle(NamedTuple):
-    """How an op hands a number from lane to lane: the operand that it is, and between how many lanes at most.
-    AMD's waves have 64, or 32 that agree where 64 do."""
-
-    operand: int
-    lanes: int
-
-
 # The mask that names every lane of a warp (PTX ISA, bar.warp.sync).
 ALL_LANES = 0xFFFFFFFF
-# Hand the value of one lane to all of a wave: the first that is active, and one by its number.
-FIRST_LANE, NAMED_LANE = "rocdl.readfirstlane", "rocdl.readlane"
-SHUFFLES = {
-    "gpu.shuffle": Shuffle(0, 64),
-    "nvvm.shfl.sync": Shuffle(1, 32),
-    FIRST_LANE: Shuffle(0, 64),
-    NAMED_LANE: Shuffle(0, 64),
-}
 # The number of a block in its cluster, x fastest.
 CLUSTER_RANK = "nvvm.read.ptx.sreg.cluster.ctarank"
 # Gives the address of a variable of workgroup memory in another block of the cluster.
@@ -189,6 +175,16 @@ def axes_read(roots: Iterable[Operation]) -> frozenset[int]:
                 arguments = op.regions[0].blocks[0].arguments
                 found |= {n % 3 for n in (3, 4, 5, 9, 10, 11) if is_used(arguments[n])}
     return frozenset(found)
+
+
+def is_block_number(value: Value) -> bool:
+    """Whether a value is the id of a thread along x, and that its number in the block."""
+    op = None if is_block_argument(value) else defining_op(value)
+    if op is None or launch_id(value) != LaunchId("thread", 0):
+        return False
+    around = enclosing(op, KERNEL_OPS)
+    size = None if around is None else block_size(around)
+    return size is not None and size[1:] == (1, 1)
 
 
 def axis_attribute(axis: str, context: Any) -> Any:

@@ -92,13 +92,14 @@ VIEW_OPS: dict[str, Shown] = {
     "memref.assume_alignment": "same",
     "amdgpu.fat_raw_buffer_cast": "same",
 }
+# Makes a buffer resource of AMD: a pointer, and what accesses through it may reach; and what these accesses begin with.
+MAKES_RESOURCE, RESOURCE_ACCESSES = "rocdl.make.buffer.rsrc", "rocdl.raw.ptr.buffer."
 # Pointers that stay inside the memory that operand 0 points to.
 POINTER_STEPS: dict[str, Shown] = {
     "llvm.getelementptr": "window",
     "llvm.addrspacecast": "same",
     "llvm.bitcast": "same",
-    # A buffer resource of AMD: a pointer, and what accesses through it may reach.
-    "rocdl.make.buffer.rsrc": "same",
+    MAKES_RESOURCE: "same",
 }
 # What takes a pointer out of a value that holds it, as an argument may be one: an address, or the
 # descriptor of a memref.

@@ -37,7 +37,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
-from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, SHUFFLES, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     ADDRESSES_IN,
@@ -46,6 +46,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     VIEW_OPS,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
+from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 from mlir_async_pipe.vocabulary.tensor_memory import is_tensor_pointer
 
 # Numbers of mbarrier groups follow those of roots.

@@ -34,7 +34,6 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
 from mlir_async_pipe.facts.values.warp_values import WarpValues
-from mlir_async_pipe.vocabulary.launch_ids import SHUFFLES
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     BITS_TAKEN,
@@ -47,6 +46,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 
 # Puts two halves together.
 _JOINED = "llvm.or"

@@ -23,14 +23,11 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
-    KERNEL_OPS,
     Block,
     Operation,
     Value,
     constant_value,
     defining_op,
-    enclosing,
-    integer_attribute,
     terminator,
     type_text,
 )
@@ -42,26 +39,24 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
 from mlir_async_pipe.vocabulary import accesses, is_pure, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import (
-    ALL_LANES,
-    FIRST_LANE,
-    IDS,
-    NAMED_LANE,
-    SHUFFLES,
-    LaunchId,
-    block_size,
-    launch_id,
-)
+from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
+from mlir_async_pipe.vocabulary.shuffles import (
+    FIRST_LANE,
+    LAST_LANE,
+    NAMED_LANE,
+    OF_WARPS,
+    SHUFFLES,
+    handed,
+    is_of_one_lane,
+    swapped_by,
+)
 
 # The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync), of AMD's
 # waves of 64 six.
 THREAD_BITS = 10
-# Ops on matrices that the lanes of a warp have together.
-OF_WARPS = "gpu.subgroup_mma_"
 ALL = (1 << THREAD_BITS) - 1
-LAST_LANE = 31
 
 # For each bit of a value, from the lowest on, the bits of the thread on which it may depend; bits above the
 # last are like it.
@@ -182,7 +177,7 @@ class WarpValues:
             return ALL & ~self._last_lane if given & self._last_lane else given
         if op.name == NAMED_LANE:
             return given & ~self._last_lane if constant_value(op.operands[1]) is not None else ALL
-        return given & ~LAST_LANE if _is_of_one_lane(op) else ALL
+        return given & ~LAST_LANE if is_of_one_lane(op) else ALL
 
     def _bits(self, value: Value) -> Bits:
         """The least that a value may depend on: nothing at first, then what its parts turn out to, until nothing is added."""
@@ -209,14 +204,14 @@ class WarpValues:
         op = defining_op(value)
         if self._uniformity.difference(value) is None:
             return (0,)
-        if op is not None and launch_id(value) == LaunchId("thread", 0) and _is_number(op):
+        if is_block_number(value):
             return (*(1 << n for n in range(THREAD_BITS)), 0)
         reads = self._read(value)
         if not reads:
             return (ALL,)
-        if op is not None and _handed(op) is not None:
+        if op is not None and handed(op) is not None:
             given = self._known[reads[0]]
-            return given if _butterfly(op) else (self._handed_by_one(op, _any(given)),)
+            return given if swapped_by(op) else (self._handed_by_one(op, _any(given)),)
         bits = [self._known[operand] for operand in reads]
         found = None
         if op is not None and op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)):
@@ -234,9 +229,9 @@ def _of_both_ends(op: Operation) -> int:
     step = 0
     for given, given_by in permutations(op.operands):
         shuffle = defining_op(_plain(given_by))
-        handed = None if shuffle is None else _handed(shuffle)
-        if shuffle is not None and handed is not None and _plain(handed) == _plain(given):
-            step |= _butterfly(shuffle)
+        source = None if shuffle is None else handed(shuffle)
+        if shuffle is not None and source is not None and _plain(source) == _plain(given):
+            step |= swapped_by(shuffle)
     return step
 
 
@@ -293,9 +288,9 @@ def _read(value: Value) -> list[Value]:
     op = defining_op(value)
     if op is None:
         return []
-    handed = _handed(op)
-    if handed is not None:
-        return [handed]
+    source = handed(op)
+    if source is not None:
+        return [source]
     if len(op.regions):
         return []
     if is_pure(op) and is_made_of_operands(op.name):
@@ -313,114 +308,6 @@ def _is_shared(memory: Value) -> bool:
     """Whether memory is certainly that of all threads, or of all of a block."""
     root = root_of(memory)
     return root.kind != "unknown" and root.space != "private"
-
-
-def _is_number(op: Operation | None) -> bool:
-    """Whether a thread's id along x is its number in the block."""
-    around = None if op is None else enclosing(op, KERNEL_OPS)
-    size = None if around is None else block_size(around)
-    return size is not None and size[1:] == (1, 1)
-
-
-def _handed(op: Operation) -> Value | None:
-    """The value that an op hands from lane to lane, None of one that does not, or not as this follows it."""
-    if op.name in SHUFFLES:
-        return op.operands[SHUFFLES[op.name].operand]
-    if op.name == "rocdl.update.dpp" and _swapped_by_dpp(op):
-        return op.operands[1]
-    if op.name == "rocdl.ds_bpermute" and _swapped_by_index(op):
-        return op.operands[1]
-    return op.operands[0] if op.name == "rocdl.ds_swizzle" and _swapped_by_swizzle(op) else None
-
-
-def _butterfly(op: Operation) -> int:
-    """By which power of two the lanes differ that hand their numbers to each other; 0 of other shuffles."""
-    if op.name == "rocdl.update.dpp":
-        return _swapped_by_dpp(op)
-    if op.name == "rocdl.ds_bpermute":
-        return _swapped_by_index(op)
-    if op.name == "rocdl.ds_swizzle":
-        return _swapped_by_swizzle(op)
-    step = _shuffled_by(op, ("xor", "bfly"))
-    return step if step in (1, 2, 4, 8, 16) else 0
-
-
-# What `dpp_ctrl` swaps lanes by: the four of a quad in the order 1, 0, 3, 2 or 2, 3, 0, 1, two bits each; those of a
-# row by a mask (AMD, RDNA3 ISA, 7.7.1 "DPP16": quad_perm 0x00 to 0xff, row_xmask 0x160 to 0x16f).
-_DPP_SWAPS = {0b10_11_00_01: 1, 0b01_00_11_10: 2} | {0x160 | step: step for step in (1, 2, 4, 8)}
-
-
-def _swapped_by_dpp(op: Operation) -> int:
-    """The power of two by which the lanes differ that a data-parallel primitive swaps, of all rows and banks."""
-    control, rows, banks = (
-        integer_attribute(op, name) for name in ("dppCtrl", "rowMask", "bankMask")
-    )
-    return _DPP_SWAPS.get(control or 0, 0) if rows == banks == 15 else 0
-
-
-def _swapped_by_index(op: Operation) -> int:
-    """The same of ds_bpermute, whose index is four times the lane that a lane takes its number from (AMD, MI300 ISA,
-    "DS_BPERMUTE_B32"): four times (lane xor step)."""
-    index = defining_op(op.operands[0])
-    other = (
-        defining_op(index.operands[0]) if index is not None and index.name == "llvm.shl" else None
-    )
-    if (
-        index is None
-        or other is None
-        or other.name != "llvm.xor"
-        or constant_value(index.operands[1]) != 2
-    ):
-        return 0
-    for lane, by in (other.operands, reversed(list(other.operands))):
-        step = constant_value(by)
-        if step in (1, 2, 4, 8, 16, 32) and _is_lane(lane):
-            return step
-    return 0
-
-
-def _is_lane(value: Value) -> bool:
-    """Whether the lower six bits of a value are those of the thread's number in its block."""
-    op = defining_op(value)
-    while op is not None and launch_id(value) is None and op.name in ("llvm.urem", "llvm.and"):
-        by = constant_value(op.operands[1])
-        kept = by if op.name == "llvm.and" or by is None else by - 1
-        if (
-            kept is None
-            or kept & 63 != 63
-            or (op.name == "llvm.urem" and by is not None and by & kept)
-        ):
-            return False
-        value = op.operands[0]
-        op = defining_op(value)
-    return op is not None and launch_id(value) == LaunchId("thread", 0) and _is_number(op)
-
-
-def _swapped_by_swizzle(op: Operation) -> int:
-    """The same of ds_swizzle, whose offset has 15 bits: lane & bits 4..0 | bits 9..5 ^ bits 14..10 (AMD, MI300 ISA,
-    "DS_SWIZZLE_B32", bitmask mode, where bit 15 is 0)."""
-    offset = constant_value(op.operands[1])
-    step = (offset or 0) >> 10
-    return step if offset is not None and offset & 1023 == 31 and step in (1, 2, 4, 8, 16) else 0
-
-
-def _is_of_one_lane(op: Operation) -> bool:
-    """Whether a shuffle gives all lanes of a warp the value of one, by its number."""
-    return _shuffled_by(op, ("idx",)) is not None
-
-
-def _shuffled_by(op: Operation, kinds: tuple[str, ...]) -> int | None:
-    """The number by which all 32 lanes of a warp shuffle in one of these ways; None if it is no constant, or otherwise."""
-    if op.name == "gpu.shuffle":
-        step, lanes = (constant_value(op.operands[n]) for n in (1, 2))
-        kind, known = str(op.attributes["mode"]), lanes == LAST_LANE + 1
-    elif op.name == "nvvm.shfl.sync":
-        mask, step, last = (constant_value(op.operands[n]) for n in (0, 2, 3))
-        everybody = mask is not None and mask & ALL_LANES == ALL_LANES
-        kind, known = str(op.attributes["kind"]), everybody and last == LAST_LANE
-    else:
-        return None
-    return step if known and any(one in kind for one in kinds) else None
 
 
 def _plain(value: Value) -> Value:

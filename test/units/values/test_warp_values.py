@@ -1,6 +1,6 @@
 """Values that all lanes of a warp have, after a reduction by butterflies, and stores of them.
 
-Covers: facts/values/warp_values.py, checker/conflicts.py, checker/thread_grid.py, machine/access.py,
+Covers: facts/values/warp_values.py, vocabulary/shuffles.py, checker/conflicts.py, checker/thread_grid.py, machine/access.py,
 machine/detector.py
 """
 
