@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlir_async_pipe.builder import copy_tile as copy_tile
     from mlir_async_pipe.chips.target import Target as Target
     from mlir_async_pipe.facts.loops.annotations import annotate as annotate
-    from mlir_async_pipe.facts.loops.copy_statements import find_loops as find_loops
+    from mlir_async_pipe.facts.loops.statements import find_loops as find_loops
     from mlir_async_pipe.hooks.composition import as_pass as as_pass
     from mlir_async_pipe.hooks.composition import patterns as patterns
     from mlir_async_pipe.machine.validation import validate as validate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "use": "mlir_async_pipe.bindings",
     "annotate": "mlir_async_pipe.facts.loops.annotations",
-    "find_loops": "mlir_async_pipe.facts.loops.copy_statements",
+    "find_loops": "mlir_async_pipe.facts.loops.statements",
     "pipeline": "mlir_async_pipe.api",
     "count_waits": "mlir_async_pipe.api",
     "check": "mlir_async_pipe.api",

@@ -315,7 +315,7 @@ def _rewrite(
 
 def _run(name: str, op: Any, options: dict[str, Any], session: Session) -> Report:
     # It imports the bindings, too.
-    from mlir_async_pipe.reports.outline import name_roles, record_outlines
+    from mlir_async_pipe.reports.limits import name_roles, record_outlines
 
     passes.find(name).run(op, _options(name, options, session), session)
     if session.witnesses:

@@ -17,7 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
 )
 from mlir_async_pipe.builder.caller import here, misuse, point
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_ids import block_size, constant_sizes
 
 BLOCK_SIZE = "known_block_size"

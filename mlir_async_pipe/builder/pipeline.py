@@ -49,7 +49,7 @@ from mlir_async_pipe.builder.participants import (
 from mlir_async_pipe.builder.protocol import Protocol, no_try_wait
 from mlir_async_pipe.builder.slot_memory import Slot, SlotBuffer, SlotMemory, as_given, buffer_of
 from mlir_async_pipe.facts.loops.annotations import BARRIERS, annotate
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import Place

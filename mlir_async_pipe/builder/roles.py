@@ -39,7 +39,7 @@ from mlir_async_pipe.builder.slot_memory import (
     buffer_of,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.called_from import called_by_users
 

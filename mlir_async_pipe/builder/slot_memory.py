@@ -26,7 +26,7 @@ from mlir_async_pipe.builder.caller import here, in_context, misuse
 from mlir_async_pipe.builder.participants import entry, writer
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.values.alignment import static_strides
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes

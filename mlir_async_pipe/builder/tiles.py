@@ -37,7 +37,7 @@ from mlir_async_pipe.builder.participants import (
 from mlir_async_pipe.builder.slot_memory import Slot, window
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.called_from import called_by_users

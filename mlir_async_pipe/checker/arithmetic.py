@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import type_text
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.step_graph import is_integer
@@ -51,14 +51,14 @@ def of_constant(value: int, kind: Any) -> Form:
 def stored(form: Form, bits: int, facts: Facts) -> Form:
     """What a number is as bits of a type: itself where it fits."""
     if bits == 1:
-        return operators.modulo(form, 2, facts)
+        return forms.modulo(form, 2, facts)
     if bits > INDEX_BITS:
         return form
     low, high = forms.bounds(form, facts)
     if low is None or high is None:
-        return form if bits == INDEX_BITS else operators.wrap(form, bits, facts)
+        return form if bits == INDEX_BITS else forms.wrap(form, bits, facts)
     fits = forms.type_range(bits).contains(AtomRange(low, high))
-    return form if fits else operators.wrap(form, bits, facts)
+    return form if fits else forms.wrap(form, bits, facts)
 
 
 def fitting(form: Form | None, facts: Facts) -> Form | None:
@@ -107,7 +107,7 @@ def unsigned(form: Form, bits: int, facts: Facts) -> Form | None:
     low, _ = forms.bounds(form, facts)
     if bits == 1 or (low is not None and low >= 0):
         return form
-    return operators.modulo(form, 1 << bits, facts) if bits < INDEX_BITS else None
+    return forms.modulo(form, 1 << bits, facts) if bits < INDEX_BITS else None
 
 
 def _as_read(op: Typed, v: list[Form], facts: Facts) -> list[Form | None]:
@@ -132,7 +132,7 @@ def settle(form: Form, facts: Facts) -> Form:
         known = facts.get(atom)
         if known is not None and known.exact is not None:
             values[atom] = Form(known.exact)
-    return operators.substitute(form, values, facts) if values else form
+    return forms.substitute(form, values, facts) if values else form
 
 
 # Selections, minima and maxima. A ring's slot that is counted up by a selection is a remainder.
@@ -187,7 +187,7 @@ def wrapped(v: list[Form], facts: Facts) -> Form | None:
         return None
     if low < 0 or high > versions.constant:
         return None
-    return operators.modulo(x, versions.constant, facts)
+    return forms.modulo(x, versions.constant, facts)
 
 
 def extreme(op: Typed, v: list[Form], facts: Facts) -> Form | None:
@@ -255,7 +255,7 @@ def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
             return None
     if not (b.is_constant or _not_negative(a, facts)):
         return None
-    return stored(operators.apply("quotient", (a, b), facts), op.bits, facts)
+    return stored(forms.apply("quotient", (a, b), facts), op.bits, facts)
 
 
 def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
@@ -266,7 +266,7 @@ def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     down = op.row.rounding == "down" and found[1].is_constant
     if not (down or _not_negative(found[0], facts)):
         return None
-    return stored(operators.apply("remainder", found, facts), op.bits, facts)
+    return stored(forms.apply("remainder", found, facts), op.bits, facts)
 
 
 def is_shift(op: Typed, form: Form) -> bool:
@@ -347,7 +347,7 @@ def _below(a: Form, b: Form, facts: Facts) -> Form:
         return both(negation(first), less)
     if first == forms.ZERO:
         return negation(both(negation(second), negation(less)))
-    return operators.apply("xor", (less, operators.apply("xor", (first, second), facts)), facts)
+    return forms.apply("xor", (less, forms.apply("xor", (first, second), facts)), facts)
 
 
 def _below_as_read(a: Form, b: Form, bits: int, facts: Facts) -> Form | None:
@@ -455,10 +455,10 @@ class Forms(Domain[Form, Facts]):
             unit = mask & -mask
             ones = mask // unit
             if ones & (ones + 1) == 0:
-                high = operators.floor_divide(b, unit, known)
-                part = high if ones < 0 else operators.modulo(high, ones + 1, known)
+                high = forms.floor_divide(b, unit, known)
+                part = high if ones < 0 else forms.modulo(high, ones + 1, known)
                 return forms.scale(part, unit)
-        return operators.apply("and", (a, b), known)
+        return forms.apply("and", (a, b), known)
 
     def or_(self, op: Typed, v: list[Form], known: Facts) -> Form:
         """Bits that one has."""
@@ -466,7 +466,7 @@ class Forms(Domain[Form, Facts]):
         for one, other in ((a, b), (b, a)):
             if one.is_constant and (one.constant == 0 or _is_ones(op, one)):
                 return one if one.constant else other
-        return operators.apply("or", (a, b), known)
+        return forms.apply("or", (a, b), known)
 
     def xor(self, op: Typed, v: list[Form], known: Facts) -> Form:
         """With all ones -1 - x."""
@@ -476,7 +476,7 @@ class Forms(Domain[Form, Facts]):
                 return other
             if _is_ones(op, one):
                 return forms.subtract(one, other)
-        return operators.apply("xor", (a, b), known)
+        return forms.apply("xor", (a, b), known)
 
     def cast(self, op: Typed, v: list[Form], known: Facts) -> Form | None:
         """Extended by the sign that is read, or cut."""

@@ -19,8 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_used,
 )
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.operators import substitute
+from mlir_async_pipe.checker.forms import Atom, Form, substitute
 from mlir_async_pipe.checker.step_graph import Flow
 from mlir_async_pipe.vocabulary.launch_ids import (
     IDS,

@@ -14,9 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle, stored, unsigned
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form, product
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
-from mlir_async_pipe.checker.operators import product
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least, at_most
 from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.budget import POINTS, Budget
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
@@ -347,9 +347,7 @@ def in_reach(
                 cuts[atom] = forms.of_atom(Atom("any", (atom.key[0], known)))
     if not cuts:
         return pairs
-    return [
-        (Piece(operators.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs
-    ]
+    return [(Piece(forms.substitute(x.start, cuts, then), x.steps, x.length), y) for x, y in pairs]
 
 
 def _made_until(atom: Atom, facts: Facts) -> int | None:

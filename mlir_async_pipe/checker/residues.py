@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from math import gcd, lcm, prod
 
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 
 # Slots repeat after V <= 64 iterations in every ring that fits into workgroup memory.
@@ -68,7 +68,7 @@ def shortened(values: list[Form]) -> list[Form]:
             if known.high is None or known.high - first >= period:
                 key = (atom.key[0], AtomRange(first, first + period - 1))  # type: ignore[index]
                 cuts[atom] = forms.of_atom(Atom("any", key))
-    return [operators.substitute(form, cuts, {}) for form in values] if cuts else values
+    return [forms.substitute(form, cuts, {}) for form in values] if cuts else values
 
 
 def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
@@ -83,7 +83,7 @@ def cases(values: list[Form], facts: Facts) -> Iterator[list[Form]] | None:
         return None
     return (
         [
-            operators.substitute(
+            forms.substitute(
                 form, {a: Form(r) for a, r in zip(numbers, chosen, strict=True)}, facts
             )
             for form in values

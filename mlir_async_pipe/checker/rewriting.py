@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.state import Event, State, Value, moved
 from mlir_async_pipe.facts.values.views import (
@@ -92,7 +92,7 @@ class Substitution:
     def form(self, old: Form) -> Form:
         new = self._forms.get(old)
         if new is None:
-            new = self._forms[old] = operators.substitute(old, self.mapping, self.facts)
+            new = self._forms[old] = forms.substitute(old, self.mapping, self.facts)
         return new
 
     def region(self, region: Region) -> Region:
@@ -139,9 +139,9 @@ def _rewrite_facts(
             continue
         if atom.kind == "sum":
             old = Form(0, forms.terms_of(atom))
-            new = operators.substitute(old, mapping, {})
+            new = forms.substitute(old, mapping, {})
         else:
-            new = operators.substitute(forms.of_atom(atom), mapping, {})
+            new = forms.substitute(forms.of_atom(atom), mapping, {})
             if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):
                 moved[atom] = known
                 continue

@@ -33,12 +33,12 @@ from mlir_async_pipe.facts.values.alignment import element_bytes
 from mlir_async_pipe.facts.values.memory_roots import (
     OWN,
     Root,
+    is_pointer,
     may_alias,
     root_of,
     space_of,
     threads_may_meet,
 )
-from mlir_async_pipe.facts.values.pointers import is_pointer
 from mlir_async_pipe.vocabulary import (
     Access,
     Row,
@@ -156,7 +156,7 @@ class Sites:
 
     def _find_conflicting(self, unknown: set[int]) -> None:
         """Which accesses may conflict with others, or with what `unknown` ops do to some roots."""
-        # When tensor copies happen their phases say (see `async_proxy`), and no path here.
+        # When tensor copies happen their phases say (see `kernel`), and no path here.
         kinds: dict[int, _Kind] = {
             number: (site.root, site.writes, site.asynchronous, self.roots.spaces(site.root))
             for number, site in enumerate(self.sites)

@@ -18,7 +18,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     is_function,
 )
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis
 from mlir_async_pipe.checker.step_graph import Flow, Run
@@ -80,7 +80,7 @@ def firsts_of(shares: tuple[Share, ...], threads: Threads) -> list[Form]:
     for share in shares:
         first = forms.ZERO
         for factor, divisor, modulus in share.digits:
-            digit = operators.modulo(operators.floor_divide(x, divisor, facts), modulus, facts)
+            digit = forms.modulo(forms.floor_divide(x, divisor, facts), modulus, facts)
             first = forms.add(first, forms.scale(digit, factor))
         firsts.append(first)
     return firsts

@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.footprints import AccessGroup, alone, joint_launch
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form, substitute
 from mlir_async_pipe.checker.grid_blocks import grid_size_of, is_of_launch
-from mlir_async_pipe.checker.operators import substitute
 from mlir_async_pipe.checker.thread_grid import Threads
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval

@@ -45,8 +45,8 @@ from mlir_async_pipe.facts.values.integer_ops import (
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear, modulo_index
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
+from mlir_async_pipe.facts.values.memory_roots import is_pointer, step_bytes
 from mlir_async_pipe.facts.values.numbers import evaluate
-from mlir_async_pipe.facts.values.pointers import is_pointer, step_bytes
 from mlir_async_pipe.facts.values.sums import ZERO, add
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session import passes

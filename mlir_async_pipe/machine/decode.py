@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -32,7 +32,6 @@ from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
-from mlir_async_pipe.machine.registry import SEMANTICS, Execute
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of
@@ -42,6 +41,35 @@ from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
 from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
+
+# The table ---------------------------------------------------------------------------------------
+#
+# The table op name -> semantics, filled by the files in `dialects/`.
+#
+# A semantics is a *builder*: called once for each op of the program with its decoded site, it
+# returns the function that executes the op for all threads of a unit, every time it is reached.
+#
+#     @semantics("arith.addi", "index.add")
+#     def add(site):
+#         kind = site.result_kind()
+#         return lambda unit, left, right: kind.settle(left + right)
+
+
+Execute = Callable[..., Any]
+Builder = Callable[[Any], Execute]
+SomeBuilder = TypeVar("SomeBuilder", bound=Callable[..., Execute])
+
+SEMANTICS: dict[str, Builder] = {}
+
+
+def semantics(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
+    """Decorator: this builder gives the semantics of the ops called `names`."""
+
+    def remember(builder: SomeBuilder) -> SomeBuilder:
+        SEMANTICS.update(dict.fromkeys(names, builder))
+        return builder
+
+    return remember
 
 
 @dataclass(eq=False)

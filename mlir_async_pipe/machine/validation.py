@@ -22,7 +22,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import plain_values, raw
-from mlir_async_pipe.machine.decode import Decoder, Site, block_types
+from mlir_async_pipe.machine.decode import Decoder, Execute, Site, block_types
 from mlir_async_pipe.machine.detector import Race
 from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, box_and_swizzle
 from mlir_async_pipe.machine.induction import Induction, TooFewIterations
@@ -32,15 +32,19 @@ from mlir_async_pipe.machine.launch import RunOptions
 from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
 from mlir_async_pipe.machine.normal_terms import NormalForms, reassociated
-from mlir_async_pipe.machine.printed_terms import Divergence, divergence, printed
-from mlir_async_pipe.machine.registry import Execute
 from mlir_async_pipe.machine.run_kernel import (
     Handed,
     RunResult,
     function_name,
     run_in,
 )
-from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable
+from mlir_async_pipe.machine.term_table import (
+    MEMORY_LIMIT_BYTES,
+    Divergence,
+    TermTable,
+    divergence,
+    printed,
+)
 from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.called_from import called_by_users, takes

@@ -97,7 +97,7 @@ def process(source: Source, work: Work) -> Processed:
                 last_check = _run_passes(root, pipeline, work, session)
                 if reports:
                     # Most runs tell neither; it imports Python's table of HTML.
-                    from mlir_async_pipe.reports.outline import record_outlines
+                    from mlir_async_pipe.reports.limits import record_outlines
 
                     record_outlines(root, session)
             validated = partial(_validated, before, root, work, session)
@@ -108,7 +108,7 @@ def process(source: Source, work: Work) -> Processed:
                 bounds = explain.what_bounds(root, session, options.cost)
                 session.diagnostics.items += explain.only(bounds, places)
             if reports:
-                from mlir_async_pipe.reports.outline import name_roles
+                from mlir_async_pipe.reports.limits import name_roles
 
                 name_roles(session)
     except AsyncPipeError as error:

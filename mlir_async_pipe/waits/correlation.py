@@ -20,8 +20,7 @@ from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Litera
 from mlir_async_pipe.facts.flow.items import END, Frame, Item, Node
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
-from mlir_async_pipe.waits.events import Events
-from mlir_async_pipe.waits.token_values import TokenValues
+from mlir_async_pipe.waits.token_values import Events, TokenValues
 
 MOST_CONDITIONS = 8
 

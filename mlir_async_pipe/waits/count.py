@@ -29,9 +29,8 @@ from mlir_async_pipe.facts.flow.items import Frame, Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
-from mlir_async_pipe.waits import events
+from mlir_async_pipe.waits import token_values
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, Key, batches
-from mlir_async_pipe.waits.events import Events
 from mlir_async_pipe.waits.minplus import (
     CROSSING,
     FOREVER,
@@ -43,7 +42,7 @@ from mlir_async_pipe.waits.minplus import (
     resolved,
 )
 from mlir_async_pipe.waits.summaries import BlockPassage, LoopSlots, Summaries, resolved_places
-from mlir_async_pipe.waits.token_values import TokenValues
+from mlir_async_pipe.waits.token_values import Events, TokenValues
 from mlir_async_pipe.waits.witness_paths import Path, Witnesses, WitnessStep
 
 
@@ -111,12 +110,12 @@ class TokenWaits:
             if queue is None:
                 counted += [Counted(item, 0, None) for item in waits]
             else:
-                happening = events.collect(self.graph, self.values, queue, waits)
+                happening = token_values.collect(self.graph, self.values, queue, waits)
                 counted += self._count_queue(happening, witnesses)
         counted.sort(key=attrgetter("item.position"))
         return counted
 
-    def _count_queue(self, happening: events.Events, witnesses: bool) -> list[Counted]:
+    def _count_queue(self, happening: token_values.Events, witnesses: bool) -> list[Counted]:
         correlations = Correlations(happening, self.conditions)
         if not correlations.any:
             solution = Solution(happening, self.conditions, witnesses=witnesses)

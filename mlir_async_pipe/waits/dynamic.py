@@ -47,7 +47,7 @@ from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session

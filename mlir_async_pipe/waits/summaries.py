@@ -38,7 +38,6 @@ from typing import Any
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
 from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
 from mlir_async_pipe.waits.correlation import Key, Scopes
-from mlir_async_pipe.waits.events import Event, Events
 from mlir_async_pipe.waits.minplus import (
     CEILING,
     CROSSING,
@@ -59,7 +58,7 @@ from mlir_async_pipe.waits.minplus import (
     shifted,
     targets,
 )
-from mlir_async_pipe.waits.token_values import Def
+from mlir_async_pipe.waits.token_values import Def, Event, Events
 from mlir_async_pipe.waits.witness_paths import Step, step, stretch
 
 

@@ -21,16 +21,14 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import formulations
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import Arc, largest_ratio
 from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
     LoopNumbers,
     ScheduledNode,
     VersionedMemory,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import kernel_of
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import solve
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import KernelSchedule, kernel_of
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import Arc, largest_ratio, solve
 
 
 def copy(number: int, latency: float, *, occupancy: float = 0, group: int = -1) -> ScheduledNode:

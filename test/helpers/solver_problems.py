@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     LiveRange,
     ModuloProblem,
     Precedence,

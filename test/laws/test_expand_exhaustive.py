@@ -11,8 +11,8 @@ completion, and must equal the sequential result without a race.
     ASYNC_PIPE_SEED=7           another sample
 
 Covers: pipeliner/plan/make_plan.py, pipeliner/plan/legality.py, pipeliner/plan/synchronise.py,
-pipeliner/plan/sync_state.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/needs.py, pipeliner/plan/units.py,
-pipeliner/expand/write/write_loop.py, pipeliner/expand/write/steps.py, pipeliner/expand/write/sources.py
+pipeliner/plan/sync_state.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/units.py,
+pipeliner/expand/write/write_loop.py, pipeliner/expand/write/sources.py
 """
 
 from __future__ import annotations

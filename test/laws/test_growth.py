@@ -6,11 +6,10 @@ taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for wh
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
 Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py,
-pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, reports/outline.py,
-waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
-pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py,
-pipeliner/expand/write/write_roles.py, checker/phases/global_memory.py,
-pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
+pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, reports/limits.py,
+waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/expand/write/carried_ring.py,
+pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py,
+checker/phases/global_memory.py, pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.pipeliner.expand.write import carried_ring
-from mlir_async_pipe.reports.outline import record_outlines
+from mlir_async_pipe.reports.limits import record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

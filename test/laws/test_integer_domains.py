@@ -9,7 +9,7 @@ form        of the checker: is the number, lies in its bounds, has its residues
 Covers: facts/values/linear.py, facts/values/ranges.py, facts/values/numbers.py,
 facts/values/integer_ops.py, facts/values/alignment.py, facts/values/divisors.py,
 facts/values/domains.py, vocabulary/operator_table.py, facts/values/affine_expressions.py,
-checker/arithmetic.py, checker/forms.py, checker/thread_grid.py, checker/operators.py
+checker/arithmetic.py, checker/forms.py, checker/thread_grid.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Costs of both are those of the machine's time line; the numbers of stages are 2 
 same in each run; ASYNC_PIPE_NIGHTLY=1 draws 100 others.
 
 Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/schedule_loop.py,
-pipeliner/schedule/modulo/trial.py, pipeliner/schedule/modulo/read.py
+pipeliner/schedule/modulo/read.py
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from helpers.machine_programs import parse
 from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.machine import RunResult
+from mlir_async_pipe.machine.run_kernel import RunResult
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
 EXAMPLES = int(os.environ.get("ASYNC_PIPE_EXAMPLES", "60"))

@@ -3,9 +3,9 @@ checker names.
 
 `python test/reports/phase_report.py` does the same to hundreds of loops and mutants.
 
-Covers: checker/phases/phase_paths.py, checker/phases/mbarrier_state.py, checker/phases/block_memory.py,
-checker/phases/cluster_memory.py, test/reports/phase_report.py, test/reports/nightly_table.py,
-test/helpers/tensor_memory_mutants.py
+Covers: checker/phases/phase_paths.py, checker/phases/mbarrier_state.py,
+checker/phases/block_memory.py, checker/phases/cluster_blocks.py, test/reports/phase_report.py,
+test/reports/nightly_table.py, test/helpers/tensor_memory_mutants.py
 """
 
 from __future__ import annotations

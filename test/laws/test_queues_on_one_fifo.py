@@ -5,7 +5,7 @@ of a wait is the least number of younger groups of the FIFO over all executions,
 the program lists. The machine runs the execution that attains it: with that count the consumer reads
 what was copied under every completion, with one more it does not.
 
-Covers: waits/consumers.py, machine/fifos.py, machine/dialects/async_pipe.py
+Covers: waits/consumers.py, machine/fifos.py, machine/dialects/async_ops.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each kernel of the checker's differential tests is run by the async machine with late completion
 before and after `async-pipe-simplify-waits`, for all trip counts 0..4 and conditions.
 
-Covers: waits/simplify.py, pipeliner/ask_checker/relax_waits.py
+Covers: waits/simplify.py, pipeliner/ask_checker/attach_tokens.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
 Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py,
-pipeliner/plan/ring_memory.py, pipeliner/expand/write/role_threads.py, lowering/nvvm/beside_products.py
+pipeliner/plan/ring_memory.py, pipeliner/expand/write/role_threads.py,
+lowering/nvvm/beside_products.py
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.lowering.nvvm.cubin import disassemble
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
-from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
+from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import relax
 from mlir_async_pipe.session.report import Session
 
 sys.path.insert(0, str(ROOT / "examples"))

@@ -1,7 +1,7 @@
 """The GEMM by tensor copies and wgmma: NumPy's product on the machine, exact waits in the cubin.
 
 Covers: examples/generate_hopper_gemm.py, examples/tensor_tiles.py, examples/tensor_gemm.py,
-lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py, pipeliner/expand/write/slot_accesses.py,
+lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py, pipeliner/expand/write/versioned_buffers.py,
 pipeliner/expand/write/write_roles.py
 """
 

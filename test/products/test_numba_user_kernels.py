@@ -1,7 +1,7 @@
 """Kernels as Numba's users write them: pipelined, proven, and the same to the last bit.
 
 Covers: examples/embedding/numba_user_kernels.py, hooks/numba_cuda_mlir_hook.py,
-hooks/pipelined_kernel.py, pipeliner/normalise/guarded_stores.py, facts/loops/copy_statements.py
+hooks/pipelined_kernel.py, pipeliner/normalise/guarded_stores.py, facts/loops/statements.py
 """
 
 from __future__ import annotations

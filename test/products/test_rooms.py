@@ -26,7 +26,6 @@ NAME = PACKAGE.name
 # Base names that two modules need: one a dialect, and what a name has to be for others.
 SHARED = {
     "async_ops": "the rows of async ops, and the machine's semantics of them",
-    "async_pipe": "MLIR looks for op classes of a dialect under its name",
     "nvvm": "the dialect in the machine, the vendor in the lowering",
     "passes": "the name under which plugins find the registry",
 }

@@ -26,30 +26,28 @@ from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
+    GLOBAL_STORES,
     NAMED,
     Blocked,
     BlockedError,
     CopyInFlight,
     Does,
+    Issued,
     Key,
     Mbarrier,
     RoleLog,
     RoleStep,
-    check_fenced,
-    single,
-)
-from mlir_async_pipe.checker.phases.ring_moves import RingMoves
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
-from mlir_async_pipe.checker.phases.touches import (
-    GLOBAL_STORES,
-    Issued,
     Touch,
+    check_fenced,
     in_flight,
     is_global,
     refuse,
+    single,
     space_of,
     unwaited,
 )
+from mlir_async_pipe.checker.phases.ring_moves import RingMoves
+from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC

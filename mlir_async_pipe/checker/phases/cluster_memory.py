@@ -21,9 +21,9 @@ from mlir_async_pipe.checker.phases.mbarrier_state import (
     MEETING,
     CopyInFlight,
     Key,
+    unwaited,
 )
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.touches import unwaited
 from mlir_async_pipe.checker.phases.warp_clocks import Event
 
 _MEETING: Key = (MEETING, 0)

@@ -26,12 +26,11 @@ from mlir_async_pipe.checker.phases.byte_places import (
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, named_root
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
+from mlir_async_pipe.checker.phases.mbarrier_state import Touch
 from mlir_async_pipe.checker.phases.path_state import Spot
-from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.facts.values.memory_roots import Root, root_of
-from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.facts.values.memory_roots import Root, bytes_of_global, is_pointer, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import (

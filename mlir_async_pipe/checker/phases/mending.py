@@ -25,10 +25,9 @@ from mlir_async_pipe.checker.phase_faults import (
 )
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect
-from mlir_async_pipe.checker.phases.mbarrier_state import Mbarrier, over, passed
+from mlir_async_pipe.checker.phases.mbarrier_state import Issued, Mbarrier, over, passed
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.registers_in_flight import EVERYBODY, Plan, Registers
-from mlir_async_pipe.checker.phases.touches import Issued
 
 # What would not be if the block met right before.
 MISSING_BARRIERS = ("phase-overtaken", "missing-barrier", "not-visible")

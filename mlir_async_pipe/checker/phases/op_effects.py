@@ -36,11 +36,10 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     GenericEffects,
     not_followed,
 )
-from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, single
+from mlir_async_pipe.checker.phases.mbarrier_state import GLOBAL_STORES, CopyInFlight, Touch, single
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_effects import tensor_effect
-from mlir_async_pipe.checker.phases.touches import GLOBAL_STORES, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.step_graph import Run

@@ -34,8 +34,7 @@ from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.memory_names import (

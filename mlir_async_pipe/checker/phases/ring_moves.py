@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
-from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Key
-from mlir_async_pipe.checker.phases.touches import Issued, Touch
+from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Issued, Key, Touch
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Known
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES

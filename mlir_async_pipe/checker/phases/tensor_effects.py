@@ -24,12 +24,12 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     GenericEffects,
     not_followed,
 )
+from mlir_async_pipe.checker.phases.mbarrier_state import Touch
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Cells, Product
-from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.facts.values.pointers import columns_after
+from mlir_async_pipe.facts.values.memory_roots import columns_after
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.products import matrix_descriptor
 from mlir_async_pipe.vocabulary.rows import Tensor

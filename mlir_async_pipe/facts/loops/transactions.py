@@ -57,7 +57,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.vocabulary import (
     VIEW_OPS,

@@ -14,8 +14,13 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, as_kind, defining_op, remembered
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root, parameter_of, root_of
-from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
+from mlir_async_pipe.facts.values.memory_roots import (
+    Root,
+    from_the_start,
+    is_pointer,
+    parameter_of,
+    root_of,
+)
 from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP

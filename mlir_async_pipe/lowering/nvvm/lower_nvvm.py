@@ -24,7 +24,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm import to_nvvm
 from mlir_async_pipe.lowering.nvvm.cubin import MachineKernel, read_cubin
-from mlir_async_pipe.lowering.nvvm.dynamic_shared import DYNAMIC_BYTES
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import with_whole_lines
 from mlir_async_pipe.lowering.nvvm.ptxas import (
     AnsweredLater,
@@ -35,6 +34,7 @@ from mlir_async_pipe.lowering.nvvm.ptxas import (
     find_tool,
     require_tool,
 )
+from mlir_async_pipe.lowering.nvvm.shared_memory import DYNAMIC_BYTES
 from mlir_async_pipe.lowering.ordered_steps import one_gpu_module
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.session.report import Session

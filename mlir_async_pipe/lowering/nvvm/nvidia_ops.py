@@ -29,11 +29,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk_named,
 )
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
-from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     AllIf,
     Leading,

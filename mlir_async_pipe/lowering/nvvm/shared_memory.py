@@ -13,6 +13,7 @@ A `memref.alloc` in workgroup space would silently become a call of malloc. A ke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,14 +22,21 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
+    again,
     ancestors,
+    attributes_of,
     before,
+    constant,
+    constant_value,
     function_type,
     has_body,
     integer_attribute,
     is_function,
     operations,
+    remembered,
+    set_integer,
     symbol_name,
     users,
     walk,
@@ -36,10 +44,16 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, fresh_name
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.values.alignment import argument_alignment
-from mlir_async_pipe.facts.values.memory_roots import space_of, space_of_type
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    argument_alignment,
+    element_bytes,
+)
+from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.memory_roots import root_of, space_of, space_of_type
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, groups_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, number_of_mbarriers
 from mlir_async_pipe.vocabulary.memory_layout import (
     TypeLayout,
@@ -54,6 +68,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     global_name,
     is_dynamic_memory,
 )
+from mlir_async_pipe.vocabulary.tensor_boxes import tensor_map_type
 
 # cp.async copies 16 bytes at most, and both ends must be aligned to the copy's size.
 ALIGNMENT_BYTES = 16
@@ -286,3 +301,350 @@ def has_layout(at: Operation) -> Iterator[None]:
         yield
     except UnknownLayoutError as error:
         raise LoweringError(f"cannot lower this: {error}", code="element-layout", at=at) from error
+
+
+# Alignment ---------------------------------------------------------------------------------------
+#
+# Lets workgroup buffers begin at multiples of 16 bytes, so that copies into them may be wide.
+#
+#     workgroup(%a : memref<512xf32, …>)        -->  workgroup(%a : memref<512xf32, …> {llvm.align = 16})
+#     memref.global "private" @a : memref<…>    -->  memref.global "private" @a : memref<…> {alignment = 16}
+#
+# Where a buffer begins is the compiler's to choose; a larger `llvm.align` of the author stays, and
+# buffers of tensor copies begin where their swizzle does (`tensor_alignment`).
+
+
+_ATTRIBUTES = "workgroup_attrib_attrs"
+
+
+def align_workgroup_buffers(root: Operation) -> None:
+    """Raise the alignment of every attribution and global in workgroup memory below `root`."""
+    asked = tensor_alignments(root)
+    for op in walk(root):
+        if op.name == "memref.global":
+            kind = ir.TypeAttr(op.attributes["type"]).value
+            natural = element_layout(kind).alignment
+            _raise(op, kind, max(ALIGNMENT_BYTES, natural, asked_of(symbol_name(op), asked)))
+        elif op.name in ALLOCATION_OPS:
+            _raise(op, op.results[0].type, asked_of(op.results[0], asked))
+        elif attributed(op):
+            _align_attributions(op, asked)
+
+
+def _raise(op: Operation, kind: Any, least: int) -> None:
+    known = integer_attribute(op, "alignment") or 1
+    if space_of_type(kind) == "workgroup" and known < least:
+        set_integer(op, "alignment", least, 64)
+
+
+def _align_attributions(function: Operation, asked: dict[Any, int]) -> None:
+    context = function.context
+    i64 = ir.IntegerType.get_signless(64, context)
+    arguments = attributed(function)
+    entries: list[dict[str, ir.Attribute]] = [{} for _ in arguments]
+    if _ATTRIBUTES in function.attributes:
+        given = ir.ArrayAttr(function.attributes[_ATTRIBUTES])
+        entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
+    for entry, argument in zip(entries, arguments, strict=True):
+        natural = element_layout(argument.type).alignment
+        known = argument_alignment(argument)
+        least = max(known, ALIGNMENT_BYTES, natural, asked_of(argument, asked))
+        entry["llvm.align"] = ir.IntegerAttr.get(i64, least)
+    function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(entry, context) for entry in entries], context
+    )
+
+
+# Puts the proven alignment on vector loads and stores.
+#
+#     vector.load %tile[%r, %c] : …, vector<8xf16>
+#       -->  vector.load %tile[%r, %c] {alignment = 16 : i64} : …, vector<8xf16>
+#
+# Without it a vector access is taken to be aligned like one element, and the back end splits it:
+# eight loads of 2 bytes instead of one of 16.
+
+VECTOR_OPS = ("vector.load", "vector.store", "vector.maskedload")
+
+
+def annotate_alignment(root: Any) -> None:
+    """Set `alignment` on each vector load and store that has none and is aligned better."""
+    arithmetic = Arithmetic()
+    for op in walk(root):
+        if op.name not in VECTOR_OPS or "alignment" in op.attributes:
+            continue
+        (access,) = accesses(op)
+        element = element_bytes(access.memory)
+        total = element
+        for size in access.extent or ():
+            total *= size
+        useful = 1 << max(total - 1, 0).bit_length()
+        known = min(access_alignment(access.memory, access.indices, arithmetic), useful)
+        if known > element > 0:
+            set_integer(op, "alignment", known, 64)
+
+
+# How far the workgroup memory must be aligned that tensor copies fill, read or multiply from.
+#
+#     tensor map: swizzle_128b     1024 bytes        none       128 bytes
+#                 swizzle_64b       512              unknown   1024
+#                 swizzle_32b       256
+#
+# A swizzle permutes 16-byte chunks by bits of the *address*, with a period of 8 lines; the
+# descriptors of wgmma say that a tile begins where such a period does (PTX ISA, swizzling modes,
+# and matrix descriptor: base offset 0). A tile that begins elsewhere is laid down rotated, and
+# nothing in the program says so.
+
+# The destination of a tensor copy must be aligned to 128 bytes (PTX ISA, cp.async.bulk.tensor).
+TENSOR_COPY_BYTES = 128
+_PERIOD_BYTES = {"swizzle_32b": 256, "swizzle_64b": 512, "swizzle_128b": 1024}
+_SWIZZLE = re.compile(r"tensormap\.descriptor<.*\bswizzle = (\w+)")
+
+# The key of memory whose root is not known: it may be any buffer.
+ANY = "any"
+DYNAMIC = "dynamic"
+
+
+@remembered
+def tensor_alignments(root: Operation) -> dict[Any, int]:
+    """Bytes by what they are asked of: an attribution or allocation (its value), a global (its
+    name), DYNAMIC shared memory, or ANY buffer. Callees ask it of what they are given."""
+    asked: dict[Any, int] = {}
+    calls = [op for op in walk(root) if callee_name(op) is not None]
+    waiting = [pair for op in walk(root) if (pair := _asked_by(op)) is not None]
+    for memory, least in waiting:
+        found = root_of(memory)
+        if found.space != "workgroup":
+            continue
+        if found.kind == "argument":
+            passed = _passed(found.value, calls)
+            waiting += [(value, least) for value in passed if (value, least) not in waiting]
+            continue
+        key = ANY if found.kind == "unknown" else found.key
+        asked[key] = max(asked.get(key, 1), least)
+    return asked
+
+
+def asked_of(key: Any, asked: dict[Any, int]) -> int:
+    """The bytes asked of one buffer, 1 if nobody asks for any."""
+    return max(asked.get(key, 1), asked.get(ANY, 1))
+
+
+def _asked_by(op: Operation) -> tuple[Value, int] | None:
+    """The workgroup memory of a tensor copy or matrix descriptor, and its alignment."""
+    row = row_of(op)
+    if not row.swizzled:
+        return None
+    groups = groups_of(op)
+    memory = op.operands[groups[row.swizzled][0]]
+    maps = [op.operands[n] for n in groups.get("tensor_map", ())]
+    return memory, max(TENSOR_COPY_BYTES, *(_period(tensor_map_type(value)) for value in maps))
+
+
+def _period(map_type: str) -> int:
+    """The period of a map's swizzle, the longest where nothing says which it has."""
+    found = _SWIZZLE.search(map_type)
+    return _PERIOD_BYTES.get(found[1], 1) if found else max(_PERIOD_BYTES.values())
+
+
+def _passed(argument: Value, calls: list[Operation]) -> list[Value]:
+    """What the calls of a function hand to one of its arguments."""
+    function = ir.BlockArgument(argument).owner.owner.operation
+    number = ir.BlockArgument(argument).arg_number
+    name = symbol_name(function)
+    return [call.operands[number] for call in calls if callee_name(call) == name]
+
+
+# Dynamic memory ----------------------------------------------------------------------------------
+#
+# Moves the workgroup buffers of large kernels into dynamic shared memory.
+#
+#     workgroup(%a : memref<8192xf32, #wg>, %b : …)   -->   %d = gpu.dynamic_shared_memory
+#                                                           %a = memref.view %d[0][]
+#                                                           %b = memref.view %d[32768][]
+#
+# CUDA lets a kernel declare 48 KiB (CUDA C++ Programming Guide, compute capabilities); the rest
+# must be asked for at launch. A buffer stands at the same offset in every function that uses
+# it, since a called function cannot know which kernel it runs for.
+
+
+DYNAMIC_BYTES = "async_pipe.dynamic_shared_bytes"
+WORKGROUP_BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"
+
+
+@dataclass(frozen=True)
+class DynamicShared:
+    """Dynamic shared memory of a gpu.module: bytes by kernel name, and the base's alignment."""
+
+    bytes_of: dict[str, int]
+    alignment: int = TENSOR_COPY_BYTES
+
+
+def move_large_kernels(gpu_module: Operation, chip: Chip) -> DynamicShared:
+    """Give each kernel that needs more than the static limit one dynamic allocation.
+
+    Raises LoweringError (workgroup-memory) if the chip has not so much, and
+    (dynamic-shared-conflict) if such a kernel uses dynamic shared memory at unknown places.
+    """
+    # By name, since the hash of an op covers its attributes, which are about to change.
+    found = {symbol_name(kernel): kernel for kernel in kernels(gpu_module)}
+    needed = {name: workgroup_buffers(kernel, gpu_module) for name, kernel in found.items()}
+    sizes = {name: integer_attribute(k, DYNAMIC_BYTES) or 0 for name, k in found.items()}
+    static = {name: end_of(buffers) for name, buffers in needed.items()}
+    large = {name: k for name, k in found.items() if static[name] > chip.static_workgroup_bytes}
+    for name, kernel in found.items():
+        check_fits(kernel, static[name] + sizes[name], chip)
+    own = asked_of(DYNAMIC, tensor_alignments(gpu_module))
+    alignment = max([TENSOR_COPY_BYTES, own, *(b.alignment for n in large for b in needed[n])])
+    if large:
+        sizes, static = _move(gpu_module, needed, found, large, sizes)
+        for name, kernel in found.items():
+            # The dynamic part begins after the static one, at a multiple of its alignment.
+            check_fits(kernel, rounded(static[name], alignment) + sizes[name], chip)
+            if sizes[name]:
+                set_integer(kernel, DYNAMIC_BYTES, sizes[name], 64)
+    return DynamicShared({name: size for name, size in sizes.items() if size}, alignment)
+
+
+def _move(
+    gpu_module: Operation,
+    needed: dict[str, list[SharedBuffer]],
+    found: dict[str, Operation],
+    large: dict[str, Operation],
+    given: dict[str, int],
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Lay out globals first, then each large kernel's attributions.
+
+    Returns the bytes of dynamic and of static memory by kernel.
+    """
+    moved = _shared_first({b.name: b for n in large for b in needed[n] if b.name}, needed)
+    names = {buffer.name for buffer in moved}
+    users_ = [n for n in found if n in large or any(b.name in names for b in needed[n])]
+    start = max(given[name] or _own_bytes(found[name], gpu_module) for name in users_)
+    offsets: dict[str, int] = {}
+    for buffer in moved:
+        offsets[buffer.name] = rounded(end_of(moved[: len(offsets)], start), buffer.alignment)
+    for function in module_functions(gpu_module):
+        _move_globals(function, offsets)
+    sizes, static = dict(given), {}
+    for name, buffers in needed.items():
+        used = [offsets[b.name] + b.bytes for b in buffers if b.name in offsets]
+        sizes[name] = max([given[name], *used])
+        if name in large:
+            sizes[name] = max(sizes[name], _move_attributions(large[name], max([start, *used])))
+            buffers = [buffer for buffer in buffers if buffer.argument is None]
+        static[name] = end_of(buffer for buffer in buffers if buffer.name not in offsets)
+    return sizes, static
+
+
+def _shared_first(
+    moved: dict[str, SharedBuffer], needed: dict[str, list[SharedBuffer]]
+) -> list[SharedBuffer]:
+    """The globals to move, those of the most kernels first: a kernel asks for all bytes up to the
+    last global that it uses, whoever the others belong to."""
+
+    def kernels_with(name: str) -> int:
+        return sum(any(b.name == name for b in buffers) for buffers in needed.values())
+
+    return sorted(moved.values(), key=lambda buffer: -kernels_with(buffer.name))
+
+
+def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:
+    """The end of the dynamic shared memory that the input itself uses."""
+    end = 0
+    for function in reachable(kernel, gpu_module):
+        for op in walk(function):
+            if not is_dynamic_memory(op):
+                continue
+            for user in users(op.results[0]):
+                window = root_of(user.results[0]) if user.name == "memref.view" else None
+                if window is None or window.offset is None or window.size is None:
+                    raise LoweringError(
+                        f"kernel '{symbol_name(kernel)}' needs more static workgroup memory than "
+                        "the chip allows, and uses dynamic shared memory at unknown places",
+                        code="dynamic-shared-conflict",
+                        at=op,
+                        advice=f"give the bytes that it uses as {DYNAMIC_BYTES} on the kernel",
+                    )
+                end = max(end, window.offset + window.size)
+    return end
+
+
+def _move_globals(function: Operation, offsets: dict[str, int]) -> None:
+    """memref.get_global @buffer  -->  memref.view of dynamic shared memory at its offset."""
+    for op in list(walk(function)):
+        if op.name == "memref.get_global" and (name := global_name(op)) in offsets:
+            _replace(op.results[0], offsets[name], function)
+            op.erase()
+
+
+def _move_attributions(kernel: Operation, start: int) -> int:
+    """Replace the kernel's attributions by views from offset `start` on; returns their end."""
+    buffers = attributions(kernel)
+    for buffer in buffers:
+        assert buffer.argument is not None
+        offset = rounded(start, buffer.alignment)
+        _replace(buffer.argument, offset, kernel)
+        start = offset + buffer.bytes
+    block = kernel.regions[0].blocks[0]
+    for buffer in reversed(buffers):
+        block.erase_argument(ir.BlockArgument(buffer.argument).arg_number)
+    if buffers:
+        set_integer(kernel, "workgroup_attributions", 0, 64)
+        if "workgroup_attrib_attrs" in kernel.attributes:
+            del kernel.attributes["workgroup_attrib_attrs"]
+    return start
+
+
+def _replace(memory: Value, offset: int, function: Operation) -> None:
+    """Let everything that uses `memory` use dynamic shared memory at `offset` bytes."""
+    context, loc = function.context, function.location
+    index = ir.IndexType.get(context)
+    ip = before(operations(function.regions[0].blocks[0])[0])
+    at = constant(offset, index, ip, loc)
+    bytes_type = ir.Type.parse(WORKGROUP_BYTES, context)
+    write = OpWriter(ip, loc)
+    base = write.make("gpu.dynamic_shared_memory", (), bytes_type)
+    space = ir.MemRefType(bytes_type).memory_space
+    old = ir.MemRefType(memory.type)
+    kind = ir.MemRefType.get(list(old.shape), old.element_type, old.layout, space, loc=loc)
+    view = write.make("memref.view", [base, at], kind)
+    if kind != old:
+        view = write.make("memref.memory_space_cast", [view], old)
+    memory.replace_all_uses_with(view)
+
+
+def ask_at_launch(root: Any, module_name: str, shared: DynamicShared) -> None:
+    """Give each gpu.launch_func of a kernel with dynamic memory the size that it needs.
+
+    Raises LoweringError (dynamic-shared-conflict) for a launch that asks for less.
+    """
+    for launch in [op for op in walk(root) if op.name == "gpu.launch_func"]:
+        names = [part.strip("@") for part in str(launch.attributes["kernel"]).split("::")]
+        if names[0] == module_name and names[-1] in shared.bytes_of:
+            _ask(launch, shared.bytes_of[names[-1]])
+
+
+# Position of dynamicSharedMemorySize in gpu.launch_func's operandSegmentSizes.
+_LAUNCH_SEGMENT = 10
+
+
+def _ask(launch: Operation, size: int) -> None:
+    segments = list(ir.DenseI32ArrayAttr(launch.attributes["operandSegmentSizes"]))
+    position = sum(segments[:_LAUNCH_SEGMENT])
+    if segments[_LAUNCH_SEGMENT]:
+        asked = constant_value(launch.operands[position])
+        if asked is not None and asked >= size:
+            return
+        raise LoweringError(
+            f"this launch asks for {'an unknown number of' if asked is None else asked} bytes of "
+            f"dynamic shared memory, and the kernel needs {size}",
+            code="dynamic-shared-conflict",
+            at=launch,
+        )
+    i32 = ir.IntegerType.get_signless(32, launch.context)
+    number = constant(size, i32, before(launch), launch.location)
+    segments[_LAUNCH_SEGMENT] = 1
+    attributes = attributes_of(launch)
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments, launch.context)
+    operands = list(launch.operands)
+    again(launch, [*operands[:position], number, *operands[position:]], attributes=attributes)

@@ -40,23 +40,19 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.nvvm.beside_products import keep_beside_products
-from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
-    DynamicShared,
-    ask_at_launch,
-    move_large_kernels,
-)
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
 from mlir_async_pipe.lowering.nvvm.held_constants import hold_constants
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import bypass_first_level, note_whole_lines
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
-    globalise_allocations,
-    module_functions,
-)
-from mlir_async_pipe.lowering.nvvm.tensor_loads import read_after_waits
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
+    DynamicShared,
     align_workgroup_buffers,
     annotate_alignment,
+    ask_at_launch,
+    globalise_allocations,
+    module_functions,
+    move_large_kernels,
 )
+from mlir_async_pipe.lowering.nvvm.tensor_loads import read_after_waits
 from mlir_async_pipe.lowering.ordered_steps import (
     BARE_POINTERS,
     Step,
@@ -81,7 +77,7 @@ from mlir_async_pipe.lowering.scopes.known_types import (
     check_symbols,
     check_types,
 )
-from mlir_async_pipe.lowering.scopes.masked_llvm_loads import MASKED_LOAD, settle_masked_loads
+from mlir_async_pipe.lowering.scopes.masked_loads import MASKED_LOAD, settle_masked_loads
 from mlir_async_pipe.lowering.split_addresses import split_all
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, UsageError

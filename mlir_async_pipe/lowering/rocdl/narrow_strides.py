@@ -38,11 +38,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import part_versions
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.sums import Form, interval_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import space_name
+from mlir_async_pipe.lowering.rocdl.rocdl_copies import space_name
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import block_size
 

@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
 )
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.session.diagnostics import LoweringError

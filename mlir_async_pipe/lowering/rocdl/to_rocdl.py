@@ -40,25 +40,23 @@ from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
+    align_workgroup_buffers,
+    annotate_alignment,
     check_fits,
     end_of,
     globalise_allocations,
     kernels,
     workgroup_buffers,
 )
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import (
-    align_workgroup_buffers,
-    annotate_alignment,
-)
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
-from mlir_async_pipe.lowering.rocdl.rocdl_copies import rewrite_copy
-from mlir_async_pipe.lowering.rocdl.rocdl_copy_plan import (
+from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
     COPY,
     CopyPlan,
     ThreadCopy,
     plan_copy,
     read_copy,
+    rewrite_copy,
 )
 from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
@@ -249,7 +247,7 @@ STEPS: tuple[Step[ToRocdl], ...] = (
 # Whether lanes that copy side by side can issue a copy that is still a load and a store.
 #
 # Asked before a scope becomes copies: a scope that a wave cannot issue runs in place, while a
-# copy that its author wrote as one is refused (`rocdl_copy_plan`).
+# copy that its author wrote as one is refused (`rocdl_copies`).
 
 
 class WaveCopies:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, terminator, walk
-from mlir_async_pipe.facts.loops.copy_statements import reads_global
+from mlir_async_pipe.facts.loops.statements import reads_global
 
 _MARK = "async_pipe.unroll_by_"
 _SEQUENCES = "transform.with_named_sequence"

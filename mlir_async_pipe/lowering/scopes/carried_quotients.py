@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk_named,
 )
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 
 _UNSIGNED = {"arith.divui": True, "arith.remui": False}
 _SIGNED = {"arith.divsi": True, "arith.floordivsi": True, "arith.remsi": False}

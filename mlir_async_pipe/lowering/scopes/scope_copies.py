@@ -42,9 +42,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import from_the_start, is_pointer, root_of
 from mlir_async_pipe.facts.values.numbers import evaluate_more
-from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
 from mlir_async_pipe.facts.values.sums import subtract, without
 from mlir_async_pipe.facts.values.thread_numbers import ids_of, points_of
 from mlir_async_pipe.lowering.scopes.masked_loads import (

@@ -12,17 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import issue_elements, refuse_in_scope
-from mlir_async_pipe.machine.dialects.memref_views import fill
+from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import Queue, groups_of
-from mlir_async_pipe.vocabulary.tensor_mover import NOT_FOLLOWED
-from mlir_async_pipe.vocabulary.tensor_words import (
+from mlir_async_pipe.vocabulary.tensor_mover import (
     BARRIER,
     BLOCKS,
     COUNT,
@@ -31,6 +29,7 @@ from mlir_async_pipe.vocabulary.tensor_words import (
     GLOBAL_WORD,
     ITERATE,
     LDS_WORD,
+    NOT_FOLLOWED,
     PAD,
     PAD_AMOUNT,
     PAD_INTERVAL,

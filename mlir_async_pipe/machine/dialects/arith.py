@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.kinds import Kind, unsigned
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import is_array
 
 Array = np.ndarray

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.mbarriers import warps_of
@@ -15,7 +15,6 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL, Kind
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
 from mlir_async_pipe.vocabulary.launch_ids import Kind as LaunchKind
 

@@ -10,13 +10,12 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Site, layout_of
+from mlir_async_pipe.machine.decode import Execute, Site, layout_of, semantics
 from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
 from mlir_async_pipe.vocabulary.products import stays_in_place

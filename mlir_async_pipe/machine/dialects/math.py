@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.arith import (
     FLOAT_BINARY,
     FLOAT_PREDICATES,
@@ -16,7 +16,6 @@ from mlir_async_pipe.machine.dialects.arith import (
     elementwise,
 )
 from mlir_async_pipe.machine.kinds import unsigned
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import opaque
 
 Array = np.ndarray

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES

@@ -8,7 +8,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.access import ByteSpan
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy
 from mlir_async_pipe.machine.dialects.gpu import (
     fragment_product,
@@ -19,7 +19,6 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of
 
 Array = np.ndarray

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
-from mlir_async_pipe.machine.decode import DecodedRegion, Site
+from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Site, semantics
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.lane_values import NONE, merge, split
 from mlir_async_pipe.machine.memory import DYNAMIC
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.term_table import PLACES, SELECT, TermTable, needs_numbers
 from mlir_async_pipe.machine.terms import Terms, is_array, is_symbolic
 from mlir_async_pipe.machine.warp_order import LockStep

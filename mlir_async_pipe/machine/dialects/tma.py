@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import (
     ElementCopy,
     issue_elements,
@@ -26,7 +26,6 @@ from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, is_im2col

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import commit, wait_groups
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
@@ -30,7 +30,6 @@ from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
-from mlir_async_pipe.machine.registry import Execute, semantics
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums

@@ -14,9 +14,8 @@ from mlir_async_pipe.bindings.raw_ops import Operation, function_name, unchanged
 from mlir_async_pipe.chips.target import with_target
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import requested_loops
-from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
-from mlir_async_pipe.pipeliner.dependence.own_pipeline import own_pipeline
-from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import relax
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, own_pipeline
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.session import passes

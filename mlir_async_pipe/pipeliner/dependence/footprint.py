@@ -45,8 +45,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.linear import Linear
+from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer
 from mlir_async_pipe.facts.values.numbers import evaluate_more
-from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
 from mlir_async_pipe.facts.values.sums import without
 from mlir_async_pipe.facts.values.thread_numbers import (
     guards_of,

@@ -39,8 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
-from mlir_async_pipe.facts.values.memory_roots import Root, root_of
-from mlir_async_pipe.facts.values.pointers import from_the_start, is_pointer
+from mlir_async_pipe.facts.values.memory_roots import Root, from_the_start, is_pointer, root_of
 from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.facts.values.views import (
     BYTES,

@@ -32,8 +32,7 @@ from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
-from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
-from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.expand.loop_record import record_of, ring_record
 from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
@@ -45,8 +44,7 @@ from mlir_async_pipe.pipeliner.normalise.guarded_loads import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, plan_ring
-from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing, share_rings
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, SharedRing, plan_ring, share_rings
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
 from mlir_async_pipe.pipeliner.plan.role_plan import (
     part_kernels,

@@ -48,12 +48,15 @@ from mlir_async_pipe.facts.loops.annotations import (
     check_names,
     remove,
 )
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
-from mlir_async_pipe.pipeliner.expand.write.slot_accesses import show_slot
-from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms, VersionedBuffer
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import (
+    Rooms,
+    VersionedBuffer,
+    show_slot,
+)
 from mlir_async_pipe.pipeliner.normalise.sink_addresses import sink_addresses_of
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
 from mlir_async_pipe.pipeliner.plan.store_tiles import (

@@ -40,12 +40,11 @@ from mlir_async_pipe.bindings.structured_ops import part_versions
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop
-from mlir_async_pipe.facts.loops.copy_statements import copies_of
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import copies_of, read_body
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.pointers import is_pointer
+from mlir_async_pipe.facts.values.memory_roots import is_pointer
 from mlir_async_pipe.facts.values.views import window_of
 from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
 from mlir_async_pipe.session.passes import register

@@ -51,15 +51,15 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop, static_trip_count
-from mlir_async_pipe.facts.loops.copy_statements import (
+from mlir_async_pipe.facts.loops.statements import (
     Copies,
     copies_of,
     fills_workgroup,
+    needed_values,
+    read_body,
     reads_global,
 )
-from mlir_async_pipe.facts.loops.statements import needed_values, read_body
-from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of_text
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value, may_move

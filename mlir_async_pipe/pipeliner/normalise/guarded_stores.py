@@ -38,8 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops.annotations import counted_loops
-from mlir_async_pipe.facts.loops.copy_statements import copied_load, fills_workgroup
-from mlir_async_pipe.facts.loops.statements import needed_values
+from mlir_async_pipe.facts.loops.statements import copied_load, fills_workgroup, needed_values
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
 from mlir_async_pipe.session.passes import NoOptions, register

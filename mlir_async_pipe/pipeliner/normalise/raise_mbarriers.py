@@ -41,11 +41,15 @@ from mlir_async_pipe.facts.loops.transactions import (
     operand,
     operand_number,
 )
-from mlir_async_pipe.facts.values.integer_ops import integer_constant
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, integer_constant
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root, root_of
-from mlir_async_pipe.facts.values.pointers import constant_bytes, is_pointer, static_bytes
+from mlir_async_pipe.facts.values.memory_roots import (
+    Root,
+    constant_bytes,
+    is_pointer,
+    root_of,
+    static_bytes,
+)
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure, use_of

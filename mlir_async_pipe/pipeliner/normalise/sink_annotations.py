@@ -18,8 +18,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk_named
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import reads_global_memory, requested_loops
-from mlir_async_pipe.facts.loops.copy_statements import computes, copies_of, only_reads
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import computes, copies_of, only_reads, read_body
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 

@@ -36,7 +36,7 @@ from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import SWIZZLE, read_loop, remove, requested_loops
 from mlir_async_pipe.facts.values.divisors import divisor
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.passes import register

@@ -17,8 +17,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, ancestors, defining_op
-from mlir_async_pipe.facts.values.memory_roots import Root
-from mlir_async_pipe.facts.values.pointers import bytes_of_global, is_pointer
+from mlir_async_pipe.facts.values.memory_roots import Root, bytes_of_global, is_pointer
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, subscripts_equal
 from mlir_async_pipe.pipeliner.dependence.privatise import covered_by, find_global
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion

@@ -49,10 +49,15 @@ from mlir_async_pipe.pipeliner.plan.choose_versions import check_free_slots, pla
 from mlir_async_pipe.pipeliner.plan.form_groups import Group, form_groups
 from mlir_async_pipe.pipeliner.plan.legality import check_guardable, check_memory, check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.needs import needs_of, reuse_needs, uses_of
 from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
 from mlir_async_pipe.pipeliner.plan.statement_places import Schedule, in_op_form
-from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
+from mlir_async_pipe.pipeliner.plan.sync_state import (
+    StepSync,
+    Synchronisation,
+    needs_of,
+    reuse_needs,
+    uses_of,
+)
 from mlir_async_pipe.pipeliner.plan.synchronise import synchronised
 from mlir_async_pipe.pipeliner.plan.units import Units
 from mlir_async_pipe.pipeliner.plan.version_rules import fits, taken_distances

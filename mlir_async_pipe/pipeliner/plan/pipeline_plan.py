@@ -10,8 +10,7 @@ from mlir_async_pipe.facts.values.memory_roots import Space
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair, Boundary, KeptBarrier
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
-from mlir_async_pipe.pipeliner.plan.needs import Need
-from mlir_async_pipe.pipeliner.plan.sync_state import Synchronisation
+from mlir_async_pipe.pipeliner.plan.sync_state import Need, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import Units
 
 

@@ -39,8 +39,7 @@ from mlir_async_pipe.facts.loops.transactions import (
     only_computes,
     operand,
 )
-from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.pointers import Columns, columns_after
+from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use, use_of

@@ -25,9 +25,8 @@ from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.loops.transactions import Transaction
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root, overlapping_windows, root_of
-from mlir_async_pipe.facts.values.pointers import is_pointer
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import asked_of, tensor_alignments
+from mlir_async_pipe.facts.values.memory_roots import Root, is_pointer, overlapping_windows, root_of
+from mlir_async_pipe.lowering.nvvm.shared_memory import asked_of, tensor_alignments
 from mlir_async_pipe.pipeliner.dependence.regions import (
     CoveredRegion,
     by_root,

@@ -50,8 +50,7 @@ from mlir_async_pipe.pipeliner.plan.ping_pong_plan import (
     product_turn,
 )
 from mlir_async_pipe.pipeliner.plan.product_role import address_loads, plan_products, takes_columns
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
-from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
     WARP,

@@ -46,11 +46,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
-from mlir_async_pipe.facts.loops.copy_statements import Copies, copies_of, only_reads
 from mlir_async_pipe.facts.loops.statements import (
     Body,
+    Copies,
     Statement,
+    copies_of,
     numbering,
+    only_reads,
     read_body,
     value_producers,
     with_producers,

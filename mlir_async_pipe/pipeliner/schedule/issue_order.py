@@ -50,11 +50,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.flow.algorithms import joined
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, LoopAnnotations, static_trip_count
-from mlir_async_pipe.facts.loops.copy_statements import only_reads
 from mlir_async_pipe.facts.loops.statements import (
     ARGUMENT,
     Body,
     Statement,
+    only_reads,
     read_body,
     synchronisation_in,
     value_producers,

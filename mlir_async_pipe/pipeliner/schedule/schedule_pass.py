@@ -31,8 +31,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT, LoopAnnotations, read_loop
 from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.facts.loops.transactions import has_transactions
-from mlir_async_pipe.pipeliner.dependence.own_pipeline import refusal
-from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
 from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_by_count, write

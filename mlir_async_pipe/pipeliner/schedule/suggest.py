@@ -27,9 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import annotate, reads_global_memory, requested_loops
-from mlir_async_pipe.facts.loops.copy_statements import find_loops
+from mlir_async_pipe.facts.loops.statements import find_loops
 from mlir_async_pipe.pipeliner.normalise.affine_loops import LOOPS, write_affine_loops
-from mlir_async_pipe.pipeliner.normalise.loop_shapes import BranchGraph
+from mlir_async_pipe.pipeliner.normalise.raise_loops import BranchGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place
 from mlir_async_pipe.session.passes import register

@@ -3,12 +3,11 @@
 from typing import Any
 
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Site
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.dialects.async_ops import issue_copy, physical_commit, physical_wait
 from mlir_async_pipe.machine.dialects.nvgpu import as_bytes
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
-from mlir_async_pipe.machine.registry import Execute, semantics
 
 semantics("demo.dma_commit")(physical_commit)
 semantics("demo.dma_wait")(physical_wait)

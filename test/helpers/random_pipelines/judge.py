@@ -26,7 +26,7 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.machine import RunResult
+from mlir_async_pipe.machine.run_kernel import RunResult
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session

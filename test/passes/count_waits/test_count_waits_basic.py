@@ -1,8 +1,7 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py,
-waits/events.py, facts/flow/flow_graph.py, waits/token_values.py,
-facts/flow/conditions.py, vocabulary/rows.py
+Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/token_values.py,
+facts/flow/flow_graph.py, facts/flow/conditions.py, vocabulary/rows.py
 """
 
 import pytest

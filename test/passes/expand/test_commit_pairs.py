@@ -1,6 +1,6 @@
 """Two loops whose products commits complete, on the same mbarriers: one ring.
 
-Covers: pipeliner/plan/ring_sharing.py, pipeliner/expand/write/write_ring.py, test/helpers/gemm_pairs.py
+Covers: pipeliner/plan/ring_plan.py, pipeliner/expand/write/write_ring.py, test/helpers/gemm_pairs.py
 """
 
 from __future__ import annotations

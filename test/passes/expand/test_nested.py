@@ -1,6 +1,7 @@
 """Nested pipelines: a GEMM with shared memory four deep and registers two deep.
 
-Covers: pipeliner/plan/make_plan.py, pipeliner/expand/write/write_loop.py, pipeliner/expand/write/slot_accesses.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/expand/write/write_loop.py,
+pipeliner/expand/write/versioned_buffers.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Loops of tensor copies in the nvvm dialect: upstream's conversion of our loops, and what other
 front ends write around the same copies. Forms that cannot run ahead are refused with their reason.
 
-Covers: machine/dialects/nvvm.py, machine/dialects/memref_views.py, pipeliner/normalise/raise_mbarriers.py, pipeliner/normalise/sink_addresses.py, facts/loops/transactions.py,
-pipeliner/expand/write/slot_accesses.py, facts/values/memory_roots.py, facts/values/pointers.py
+Covers: machine/dialects/nvvm.py, machine/dialects/memref.py,
+pipeliner/normalise/raise_mbarriers.py, pipeliner/normalise/sink_addresses.py,
+facts/loops/transactions.py, pipeliner/expand/write/versioned_buffers.py,
+facts/values/memory_roots.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 sums get as many versions as are told apart, and what cannot be parted stays as it was.
 
 Covers: pipeliner/plan/product_role.py, pipeliner/expand/write/write_roles.py,
-pipeliner/plan/role_block.py, facts/values/pointers.py
+pipeliner/plan/role_block.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations

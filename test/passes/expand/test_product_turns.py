@@ -1,7 +1,7 @@
 """Two warpgroups that issue their products in turn (`async_pipe.roles = "alternating"`): right, proven, and refused.
 
-Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/role_threads.py, checker/phases/block_memory.py,
-checker/phases/touches.py
+Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/role_threads.py,
+checker/phases/block_memory.py, checker/phases/mbarrier_state.py
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import PipelineError
 

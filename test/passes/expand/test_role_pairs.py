@@ -2,7 +2,8 @@
 whose slot and phase go on from loop to loop in each role, or each on a ring of its own.
 
 Covers: pipeliner/plan/role_plan.py, pipeliner/plan/ring_plan.py,
-pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, test/helpers/tensor_pairs.py
+pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py,
+test/helpers/tensor_pairs.py
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from helpers.tensor_loops import Box, TensorLoop
 from helpers.tensor_memory_kernels import BlackwellGemm
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.pipeliner.plan import ring_sharing
+from mlir_async_pipe.pipeliner.plan import ring_plan
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, MachineError
 
 LOADS = TensorLoop((Box(2, 32),), stages=2, trips=5, executions=2, roles="specialised")
@@ -247,7 +248,7 @@ def test_a_change_of_one_part_is_named_and_fails(pair, name, mutant):
 
 def test_slots_for_one_of_the_loops_alone_are_too_few(monkeypatch):
     pair = TensorPair(PRODUCTS, stages=2, in_flight=2)
-    monkeypatch.setattr(ring_sharing, "_slots", lambda before, after: 2)
+    monkeypatch.setattr(ring_plan, "_slots", lambda before, after: 2)
     module, report = pipelined(pair)
     assert versions(report) == {2}
     assert wrong(pair, module)

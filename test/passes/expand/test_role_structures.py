@@ -1,7 +1,7 @@
 """Loops whose copies the same warps issue, in branches, at other depths, by turns on two rings: each role goes
 through the same structure, which the checker proves and the machine runs in all orders.
 
-Covers: pipeliner/expand/write/idle_values.py, pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_plan.py
+Covers: pipeliner/expand/write/carried_ring.py, pipeliner/plan/role_plan.py
 """
 
 from __future__ import annotations

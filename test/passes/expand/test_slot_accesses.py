@@ -3,7 +3,7 @@ the slot of their iteration.
 
 Each loop takes A[i] through workgroup buffers to C[i], with three stages.
 
-Covers: pipeliner/expand/write/slot_accesses.py
+Covers: pipeliner/expand/write/versioned_buffers.py
 """
 
 from __future__ import annotations

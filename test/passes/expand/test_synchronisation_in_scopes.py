@@ -1,6 +1,6 @@
 """Groups, waits and barriers inside what completes later: refused, unsafe, and an error to run.
 
-Covers: pipeliner/plan/units.py, checker/effects.py, machine/dialects/async_pipe.py
+Covers: pipeliner/plan/units.py, checker/effects.py, machine/dialects/async_ops.py
 """
 
 from __future__ import annotations

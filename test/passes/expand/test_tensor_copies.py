@@ -2,8 +2,8 @@
 
 Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py, pipeliner/plan/issue_slice.py,
 pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py,
-pipeliner/expand/write/slot_accesses.py, pipeliner/expand/write/ring_mbarriers.py,
-pipeliner/expand/write/idle_values.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py,
+pipeliner/expand/write/versioned_buffers.py, pipeliner/expand/write/carried_ring.py,
+facts/loops/transactions.py, pipeliner/schedule/by_count.py,
 pipeliner/normalise/predicate_transactions.py, facts/values/uniformity.py
 """
 
@@ -20,7 +20,7 @@ from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import terminator
 from mlir_async_pipe.facts.values.uniformity import compared_thread
-from mlir_async_pipe.machine import COMPLETIONS
+from mlir_async_pipe.machine.launch import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),))

@@ -1,7 +1,7 @@
 """Loops of tensor copies one after the other on the same mbarriers: one ring, whose slot and phase go
 on from the first loop to the second.
 
-Covers: pipeliner/plan/ring_sharing.py, pipeliner/plan/mbarrier_setup.py, pipeliner/plan/mbarrier_setup.py,
+Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/mbarrier_setup.py,
 pipeliner/expand/write/carried_ring.py, test/helpers/tensor_pairs.py
 """
 
@@ -17,8 +17,8 @@ from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from helpers.tensor_pairs import TensorPair
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.machine import COMPLETIONS
-from mlir_async_pipe.pipeliner.plan import ring_sharing
+from mlir_async_pipe.machine.launch import COMPLETIONS
+from mlir_async_pipe.pipeliner.plan import ring_plan
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), trips=5, executions=2)
@@ -98,7 +98,7 @@ def test_a_sum_counts_only_where_the_one_loop_follows_the_other():
 @pytest.mark.parametrize("name", ["the third sum", "the third sum the other way"])
 def test_slots_for_each_loop_alone_are_too_few(name, monkeypatch):
     pair, slots = PAIRS[name]
-    monkeypatch.setattr(ring_sharing, "_may_follow", lambda ring, a, b: a is b)
+    monkeypatch.setattr(ring_plan, "_may_follow", lambda ring, a, b: a is b)
     module, report = pipelined(pair, check="none")
     assert max(versions(report)) < slots
     assert wrong(pair, module)

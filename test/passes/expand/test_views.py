@@ -1,7 +1,6 @@
 """Views of a versioned buffer show the slot of their iteration.
 
-Covers: pipeliner/expand/write/slot_accesses.py, pipeliner/plan/buffer_plan.py,
-pipeliner/expand/write/versioned_buffers.py
+Covers: pipeliner/expand/write/versioned_buffers.py, pipeliner/plan/buffer_plan.py
 """
 
 from __future__ import annotations

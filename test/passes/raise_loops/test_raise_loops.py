@@ -1,6 +1,6 @@
 """Loops between blocks become `scf.for` that do the same, or stay.
 
-Covers: pipeliner/normalise/raise_loops.py, pipeliner/normalise/loop_shapes.py
+Covers: pipeliner/normalise/raise_loops.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from helpers import branch_programs
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import Operation, enclosing, functions, walk
-from mlir_async_pipe.pipeliner.normalise.loop_shapes import BranchGraph
+from mlir_async_pipe.pipeliner.normalise.raise_loops import BranchGraph
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Report, Session
 

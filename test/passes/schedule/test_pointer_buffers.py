@@ -5,8 +5,7 @@ Each kernel copies 128 floats an iteration through a tile that other threads rea
 gives what it gives as written, whenever copies arrive.
 
 Covers: pipeliner/plan/buffer_plan.py, pipeliner/expand/write/versioned_buffers.py,
-pipeliner/expand/write/slot_accesses.py, lowering/scopes/scope_copies.py,
-lowering/nvvm/nvidia_ops.py
+lowering/scopes/scope_copies.py, lowering/nvvm/nvidia_ops.py
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.pipeliner.schedule.modulo.by_units import gantt
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import ModuloProblem, Precedence, Task
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import solve
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloProblem, Precedence, Task, solve
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import run as schedule
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError

@@ -1,8 +1,9 @@
 """Tensor stores stay in flight on q + 1 slots of their tiles: in a loop, after one in a persistent
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
-Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/store_tiles.py, pipeliner/dependence/privatise.py,
-pipeliner/expand/write/carried_ring.py, pipeliner/normalise/sink_addresses.py
+Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/store_tiles.py,
+pipeliner/dependence/privatise.py, pipeliner/expand/write/carried_ring.py,
+pipeliner/normalise/sink_addresses.py
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from helpers.tensor_stores import (
 )
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import passmanager
-from mlir_async_pipe.pipeliner.ask_checker.relax_waits import relax
+from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import relax
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 from mlir_async_pipe.session.report import Session
 

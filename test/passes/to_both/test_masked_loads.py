@@ -1,6 +1,6 @@
 """What a mask leaves out of a load is the pass-through in the emitted code, and is not read.
 
-Covers: lowering/scopes/masked_llvm_loads.py
+Covers: lowering/scopes/masked_loads.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elements that memory holds otherwise than a vector or an asynchronous copy takes them.
 
-Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/workgroup_alignment.py
+Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/shared_memory.py
 """
 
 from __future__ import annotations

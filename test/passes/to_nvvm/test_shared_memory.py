@@ -1,6 +1,6 @@
 """Workgroup memory of large kernels: one dynamic allocation, asked for at launch.
 
-Covers: lowering/nvvm/dynamic_shared.py, lowering/nvvm/shared_memory.py, facts/values/memory_roots.py
+Covers: lowering/nvvm/shared_memory.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import pytest
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import symbol_name, walk
 from mlir_async_pipe.chips.target import CHIPS
-from mlir_async_pipe.lowering.nvvm.dynamic_shared import (
+from mlir_async_pipe.lowering.nvvm.shared_memory import (
     DYNAMIC_BYTES,
     DynamicShared,
     ask_at_launch,
+    globalise_allocations,
     move_large_kernels,
 )
-from mlir_async_pipe.lowering.nvvm.shared_memory import globalise_allocations
 from mlir_async_pipe.session.diagnostics import LoweringError
 
 WG = "#gpu.address_space<workgroup>"

@@ -3,7 +3,7 @@
 A tile that begins elsewhere is laid down rotated: wrong numbers and no message. So what is read
 here is the PTX, and the alignment of the cubin's sections.
 
-Covers: lowering/nvvm/workgroup_alignment.py, lowering/nvvm/dynamic_shared.py
+Covers: lowering/nvvm/shared_memory.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import ANY, tensor_alignments
+from mlir_async_pipe.lowering.nvvm.shared_memory import ANY, tensor_alignments
 
 # Columns of f16 that fill a line of the swizzle, which MLIR demands of a box.
 COLUMNS = {"none": 64, "swizzle_32b": 16, "swizzle_64b": 32, "swizzle_128b": 64}

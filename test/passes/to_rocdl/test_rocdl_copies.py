@@ -1,7 +1,6 @@
 """Per-thread copies on AMD chips: what arrives in LDS, and which copies are refused.
 
-Covers: lowering/rocdl/rocdl_copies.py, lowering/rocdl/rocdl_copy_plan.py,
-lowering/rocdl/to_rocdl.py, lowering/nvvm/to_nvvm.py
+Covers: lowering/rocdl/rocdl_copies.py, lowering/rocdl/to_rocdl.py, lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations

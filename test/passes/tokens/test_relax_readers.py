@@ -1,7 +1,7 @@
 """Waits for asynchronous readers are relaxed to the count that is exact: V - d of products, V - 1 of
 bulk stores; one more is what the machine fails by.
 
-Covers: pipeliner/ask_checker/relax_waits.py, vocabulary/products.py, checker/selection.py
+Covers: pipeliner/ask_checker/attach_tokens.py, vocabulary/products.py, checker/selection.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from helpers.machine_programs import parse
 from helpers.tensor_kernels import Ring
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
-from mlir_async_pipe.pipeliner.ask_checker.relax_waits import RelaxedWait, relax
+from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import RelaxedWait, relax
 from mlir_async_pipe.session.report import Session
 
 

@@ -1,6 +1,6 @@
 """Pointers that loops move on: by a number, by what is the same in each iteration, or sometimes.
 
-Covers: checker/iterations.py, checker/kernel_flow.py, checker/explore.py, checker/operators.py
+Covers: checker/iterations.py, checker/kernel_flow.py, checker/explore.py, checker/forms.py
 """
 
 from __future__ import annotations

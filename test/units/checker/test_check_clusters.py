@@ -2,9 +2,9 @@
 
 The machine runs the same ring, and finds each of these faults (test_machine_clusters.py).
 
-Covers: checker/phases/cluster_blocks.py, checker/phases/cluster_memory.py,
-checker/phases/op_effects.py, checker/phases/path_state.py, checker/phases/mbarrier_state.py, checker/async_proxy.py,
-checker/kernel.py, vocabulary/launch_ids.py
+Covers: checker/phases/cluster_blocks.py, checker/phases/op_effects.py,
+checker/phases/path_state.py, checker/phases/mbarrier_state.py, checker/kernel.py,
+vocabulary/launch_ids.py
 """
 
 from __future__ import annotations

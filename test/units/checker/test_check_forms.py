@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_async_pipe.checker import forms, operators
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import compare
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.overlap import Comparer
@@ -40,18 +40,18 @@ def verdict(
 @pytest.mark.parametrize(("low", "residue"), [(0, 0), (1, 1), (5, 2)])
 def test_a_slot_folds_when_the_residue_of_the_iteration_is_known(low: int, residue: int) -> None:
     facts = {K: AtomRange(low, None, residue, 3)}
-    assert operators.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
+    assert forms.modulo(plus(k, 2), 3, facts) == Form((residue + 2) % 3)
 
 
 def test_a_slot_of_an_unknown_iteration_stays_a_remainder() -> None:
-    slot = operators.modulo(plus(k, 4), 3, {K: AtomRange(0, None)})
+    slot = forms.modulo(plus(k, 4), 3, {K: AtomRange(0, None)})
     assert slot == forms.call("mod", plus(k, 1), Form(3))
 
 
 def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
     facts = {K: AtomRange(4, None, 4, 6)}
-    phase = operators.floor_divide(k, 3, facts)
-    assert operators.modulo(phase, 2, facts) == Form(1)
+    phase = forms.floor_divide(k, 3, facts)
+    assert forms.modulo(phase, 2, facts) == Form(1)
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_a_phase_bit_follows_from_the_residue_modulo_twice_the_slots() -> None:
 def test_a_quotient_and_its_remainder_are_what_was_divided(
     dividend: Form, divisor: int, quotients: int, remainders: int, sum_: Form | None
 ) -> None:
-    high = forms.scale(operators.floor_divide(dividend, divisor, {}), quotients)
-    low = forms.scale(operators.modulo(dividend, divisor, {}), remainders)
+    high = forms.scale(forms.floor_divide(dividend, divisor, {}), quotients)
+    low = forms.scale(forms.modulo(dividend, divisor, {}), remainders)
     total = forms.add(high, low)
     assert total == sum_ if sum_ is not None else len(total.terms) == 2
     for number in (0, 5, 8, 23, -9):
-        value = operators.substitute(dividend, {K: Form(number)}, {}).constant
+        value = forms.substitute(dividend, {K: Form(number)}, {}).constant
         expected = quotients * (value // divisor) + remainders * (value % divisor)
-        assert operators.substitute(total, {K: Form(number)}, {}) == Form(expected)
+        assert forms.substitute(total, {K: Form(number)}, {}) == Form(expected)
 
 
 def test_a_remainder_of_something_else_stays() -> None:
-    high = forms.scale(operators.floor_divide(k, 8, {}), 8)
-    low = operators.modulo(n, 8, {})
+    high = forms.scale(forms.floor_divide(k, 8, {}), 8)
+    low = forms.modulo(n, 8, {})
     assert len(forms.add(high, low).terms) == 2
 
 
@@ -95,18 +95,18 @@ def test_low_bits_leave_what_is_above_them_as_it_is(name: str, swapped: bool) ->
     facts = {N: AtomRange(0, 3)}
     a = forms.add(forms.scale(k, 64), forms.add(forms.scale(tid, 24), Form(130)))
     b = forms.scale(n, 16)
-    both = operators.apply(name, (b, a) if swapped else (a, b), facts)
+    both = forms.apply(name, (b, a) if swapped else (a, b), facts)
     assert dict(both.terms)[K] == 64 and both.constant == 128
     for values in ((0, 0, 0), (5, 3, 3), (-2, 31, 1), (7, -9, 2)):
         known = {atom: Form(value) for atom, value in zip((K, TID, N), values, strict=True)}
-        numbers = (operators.substitute(form, known, {}).constant for form in (a, b))
-        exact = operators.FOLDS[name](*numbers)
-        assert operators.substitute(both, known, {}) == Form(exact)
+        numbers = (forms.substitute(form, known, {}).constant for form in (a, b))
+        exact = forms.FOLDS[name](*numbers)
+        assert forms.substitute(both, known, {}) == Form(exact)
 
 
 def test_bits_that_may_be_negative_leave_nothing() -> None:
     a, b = forms.scale(k, 64), forms.scale(n, 16)
-    assert operators.apply("xor", (a, b), {}) == forms.call("xor", a, b)
+    assert forms.apply("xor", (a, b), {}) == forms.call("xor", a, b)
 
 
 def test_equal_symbols_cancel() -> None:
@@ -146,7 +146,7 @@ def test_widening_keeps_the_distance_of_repeated_states_as_a_residue() -> None:
 
 def test_other_slots_of_one_iteration_are_apart() -> None:
     facts = {K: AtomRange(0, None)}
-    now, before = operators.modulo(k, 3, facts), operators.modulo(plus(k, 2), 3, facts)
+    now, before = forms.modulo(k, 3, facts), forms.modulo(plus(k, 2), 3, facts)
     assert verdict(now, before, same_thread=True, facts=facts) == "no"
     assert verdict(now, now, same_thread=True, facts=facts) == "yes"
 

@@ -1,7 +1,7 @@
 """Abstract queues that share the FIFO of a chip: who takes, takes of its own queue.
 
 Covers: checker/commit_groups.py, checker/state.py, checker/sites.py, machine/fifos.py,
-machine/dialects/async_pipe.py
+machine/dialects/async_ops.py
 """
 
 import numpy as np

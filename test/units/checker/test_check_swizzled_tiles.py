@@ -2,7 +2,7 @@
 
     place = 512 (t div 64) + x ^ ((x & 448) >> 3) + 1024 (k mod 8) + 8192 (k div 8)      x = 8 (t mod 8) + 64 (t div 8 mod 8)
 
-Covers: checker/forms.py, checker/operators.py, checker/path_values.py, checker/arithmetic.py
+Covers: checker/forms.py, checker/path_values.py, checker/arithmetic.py
 """
 
 from __future__ import annotations

@@ -30,12 +30,11 @@ from mlir_async_pipe.checker.phases.byte_places import (
     rotated,
     settled,
 )
-from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight, Touch
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.ring_moves import RingArea, RingMoves
 from mlir_async_pipe.checker.phases.role_unions import shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WarpClasses, WarpClocks
 from mlir_async_pipe.checker.precision import RefineError, Rung
 

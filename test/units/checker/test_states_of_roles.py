@@ -15,10 +15,9 @@ from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
-from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight, Touch
 from mlir_async_pipe.checker.phases.role_unions import history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
-from mlir_async_pipe.checker.phases.touches import Touch
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WarpClasses, WarpClocks
 
 Step = tuple

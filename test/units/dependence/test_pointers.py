@@ -1,6 +1,6 @@
 """Pointers as bytes from where they start, and what that tells about loops.
 
-Covers: facts/values/pointers.py, pipeliner/dependence/footprint.py, pipeliner/dependence/regions.py
+Covers: facts/values/memory_roots.py, pipeliner/dependence/footprint.py, pipeliner/dependence/regions.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.pointers import bytes_of_global, from_the_start
+from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, from_the_start
 from mlir_async_pipe.session.diagnostics import PipelineError
 
 STEPS = """

@@ -1,7 +1,7 @@
 """The plan says every wait and every group that the expander writes, and planning edits nothing.
 
 Covers: pipeliner/plan/make_plan.py, pipeliner/plan/synchronise.py, pipeliner/plan/sync_state.py,
-pipeliner/expand/write/write_loop.py, pipeliner/expand/write/steps.py
+pipeliner/expand/write/write_loop.py
 """
 
 from __future__ import annotations

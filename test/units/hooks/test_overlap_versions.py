@@ -1,6 +1,6 @@
 """Which arrays of a kernel are compared, and what the test of a joined kernel says.
 
-Covers: hooks/overlap_versions.py
+Covers: hooks/pipelined_kernel.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.hooks.overlap_versions import add_plain_versions, pairs_to_compare
+from mlir_async_pipe.hooks.pipelined_kernel import add_plain_versions, pairs_to_compare
 
 LINE = "memref<?xf32, strided<[?], offset: ?>>"
 

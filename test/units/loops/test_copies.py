@@ -1,6 +1,6 @@
 """Which statements `num_stages` takes for copies from global to workgroup memory.
 
-Covers: facts/loops/copy_statements.py
+Covers: facts/loops/statements.py
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import ancestors
-from mlir_async_pipe.facts.loops.copy_statements import copies_of, find_loops
-from mlir_async_pipe.facts.loops.statements import read_body
+from mlir_async_pipe.facts.loops.statements import copies_of, find_loops, read_body
 
 LOOP = """
 #wg = #gpu.address_space<workgroup>

@@ -1,8 +1,8 @@
 """How wide the copies of a scope are, from what is known about alignment; what the vectoriser
 writes (transfers) is a copy like loads and stores.
 
-Covers: lowering/scopes/scope_copies.py, lowering/nvvm/workgroup_alignment.py,
-lowering/rocdl/to_rocdl.py, lowering/scopes/masked_loads.py
+Covers: lowering/scopes/scope_copies.py, lowering/nvvm/shared_memory.py, lowering/rocdl/to_rocdl.py,
+lowering/scopes/masked_loads.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.lowering.nvvm.workgroup_alignment import align_workgroup_buffers
+from mlir_async_pipe.lowering.nvvm.shared_memory import align_workgroup_buffers
 from mlir_async_pipe.lowering.rocdl.to_rocdl import WaveCopies
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.session import passes

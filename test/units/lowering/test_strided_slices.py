@@ -1,6 +1,6 @@
 """Slices of one-dimensional vectors as shuffles: the same elements, on the machine.
 
-Covers: lowering/rocdl/rocdl_code.py, facts/values/integer_writer.py
+Covers: lowering/rocdl/rocdl_code.py, facts/values/integer_ops.py
 """
 
 from __future__ import annotations

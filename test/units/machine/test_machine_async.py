@@ -1,7 +1,6 @@
 """Copies with zero-fill, abstract scopes and queues, producer and consumer.
 
-Covers: machine/fifos.py, machine/launch.py, machine/dialects/async_ops.py,
-machine/dialects/async_pipe.py, vocabulary/async_ops.py
+Covers: machine/fifos.py, machine/launch.py, machine/dialects/async_ops.py, vocabulary/async_ops.py
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
 """Buffers that AMD checks in hardware: what lies outside reads as 0 and is not written.
 
-Covers: machine/access.py, machine/dialects/amd.py, machine/lane_values.py,
-machine/dialects/memref_views.py
+Covers: machine/access.py, machine/dialects/amd.py, machine/lane_values.py, machine/dialects/memref.py
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from helpers.cluster_rings import (
 )
 from helpers.machine_programs import parse, run
 from mlir_async_pipe.bindings.raw_ops import raw, walk_named
-from mlir_async_pipe.machine import COMPLETIONS, SCHEDULES
+from mlir_async_pipe.machine import SCHEDULES
+from mlir_async_pipe.machine.launch import COMPLETIONS
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import cluster_size
 

@@ -12,7 +12,8 @@ import pytest
 
 from helpers.flag_kernels import RACY, RIGHT, STUCK, THREADS, WANTED, arguments, spin, text
 from helpers.machine_programs import run
-from mlir_async_pipe.machine import SCHEDULES, RunResult
+from mlir_async_pipe.machine import SCHEDULES
+from mlir_async_pipe.machine.run_kernel import RunResult
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
 

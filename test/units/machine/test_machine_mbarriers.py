@@ -28,7 +28,7 @@ from helpers.tensor_mutants import (
     drawn,
     drawn_mutant,
 )
-from mlir_async_pipe.machine import COMPLETIONS
+from mlir_async_pipe.machine.launch import COMPLETIONS
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 LOADS = Ring(tiles=3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.machine_programs import run
-from mlir_async_pipe.machine import SCHEDULES
+from mlir_async_pipe.machine.warp_order import SCHEDULES
 from mlir_async_pipe.session.diagnostics import MachineError
 
 SYNC = "nvvm.barrier id = {id} number_of_threads = %both"

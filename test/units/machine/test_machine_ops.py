@@ -3,8 +3,7 @@
 Covers: machine/decode.py, machine/engine.py, machine/lane_values.py, machine/memory.py,
 machine/kinds.py, machine/affine_maps.py, machine/run_kernel.py, machine/dialects/arith.py,
 machine/dialects/math.py, machine/dialects/vector.py, machine/dialects/memref.py,
-machine/dialects/memref_views.py, machine/dialects/nvvm.py, machine/dialects/scf.py,
-machine/launch.py
+machine/dialects/nvvm.py, machine/dialects/scf.py, machine/launch.py
 """
 
 import numpy as np

@@ -1,10 +1,9 @@
 """Every row of the vocabulary runs on the machine, or is refused by name.
 
-Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/registry.py,
-machine/launch.py, machine/decode.py, machine/dialects/amd.py,
-machine/dialects/amd_tensor.py, machine/dialects/control.py, machine/dialects/gpu.py,
-machine/dialects/llvm.py, machine/dialects/math.py, machine/dialects/nvvm.py,
-machine/dialects/tma.py
+Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/decode.py,
+machine/launch.py, machine/dialects/amd.py, machine/dialects/amd_tensor.py,
+machine/dialects/control.py, machine/dialects/gpu.py, machine/dialects/llvm.py,
+machine/dialects/math.py, machine/dialects/nvvm.py, machine/dialects/tma.py
 """
 
 import re
@@ -15,7 +14,7 @@ import pytest
 from helpers.machine_programs import parse, run
 from mlir_async_pipe import machine
 from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
-from mlir_async_pipe.machine.registry import SEMANTICS
+from mlir_async_pipe.machine.decode import SEMANTICS
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import ROWS
 from mlir_async_pipe.vocabulary.async_ops import INTRINSIC_ROWS

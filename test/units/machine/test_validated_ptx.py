@@ -20,10 +20,9 @@ from helpers.machine_programs import parse
 from helpers.tensor_memory_kernels import BlackwellGemm
 from mlir_async_pipe import Target, validate
 from mlir_async_pipe.lowering.lower import Lowered, lower
-from mlir_async_pipe.machine import Data
 from mlir_async_pipe.machine.term_table import CAST, TermTable
 from mlir_async_pipe.machine.terms import Terms, inputs, moved_bytes
-from mlir_async_pipe.machine.validation import Validation
+from mlir_async_pipe.machine.validation import Data, Validation
 from mlir_async_pipe.session.diagnostics import UsageError
 
 sys.path.insert(0, str(EXAMPLES))

@@ -1,7 +1,6 @@
 """`validate`: what is equal, what differs and how it is told, what is refused.
 
-Covers: machine/validation.py, machine/printed_terms.py, machine/normal_terms.py,
-machine/dialects/scf.py
+Covers: machine/validation.py, machine/term_table.py, machine/normal_terms.py, machine/dialects/scf.py
 """
 
 import re
@@ -14,7 +13,7 @@ from helpers.machine_programs import parse
 from helpers.paths import ROOT
 from helpers.value_mutants import COPIES
 from mlir_async_pipe import machine
-from mlir_async_pipe.machine import Data
+from mlir_async_pipe.machine.validation import Data
 from mlir_async_pipe.session.diagnostics import UsageError
 
 TARGET = "nvvm:sm_80"

@@ -1,6 +1,6 @@
 """The outline of a pipeline: its parts, which commits a wait is for, and the stage of each line.
 
-Covers: reports/outline.py
+Covers: reports/limits.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import count_waits, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.reports.outline import Outline, record_outlines
+from mlir_async_pipe.reports.limits import Outline, record_outlines
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.witness_paths import FEW

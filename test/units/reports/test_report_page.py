@@ -21,7 +21,7 @@ from helpers.page_blocks import blocks_of
 from helpers.paths import ROOT
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.reports import pictures
-from mlir_async_pipe.reports.outline import name_roles
+from mlir_async_pipe.reports.limits import name_roles
 from mlir_async_pipe.reports.page import fragment, page, record_tables
 from mlir_async_pipe.session.report import Report, Session
 

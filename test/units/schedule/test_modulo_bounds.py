@@ -1,6 +1,6 @@
 """Lower bounds of the interval, and the interval of a loop, against numbers worked by hand.
 
-Covers: pipeliner/schedule/modulo/problem.py, pipeliner/schedule/modulo/by_latency.py
+Covers: pipeliner/schedule/modulo/solve.py, pipeliner/schedule/modulo/by_latency.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import pytest
 
 from helpers.modulo_problems import copied, copy, found_by_search, judged, problem, work
 from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import formulations
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.read import DependenceEdge, LoopNumbers
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import KernelSchedule
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     Arc,
     Bound,
     LiveRange,
@@ -21,8 +23,6 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
     largest_ratio,
     versions_of,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.read import DependenceEdge, LoopNumbers
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
 
 
 def bounds(given: LoopNumbers) -> dict[str, Bound]:

@@ -3,7 +3,7 @@ mixed-integer solver.
 
 ASYNC_PIPE_NIGHTLY=1 asks HiGHS about 1,000 random problems of up to 24 tasks.
 
-Covers: pipeliner/schedule/modulo/solve.py, pipeliner/schedule/modulo/problem.py
+Covers: pipeliner/schedule/modulo/solve.py
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from dataclasses import replace
 import pytest
 
 from helpers.solver_problems import mixed_integer_interval, random_problem
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     LiveRange,
     ModuloProblem,
+    ModuloSchedule,
     Precedence,
     Task,
     bounds_of,
     bytes_of_ranges,
     is_kept,
+    solve,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloSchedule, solve
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 

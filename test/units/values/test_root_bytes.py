@@ -1,7 +1,7 @@
 """Roots of addresses that are counted on, and bytes of roots: static shapes, globals of LLVM, and nothing where
 that is not known.
 
-Covers: facts/values/pointers.py, facts/values/memory_roots.py
+Covers: facts/values/memory_roots.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.pointers import static_bytes
+from mlir_async_pipe.facts.values.memory_roots import root_of, static_bytes
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 MODULE = """

@@ -1,6 +1,6 @@
 """How memory holds structs, and what a getelementptr adds, beside the machine's own reading of both.
 
-Covers: vocabulary/memory_layout.py, facts/values/pointers.py, checker/path_values.py,
+Covers: vocabulary/memory_layout.py, facts/values/memory_roots.py, checker/path_values.py,
 checker/phases/byte_places.py
 """
 

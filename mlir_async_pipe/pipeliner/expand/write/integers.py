@@ -12,8 +12,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value
-from mlir_async_pipe.facts.values.integer_ops import bits_of
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of
 
 
 class Integers(IntegerWriter):

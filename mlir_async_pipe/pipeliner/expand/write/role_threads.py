@@ -24,7 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, first_size

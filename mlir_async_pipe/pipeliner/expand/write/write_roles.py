@@ -48,16 +48,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
-from mlir_async_pipe.facts.values.integer_writer import IntegerWriter
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
-from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry
-from mlir_async_pipe.pipeliner.expand.write.idle_values import drop_idle_values
+from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry, drop_idle_values
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
-from mlir_async_pipe.pipeliner.expand.write.ring_mbarriers import (
-    write_empty,
-    write_mbarriers,
-    write_wait,
-)
 from mlir_async_pipe.pipeliner.expand.write.role_threads import (
     GroupOrder,
     add_threads,
@@ -66,19 +60,20 @@ from mlir_async_pipe.pipeliner.expand.write.role_threads import (
     set_registers,
     thread_along_x,
 )
-from mlir_async_pipe.pipeliner.expand.write.slot_accesses import show_slot
 from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
-from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, show_slot
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     COPIES,
     RingLoop,
     drop_unused,
+    write_empty,
+    write_mbarriers,
     write_partition,
+    write_wait,
 )
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, ProductTurn
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan
-from mlir_async_pipe.pipeliner.plan.ring_sharing import SharedRing
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS

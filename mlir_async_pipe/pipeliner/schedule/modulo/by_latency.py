@@ -30,23 +30,23 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
+from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, ScheduledNode
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
+    Explained,
+    Formulation,
+    Found,
+    KernelSchedule,
+    Scheduling,
+    SearchOptions,
+    schedule_loop,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     LiveRange,
     ModuloProblem,
     Precedence,
     Task,
     bounds_of,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, ScheduledNode
-from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
-    Explained,
-    Formulation,
-    Found,
-    Scheduling,
-    SearchOptions,
-    schedule_loop,
-)
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.session.report import Session
 

@@ -33,22 +33,23 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision
-from mlir_async_pipe.pipeliner.schedule.modulo.problem import (
-    LiveRange,
-    ModuloProblem,
-    Precedence,
-    Task,
-)
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
     Explained,
     Formulation,
     Found,
+    KernelSchedule,
     Scheduling,
     SearchOptions,
     schedule_loop,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import CONSTRAINTS, ModuloSchedule
-from mlir_async_pipe.pipeliner.schedule.modulo.trial import KernelSchedule
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
+    CONSTRAINTS,
+    LiveRange,
+    ModuloProblem,
+    ModuloSchedule,
+    Precedence,
+    Task,
+)
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses

@@ -35,8 +35,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
 )
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
-from mlir_async_pipe.facts.loops.copy_statements import copies_of
-from mlir_async_pipe.facts.loops.statements import Body, barriers_of, is_synchronisation
+from mlir_async_pipe.facts.loops.statements import Body, barriers_of, copies_of, is_synchronisation
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
 from mlir_async_pipe.pipeliner.dependence.regions import by_root
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
