@@ -131,6 +131,16 @@ def _named(text: str, context: Any) -> Any:
     return ir.Type.parse(f"!llvm.{text}" if text.startswith(_LLVM_NAMES) else text, context)
 
 
+def members_of(kind: Any) -> tuple[Any, ...] | None:
+    """The types of the members of an LLVM struct or array, None for other types."""
+    text = type_text(kind)
+    array, struct = _LLVM_ARRAY.match(text), _LLVM_STRUCT.match(text)
+    if array is not None:
+        return (_named(array[2], kind.context),) * int(array[1])
+    parts = None if struct is None else _split(struct[2])
+    return None if parts is None else tuple(_named(part, kind.context) for part in parts)
+
+
 @dataclass(frozen=True)
 class _Members:
     """The types of a struct, and where each begins, in bytes; `packed`: without padding."""
@@ -144,10 +154,9 @@ def _members(kind: Any, text: str) -> _Members | None:
     """The members of an LLVM struct, None for other types. Raises UnknownLayoutError where the chips
     differ: pointers of other spaces have 4 bytes or 8, integers of more than 64 bits their own
     alignments."""
-    found = _LLVM_STRUCT.match(text)
-    if found is None:
+    found, kinds = _LLVM_STRUCT.match(text), members_of(kind)
+    if found is None or kinds is None:
         return None
-    kinds = tuple(_named(part, kind.context) for part in _split(found[2]))
     offsets, end = [], 0
     for member in kinds:
         layout = layout_of(member)

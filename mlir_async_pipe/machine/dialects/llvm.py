@@ -10,13 +10,14 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Execute, Site, layout_of, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, semantics, size_in_memory
 from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.terms import is_array
+from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, members_of, steps_of
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
 from mlir_async_pipe.vocabulary.products import stays_in_place
 
@@ -26,9 +27,7 @@ Array = np.ndarray
 @semantics("llvm.mlir.zero")
 def zero(site: Site) -> Execute:
     """All zeros: numbers and the null pointer."""
-    value = aggregate(
-        str(site.result_type()), site, lambda kind: np.zeros((1, *kind.shape), kind.dtype)
-    )
+    value = aggregate(site.result_type(), site, lambda kind: np.zeros((1, *kind.shape), kind.dtype))
     return lambda unit: _wrote(unit, site, value)
 
 
@@ -41,20 +40,16 @@ def undefined(site: Site) -> Execute:
         raw = np.full(count * kind.item_bytes, 0xFF, np.uint8).view(kind.stored)
         return kind.decode(raw).reshape((1, *kind.shape))
 
-    value = aggregate(str(site.result_type()), site, fill)
+    value = aggregate(site.result_type(), site, fill)
     return lambda unit: value
 
 
-def aggregate(text: str, site: Site, fill: Callable[[Kind], Array]) -> Any:
+def aggregate(kind: Any, site: Site, fill: Callable[[Kind], Array]) -> Any:
     """A value of an LLVM type: structs and arrays are tuples of their members' values."""
-    layout = layout_of(text)
-    if layout.members:
-        return tuple(aggregate(member, site, fill) for member in layout.members)
-    if text == str(site.result_type()):
-        return fill(kind_of(site.result_type(), site.op))
-    # Inside of a struct types of LLVM have no prefix.
-    prefix = "!llvm." if text.startswith("ptr") else ""
-    return fill(kind_of(ir.Type.parse(prefix + text, site.op.context), site.op))
+    members = members_of(kind)
+    if members is None:
+        return fill(kind_of(kind, site.op))
+    return tuple(aggregate(member, site, fill) for member in members)
 
 
 @semantics("llvm.extractvalue")
@@ -112,39 +107,18 @@ def same_value(site: Site) -> Execute:
 
 # Memory ---------------------------------------------------------------------------------
 
-DYNAMIC_INDEX = -(2**31)
-
 
 @semantics("llvm.getelementptr")
 def element_pointer(site: Site) -> Execute:
     """Address arithmetic by the layout of the element type."""
-    layout = layout_of(site.text("elem_type"))
-    constants = site.integers("rawConstantIndices")
-    scales: list[int] = []
-    offset = 0
-    for number, index in enumerate(constants):
-        if number == 0:
-            scales.append(layout.stride)
-            offset += index * layout.stride if index != DYNAMIC_INDEX else 0
-            continue
-        if layout.is_struct:
-            scales.append(0)
-            offset += layout.offsets[index]
-            layout = layout_of(layout.members[index])
-        else:
-            element = layout_of(layout.element)
-            scales.append(element.stride)
-            offset += index * element.stride if index != DYNAMIC_INDEX else 0
-            layout = element
-    dynamic = [
-        scale for scale, index in zip(scales, constants, strict=True) if index == DYNAMIC_INDEX
-    ]
+    try:
+        offset, steps = steps_of(site.op)
+    except UnknownLayoutError as error:
+        raise site.unsupported(str(error)) from error
 
-    def execute(unit: Unit, pointer: Array, *indices: Array) -> Array:
-        result = pointer + offset
-        for scale, index in zip(dynamic, indices, strict=True):
-            result = result + scale * index.astype(np.int64)
-        return result
+    def execute(unit: Unit, *operands: Array) -> Array:
+        moved = (step * operands[number].astype(np.int64) for number, step in steps)
+        return sum(moved, operands[0] + offset)
 
     return execute
 
@@ -214,7 +188,7 @@ def _bytes(unit: Unit, pointer: Array, count: int, lanes: Array) -> access.ByteS
 @semantics("llvm.alloca")
 def allocate(site: Site) -> Execute:
     """Memory of each thread's own."""
-    size = layout_of(site.text("elem_type")).stride
+    size = size_in_memory(ir.TypeAttr(site.op.attributes["elem_type"]).value, site.op)
 
     def execute(unit: Unit, count: Array) -> Array:
         name, bytes_ = f"{site.name} at {site.place}", int(count.max()) * size
@@ -230,15 +204,15 @@ def address_of(site: Site) -> Execute:
     declaration = site.decoder.symbol(name, site.op)
     if declaration is None or declaration.name != "llvm.mlir.global":
         raise site.unsupported(f"no global '{name}'")
-    text = str(declaration.attributes["global_type"])
-    size = layout_of(text).size
+    kind = ir.TypeAttr(declaration.attributes["global_type"]).value
+    size = size_in_memory(kind, site.op)
     shared = integer_attribute(declaration, "addr_space") == 3
-    contents = None if shared else _initial_bytes(site, declaration, text)
+    contents = None if shared else _initial_bytes(site, declaration, kind)
     where = {"is_shared": shared, "is_dynamic": shared and is_dynamic_memory(site.op)}
     return lambda unit: uniform(unit.launch.variable(site, name, size, contents, **where).base)
 
 
-def _initial_bytes(site: Site, declaration: Any, text: str) -> Array | None:
+def _initial_bytes(site: Site, declaration: Any, held: Any) -> Array | None:
     if "value" not in declaration.attributes:
         return None
     value = declaration.attributes["value"]
@@ -246,7 +220,7 @@ def _initial_bytes(site: Site, declaration: Any, text: str) -> Array | None:
         kind = kind_of(ir.ShapedType(ir.DenseElementsAttr(value).type).element_type, site.op)
         array = dense_array(site, value, kind)
     except ValueError:
-        kind = kind_of(ir.Type.parse(text, site.op.context), site.op)
+        kind = kind_of(held, site.op)
         array = constant_array(site, value, kind)
     return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
 
