@@ -37,6 +37,7 @@ from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, SCOPE
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
 from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
@@ -453,7 +454,9 @@ class Decoder:
 
     def _instruction(self, op: Any) -> DecodedInstruction:
         site = self.site(op)
-        builder = SEMANTICS.get(CALL if intrinsic_name(op) else op.name)
+        instruction = instruction_of(op)
+        named = op.name if instruction is None else instruction.row
+        builder = SEMANTICS.get(CALL if intrinsic_name(op) else named)
         if builder is None:
             raise site.unsupported("it is not in the table")
         execute = builder(site)

@@ -12,7 +12,7 @@ is inline assembly that may do anything, and the checker says so with its text. 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -44,6 +44,7 @@ from mlir_async_pipe.ptx.syntax import (
 from mlir_async_pipe.vocabulary.barriers import named_barrier_sizes
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.products import ProductForm, assembled
+from mlir_async_pipe.vocabulary.ptx_rows import read_instruction
 
 Row: TypeAlias = "Callable[[FunctionWriter, Instruction], None]"
 VALUES: dict[str, Row] = {}
@@ -54,7 +55,7 @@ EFFECTS: dict[str, Row] = {}
 _PURE = frozenset(
     "abs add bfe bfi bfind bmsk brev clz cnot copysign cos cvt cvta div dp2a dp4a ex2 fma fns lg2 lop3 mad "
     "mad24 max min mma mov mul mul24 neg not or and xor popc prmt rcp rem rsqrt sad selp set setp shf shl shr "
-    "sin slct sqrt sub szext tanh testp createpolicy".split()
+    "sin slct sqrt sub szext tanh testp createpolicy isspacep istypep getctarank activemask".split()
 )
 
 
@@ -126,6 +127,43 @@ class OneOp:
             w.assign(i.operands[0], made)
 
 
+@dataclass(frozen=True)
+class InAssembly:
+    """The row of an instruction for which NVVM has no op: assembly of it alone, whose row the vocabulary has
+    (`ptx_rows`). `operands` says as what each is read that is no result: a space for an address, * as the type
+    of the instruction."""
+
+    operands: str
+    result: bool = False
+
+    def __call__(self, w: FunctionWriter, i: Instruction) -> None:
+        kind = storage_type(TYPES[_type(i)])
+        targets = elements_of(i.operands[0]) if self.result else ()
+        texts, values = [_numbered(0, len(targets))] * self.result, list[Value]()
+        given = i.operands[bool(self.result) :]
+        # An operand at the end may be left out.
+        for operand, wanted in zip(given, self.operands.split(), strict=False):
+            at = len(targets) + len(values)
+            if wanted in SPACES:
+                values.append(w.pointer(operand, wanted))
+                texts.append(f"[${at}]")
+            else:
+                parts = elements_of(operand) if wanted == "*" else (operand,)
+                values += [w.read(one, kind if wanted == "*" else wanted) for one in parts]
+                texts.append(_numbered(at, len(parts)))
+        if len(given) > len(self.operands.split()):
+            raise UnreadError
+        text = f"{i.opcode} {', '.join(texts)};"
+        if read_instruction(text, len(targets)) is None:
+            raise UnreadError
+        write_assembled(w, text, targets, [kind] * len(targets), values)
+
+
+def _numbered(first: int, count: int) -> str:
+    numbers = ", ".join(f"${first + number}" for number in range(count))
+    return numbers if count == 1 else f"{{{numbers}}}"
+
+
 def _read_as(w: FunctionWriter, i: Instruction, operand: Operand, kind: str) -> Value:
     if kind == "mbarrier":
         return _mbarrier(w, i, operand)
@@ -142,6 +180,40 @@ VALUES |= {
         "nvvm.match.sync", "* lanes", "i32", "kind = #nvvm<match_sync_kind any>"
     ),
 }
+
+
+def _try_to_cancel(w: FunctionWriter, i: Instruction) -> None:
+    """clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [mbarrier];"""
+    operands = [w.pointer(one, "shared") for one in i.operands]
+    to_all = "multicast" * any(part.startswith("multicast") for part in i.parts)
+    w.op("nvvm.clusterlaunchcontrol.try.cancel", operands, to_all)
+
+
+_FIRST_OF_BLOCK = [f"get_first_cta_id_{axis}" for axis in "xyz"]
+
+
+@_row(VALUES, "clusterlaunchcontrol.query_cancel")
+def _was_cancelled(w: FunctionWriter, i: Instruction) -> None:
+    """clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, answer;"""
+    target, answer = i.operands
+    asked = i.parts[2].replace("ctaid::", "cta_id_")
+    names = _FIRST_OF_BLOCK if "v4" in i.parts else [asked]
+    kind = "i1" if asked == "is_canceled" else "i32"
+    for one, name in zip(elements_of(target), names, strict=False):
+        query = f"query_type = #nvvm<cluster_launch_control_query_type {name}>"
+        op = "nvvm.clusterlaunchcontrol.query.cancel"
+        w.assign(one, w.make(op, (w.read(answer, "i128"),), kind, query))
+
+
+_IN_SHARED = InAssembly("shared::cluster * shared::cluster")
+EFFECTS |= {
+    "multimem.ld_reduce": InAssembly("global", result=True),
+    "multimem.st": InAssembly("global *"),
+    "multimem.red": InAssembly("global *"),
+    "cp.reduce.async.bulk.global": InAssembly("global shared i32 i64"),
+    "st.async": _IN_SHARED,
+    "red.async": _IN_SHARED,
+}
 _ARRIVES_AT_BARRIER = OneOp("nvvm.barrier.arrive", "i32 i32")
 _COUNTS_BYTES = OneOp("nvvm.mbarrier.{1}", "mbarrier i32", "", "scope = #nvvm.mem_scope<cta>")
 EFFECTS |= {
@@ -152,6 +224,8 @@ EFFECTS |= {
     "bar.warp.sync": OneOp("nvvm.bar.warp.sync", "i32"),
     "cp.async.commit_group": OneOp("nvvm.cp.async.commit.group"),
     "cp.async.bulk.commit_group": OneOp("nvvm.cp.async.bulk.commit.group"),
+    "clusterlaunchcontrol.try_cancel": _try_to_cancel,
+    "brkpt": OneOp("nvvm.breakpoint"),
     "fence.mbarrier_init": OneOp("nvvm.fence.mbarrier.init"),
     "griddepcontrol": OneOp("nvvm.griddepcontrol", properties="kind = #nvvm<grid_dep_action {1}>"),
     "mbarrier.init": OneOp("nvvm.mbarrier.init", "mbarrier i32"),
@@ -507,6 +581,19 @@ def _elect(w: FunctionWriter, i: Instruction) -> None:
         w.assign(target.first, w.make("llvm.intr.cttz", (lanes,), "i32", "is_zero_poison = false"))
 
 
+@_row(VALUES, "match.all.sync")
+def _match_all(w: FunctionWriter, i: Instruction) -> None:
+    """match.all.sync.b32 lanes|same, x, mask: all lanes of the mask if all have one x, else none."""
+    target, value, mask = i.operands
+    operands = (w.read(mask, "i32"), w.read(value, TYPES[_type(i)]))
+    both = w.make(
+        "nvvm.match.sync", operands, "!llvm.struct<(i32, i1)>", "kind = #nvvm<match_sync_kind all>"
+    )
+    targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    for number, (one, kind) in enumerate(zip(targets, ("i32", "i1"), strict=False)):
+        w.assign(one, w.member(both, kind, number))
+
+
 @_row(VALUES, "redux.sync")
 def _reduce(w: FunctionWriter, i: Instruction) -> None:
     kind = _type(i)
@@ -518,6 +605,17 @@ def _reduce(w: FunctionWriter, i: Instruction) -> None:
         raise UnreadError
     operands = (w.read(value, "i32"), w.read(mask, "i32"))
     w.assign(target, w.make("nvvm.redux.sync", operands, "i32", properties))
+
+
+@_row(VALUES, "movmatrix")
+def _transpose(w: FunctionWriter, i: Instruction) -> None:
+    """movmatrix.sync.aligned.m8n8.trans.b16 a, b;"""
+    target, source = i.operands
+    tile = (
+        "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
+    )
+    layout = "layout = #nvvm.mma_layout<col>"
+    w.assign(target, w.make("nvvm.movmatrix", (w.read(source, "i32"),), "i32", f"{tile}, {layout}"))
 
 
 @_row(VALUES, "mapa")
@@ -633,8 +731,6 @@ _ATOMIC = {"exch": 0, "add": 1, "and": 3, "or": 5, "xor": 6}
 @_row(EFFECTS, "atom", "red")
 def _atomic(w: FunctionWriter, i: Instruction) -> None:
     """atom.global.add.v2.f32 {old}, [address], {a, b}: each element is atomic by itself (PTX ISA, atom)."""
-    if "async" in i.parts:
-        raise UnreadError
     kind, count = _element(i)
     of = storage_type(TYPES[kind])
     target, address, *given = i.operands if i.parts[0] == "atom" else (Register("_"), *i.operands)
@@ -670,14 +766,26 @@ def _atomic(w: FunctionWriter, i: Instruction) -> None:
 
 @_row(EFFECTS, "fence.sc", "fence.acq_rel", "fence.acquire", "fence.release", "membar")
 def _fence(w: FunctionWriter, i: Instruction) -> None:
-    if "sync_restrict" in i.opcode:
-        raise UnreadError
     order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 7)
     scope = (
         {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
     )
     where = _scope(i) if scope is None else f', syncscope = "{scope}"' if scope else ""
     w.op("llvm.fence", (), f"ordering = {order} : i64{where}")
+
+
+def _restricted_fence(op: str, order: str) -> OneOp:
+    """fence.acquire.sync_restrict::shared::cluster.cluster: of shared memory alone."""
+    return OneOp(op, properties=f"order = #nvvm.mem_order<{order}>")
+
+
+EFFECTS |= {
+    f"fence.{proxy}{order}.sync_restrict::shared::{space}": _restricted_fence(
+        f"nvvm.fence.{op}sync_restrict", order
+    )
+    for proxy, op in (("", ""), ("proxy.async::generic.", "proxy."))
+    for order, space in (("acquire", "cluster"), ("release", "cta"))
+}
 
 
 @_row(EFFECTS, "fence.proxy.tensormap::generic.release", "fence.proxy.tensormap::generic.acquire")
@@ -741,30 +849,42 @@ def _fence_of_proxies(w: FunctionWriter, i: Instruction) -> None:
         w.op("nvvm.fence.proxy", (), f"kind = #nvvm.proxy_kind<{of}>")
 
 
-_TILE = "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
+# Rows and columns of the matrices of each shape, its elements and the registers that a lane has of one.
+_TILES = {
+    "m8n8": (("b16",), 1),
+    "m16n8": (("b8",), 1),
+    "m16n16": (("b8", "b8x16.b6x16_p32", "b8x16.b4x16_p64"), 2),
+    "m8n16": (("b8x16.b6x16_p32", "b8x16.b4x16_p64"), 1),
+}
 
 
 @_row(EFFECTS, "ldmatrix", "stmatrix")
 def _matrix(w: FunctionWriter, i: Instruction) -> None:
-    if "m8n8" not in i.parts or "b16" not in i.parts:
+    """ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {a, b}, [address];"""
+    shape = next(part for part in i.parts if part in _TILES)
+    elements, each = _TILES[shape]
+    kind = ".".join(i.parts[-2 if "b8x16" in i.parts else -1 :])
+    if kind not in elements:
         raise UnreadError
+    rows, columns = shape.removeprefix("m").split("n")
     count = next(int(part[1:]) for part in i.parts if part in ("x1", "x2", "x4"))
-    layout = f"layout = #nvvm.mma_layout<{'col' if 'trans' in i.parts else 'row'}>"
+    tile = (
+        f"shape = #nvvm.ld_st_matrix_shape<m = {rows}, n = {columns}>, "
+        f"eltType = #nvvm.ld_st_matrix_elt_type<{kind}>, "
+        f"layout = #nvvm.mma_layout<{'col' if 'trans' in i.parts else 'row'}>"
+    )
     space = "shared" if "shared" in i.opcode else "generic"
     if i.parts[0] == "stmatrix":
         address, source = i.operands
         values = [w.read(one, "i32") for one in elements_of(source)]
-        w.op("nvvm.stmatrix", (w.pointer(address, space), *values), f"{_TILE}, {layout}")
+        w.op("nvvm.stmatrix", (w.pointer(address, space), *values), tile)
         return
     target, address = i.operands
-    result = "i32" if count == 1 else f"!llvm.struct<({', '.join(['i32'] * count)})>"
-    loaded = w.make(
-        "nvvm.ldmatrix",
-        (w.pointer(address, space),),
-        result,
-        f"{_TILE}, {layout}, num = {count} : i32",
-    )
-    w.assign_all(elements_of(target), _members(w, loaded, ["i32"] * count))
+    kinds = ["i32"] * (count * each)
+    result = "i32" if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
+    pointer = w.pointer(address, space)
+    loaded = w.make("nvvm.ldmatrix", (pointer,), result, f"{tile}, num = {count} : i32")
+    w.assign_all(elements_of(target), _members(w, loaded, kinds))
 
 
 def _members(w: FunctionWriter, whole: Value, kinds: list[str]) -> list[Value]:
@@ -783,6 +903,19 @@ def _barrier(w: FunctionWriter, i: Instruction) -> None:
     operands = [] if plain else [w.read(one, "i32") for one in i.operands]
     sizes = ", ".join(map(str, named_barrier_sizes(len(operands))))
     w.op("nvvm.barrier", operands, f"operandSegmentSizes = array<i32: {sizes}>")
+
+
+@_row(EFFECTS, "bar.red", "barrier.red", "bar.cta.red", "barrier.cta.red")
+def _reducing_barrier(w: FunctionWriter, i: Instruction) -> None:
+    """barrier.cta.red.or.aligned.pred any, 0, this; all threads meet, and know in how many this holds."""
+    target, number, condition = i.operands
+    kind = next(part for part in i.parts if part in ("popc", "and", "or"))
+    if w.integer(number) != 0:
+        raise UnreadError
+    holds = w.extended(w.read(condition, "i1"), 32, signed=False)
+    properties = f"operandSegmentSizes = array<i32: 0, 0, 1>, reductionOp = #nvvm.reduction<{kind}>"
+    made = w.make("nvvm.barrier", (holds,), "i32", properties)
+    w.assign(target, made if kind == "popc" else w.compare("ne", made, w.constant(0, "i32")))
 
 
 @_row(EFFECTS, "barrier.cluster.arrive")
@@ -846,8 +979,8 @@ def _hints(
 
 @_row(EFFECTS, "cp.async.bulk.tensor")
 def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
-    if any("im2col" in part or "gather" in part or "scatter" in part for part in i.parts):
-        raise UnreadError
+    modes = [part.replace("::", "_") for part in i.parts if part.startswith(("tile", "im2col"))]
+    mode = {"im2col_no_offs": "im2col"}.get(*modes, *modes) if modes else "tile"
     first, second, *more = i.operands
     if "global" in i.parts and i.parts.index("global") == 5:
         # cp.async.bulk.tensor.2d.global.shared::cta: a store.
@@ -855,17 +988,21 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
         source = w.pointer(second, "shared")
         _, hint = _hints(w, i, more)
         groups: list[list[Value]] = [[map_], [source], coordinates, hint, []]
-        mode = "mode = #nvvm.tma_store_mode<tile>"
-        w.op_of_groups("nvvm.cp.async.bulk.tensor.global.shared.cta", groups, mode)
+        name = "nvvm.cp.async.bulk.tensor.global.shared.cta"
+        w.op_of_groups(name, groups, f"mode = #nvvm.tma_store_mode<{mode}>")
         return
     barrier, *rest = more
+    # In im2col mode: where a filter stands, {%h1, %h2}.
+    offsets = (
+        [w.read(one, "i16") for one in elements_of(rest.pop(0))] if mode[0] == "i" and rest else []
+    )
     mask, hint = _hints(w, i, rest)
     own = i.parts[5] == "shared::cta"
     map_, *coordinates = _map_of(w, second)
     tile = w.pointer(first, "shared" if own else "shared::cluster")
-    groups = [[tile], [map_], coordinates, [w.pointer(barrier, "shared")], [], mask, hint, []]
-    mode = f"isCTAOnly = {'true' if own else 'false'}, mode = #nvvm.tma_load_mode<tile>"
-    w.op_of_groups("nvvm.cp.async.bulk.tensor.shared.cluster.global", groups, mode)
+    groups = [[tile], [map_], coordinates, [w.pointer(barrier, "shared")], offsets, mask, hint, []]
+    properties = f"isCTAOnly = {'true' if own else 'false'}, mode = #nvvm.tma_load_mode<{mode}>"
+    w.op_of_groups("nvvm.cp.async.bulk.tensor.shared.cluster.global", groups, properties)
 
 
 @_row(EFFECTS, "cp.reduce.async.bulk.tensor")
@@ -935,7 +1072,7 @@ def _waits_in(i: Instruction) -> str:
     return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{scope}>"
 
 
-@_row(EFFECTS, "mbarrier.arrive")
+@_row(EFFECTS, "mbarrier.arrive", "mbarrier.arrive_drop")
 def _arrive(w: FunctionWriter, i: Instruction) -> None:
     """mbarrier.arrive[.expect_tx | .noComplete] state, [address], number; without a state on another block's."""
     operands = list(i.operands)
@@ -943,7 +1080,7 @@ def _arrive(w: FunctionWriter, i: Instruction) -> None:
     barrier = _mbarrier(w, i, operands.pop(0))
     given = [w.read(one, "i32") for one in operands]
     results = () if barrier.type == pointer_type("shared::cluster") else ("i64",)
-    name = "nvvm.mbarrier.arrive"
+    name = f"nvvm.mbarrier.{i.parts[1]}"
     if "noComplete" in i.parts:
         made = w.op(f"{name}.nocomplete", (barrier, *given), "", results)
     else:
@@ -951,6 +1088,13 @@ def _arrive(w: FunctionWriter, i: Instruction) -> None:
         made = w.op(name, (barrier, *given), _waits_in(i), results)
     if made:
         w.assign(state, made[0])
+
+
+@_row(EFFECTS, "cp.async.mbarrier.arrive")
+def _arrive_after_copies(w: FunctionWriter, i: Instruction) -> None:
+    noinc = "true" if "noinc" in i.parts else "false"
+    barrier = _mbarrier(w, i, i.operands[0])
+    w.op("nvvm.cp.async.mbarrier.arrive", (barrier,), f"noinc = {noinc}")
 
 
 @_row(EFFECTS, "mbarrier.try_wait", "mbarrier.test_wait")
@@ -1128,7 +1272,7 @@ def _take_no_more_columns(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.tcgen05.relinquish_alloc_permit", (), _group(i))
 
 
-_OF_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+_OF_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 
 
 def _tensor_shape(i: Instruction, registers: int) -> str:
@@ -1143,25 +1287,26 @@ def _tensor_shape(i: Instruction, registers: int) -> str:
 def _load_tensor(w: FunctionWriter, i: Instruction) -> None:
     """tcgen05.ld.sync.aligned.32x32b.x2.b32 {a, b}, [address]; its registers are there after the wait."""
     _tensor_modifiers(i, *_OF_SHAPES, "x", "pack::16b")
-    target, address = i.operands
+    target, address, *offset = i.operands
     registers = elements_of(target)
     properties = _tensor_shape(i, len(registers)) + ", pack" * ("pack::16b" in i.parts)
     if i.guard is not None or not w.comes_in_block(i, "tcgen05.wait::ld"):
         raise UnreadError
-    pointer = w.pointer(address, "tensor")
+    operands = [w.pointer(address, "tensor"), *(w.read(one, "i64") for one in offset)]
     kind = vector_type("i32", len(registers))
-    loaded = w.make("nvvm.tcgen05.ld", (pointer,), kind, properties)
+    loaded = w.make("nvvm.tcgen05.ld", operands, kind, properties)
     w.loading.update((one.name, (loaded, at)) for at, one in enumerate(registers_of(registers)))
 
 
 @_row(EFFECTS, "tcgen05.st")
 def _store_tensor(w: FunctionWriter, i: Instruction) -> None:
     _tensor_modifiers(i, *_OF_SHAPES, "x", "unpack::16b")
-    address, source = i.operands
+    address, *offset, source = i.operands
     registers = elements_of(source)
     properties = _tensor_shape(i, len(registers)) + ", unpack" * ("unpack::16b" in i.parts)
     values = w.vector([w.read(one, "i32") for one in registers])
-    w.op("nvvm.tcgen05.st", (w.pointer(address, "tensor"), values), properties)
+    operands = (w.pointer(address, "tensor"), values, *(w.read(one, "i64") for one in offset))
+    w.op("nvvm.tcgen05.st", operands, properties)
 
 
 @_row(EFFECTS, "tcgen05.wait::ld", "tcgen05.wait::st")
@@ -1173,32 +1318,58 @@ def _wait_for_tensor(w: FunctionWriter, i: Instruction) -> None:
         w.land()
 
 
+_SCALED = {
+    "scale_vec::2X": "block32",
+    "scale_vec::4X": "block16",
+    "block16": "block16",
+    "block32": "block32",
+}
+
+
 @_row(EFFECTS, "tcgen05.mma")
 def _tensor_product(w: FunctionWriter, i: Instruction) -> None:
-    """tcgen05.mma.cta_group::1.kind::f16 [d], a, b, instruction, {lanes left out}, adds;"""
-    _tensor_modifiers(i, "kind::", "collector::a", "ashift")
-    target, a, b, instruction, *rest = i.operands
+    """tcgen05.mma.cta_group::1.kind::f16 [d], a, b, instruction, {lanes left out}, adds;
+    tcgen05.mma.sp.… [d], a, b, [metadata], instruction, …; tcgen05.mma.….block_scale… instruction, [of a], [of b], adds;
+    tcgen05.mma.ws.… adds, columns of zeros;"""
+    _tensor_modifiers(
+        i, "kind::", "collector::", "ashift", "sp", "ws", "block_scale", *_SCALED, "scale_vec::1X"
+    )
+    target, a, b, *rest = i.operands
     kind = next(part[6:] for part in i.parts if part.startswith("kind::"))
+    sparse, by_warp, scaled = (part in i.parts for part in ("sp", "ws", "block_scale"))
+    metadata = [w.pointer(rest.pop(0), "tensor")] if sparse else []
+    instruction = w.read(rest.pop(0), "i32")
+    scales = [w.pointer(rest.pop(0), "tensor") for _ in range(2 * scaled)]
     left_out = []
     if isinstance(rest[0], Vector):
         left_out.append(w.vector([w.read(one, "i32") for one in elements_of(rest.pop(0))]))
-    adds, *scale = rest
-    use = next((part.split("::")[-1] for part in i.parts if part.startswith("coll")), "discard")
-    groups = (
-        [w.pointer(target, "tensor")],
-        [w.pointer(a, "tensor") if isinstance(a, Address) else w.read(a, "i64")],
-        [w.read(b, "i64")],
-        [w.read(instruction, "i32")],
-        [w.read(adds, "i1")],
-        [w.read(one, "i64") for one in scale],
-        left_out,
-    )
-    w.op_of_groups(
-        "nvvm.tcgen05.mma",
-        groups,
-        f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>, {_group(i, 'ctaGroup')}, "
-        f"kind = #nvvm.tcgen05_mma_kind<{kind}>" + ", aShift" * ("ashift" in i.parts),
-    )
+    adds, *more = rest
+    last = [w.read(one, "i64") for one in more]
+    collector = next((part.split("::")[1:] for part in i.parts if part.startswith("coll")), [])
+    buffer, use = (*collector, "discard")[:2] if collector else ("b0", "discard")
+    operands = [
+        w.pointer(target, "tensor"),
+        w.pointer(a, "tensor") if isinstance(a, Address) else w.read(a, "i64"),
+        *(w.read(b, "i64"), instruction, w.read(adds, "i1"), *metadata, *scales, *last, *left_out),
+    ]
+    properties = [
+        f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>, kind = #nvvm.tcgen05_mma_kind<{kind}>"
+    ]
+    if by_warp:
+        properties.append(f"collectorBBuffer = #nvvm.tcgen05_mma_collectorb<{buffer}>")
+    else:
+        properties.append(_group(i, "ctaGroup"))
+    if scaled:
+        # Of each kind one is the only one, or that which is meant without a word (PTX ISA, tcgen05.mma: .scale_vec).
+        given = next((_SCALED[part] for part in i.parts if part in _SCALED), "default")
+        properties.append(f"blockScale = #nvvm.tcgen05_mma_block_scale<{given}>")
+    elif not by_warp:
+        sizes = [1] * (5 + sparse) + [len(last), len(left_out)]
+        properties.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, sizes))}>")
+    if "ashift" in i.parts:
+        properties.append("aShift")
+    form = ".ws" * by_warp + ".sp" * sparse + ".block_scale" * scaled
+    w.op(f"nvvm.tcgen05.mma{form}", operands, ", ".join(properties))
 
 
 @_row(EFFECTS, "tcgen05.commit")
@@ -1284,14 +1455,27 @@ def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
         w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]]))
         for one in given
     ]
-    whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
-    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds] + [
-        _CONSTRAINTS[value.type] for value in values
-    ]
     text = i.text.replace('"', "'").replace("$", "$$")
     if i.guard is not None and not effects:
         text = text[text.index(i.opcode) :]
-    properties = f'asm_string = "{text};", constraints = "{",".join(constraints)}"'
+    write_assembled(w, f"{text};", results, kinds, values, effects)
+
+
+def write_assembled(
+    w: FunctionWriter,
+    text: str,
+    results: Sequence[Operand],
+    kinds: list[str],
+    values: list[Value],
+    effects: bool = True,
+) -> None:
+    """Write inline assembly whose results go to registers of these kinds."""
+    whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
+    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds]
+    constraints += [
+        "l" if value.type.startswith("!llvm.ptr") else _CONSTRAINTS[value.type] for value in values
+    ]
+    properties = f'asm_string = "{text}", constraints = "{",".join(constraints)}"'
     if effects:
         properties += ", has_side_effects"
     made = w.op(INLINE_ASSEMBLY, values, properties, (whole,) if kinds else ())

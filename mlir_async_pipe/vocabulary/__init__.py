@@ -41,6 +41,7 @@ from mlir_async_pipe.vocabulary.op_table import (
     tensor_use,
     use_of,
 )
+from mlir_async_pipe.vocabulary.ptx_rows import PTX_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_ROWS, PURE_ROWS
 from mlir_async_pipe.vocabulary.rows import AccessKind, Queue, Row, WaitRule
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
@@ -85,5 +86,6 @@ ASYNC_ROWS.update({row.op: row for row in _OTHERS if row.queue is not None})
 for table in (INTRINSIC_ROWS, ASYNC_ROWS, MEMORY_ROWS, VENDOR_ROWS):
     ROWS.update(table)
 ROWS.update(
-    (row.op, row) for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS, *_OTHERS)
+    (row.op, row)
+    for row in (*PHASE_ROWS, *PTX_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS, *_OTHERS)
 )

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of, whole
 from mlir_async_pipe.vocabulary.rows import (
+    EVERYTHING,
     AccessRule,
     Fence,
     MemoryOrder,
+    Opaque,
     Phase,
     PhaseUse,
     Row,
@@ -113,6 +116,25 @@ _NVVM = (
     ),
 )
 
+_TO_ALL_BLOCKS = Row(
+    "",
+    effects=(Opaque("blocks of a cluster are told together which one need not run", phases=True),),
+    order=lambda op: EVERYTHING,
+)
+# The numbers of a block, or that there is none: 16 bytes (PTX ISA, clusterlaunchcontrol.try_cancel).
+_TO_ONE_BLOCK = _phase(
+    "nvvm.clusterlaunchcontrol.try.cancel",
+    "copy",
+    ("destination", "barrier"),
+    accesses=(AccessRule("write", "destination", "", bytes_of(16), takes_slot_index=False),),
+    asynchronous=lambda op: True,
+    completion="mbarrier",
+)
+_CANCEL = replace(
+    _TO_ONE_BLOCK,
+    by_op=lambda op: _TO_ALL_BLOCKS if "multicast" in op.attributes else _TO_ONE_BLOCK,
+)
+
 # The whole map is read and written, as by a weak access of its thread (PTX ISA, tensormap.replace).
 _REPLACE = Row(
     "nvvm.tensormap.replace",
@@ -123,7 +145,7 @@ _REPLACE = Row(
     ),
 )
 
-PHASE_ROWS = (*_NVGPU, *_NVVM, _REPLACE)
+PHASE_ROWS = (*_NVGPU, *_NVVM, _CANCEL, _REPLACE)
 
 # Makes a tensor map of a memref in global memory, its first operand.
 MAKES_TENSOR_MAP = "nvgpu.tma.create.descriptor"

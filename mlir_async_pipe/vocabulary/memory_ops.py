@@ -414,9 +414,10 @@ MEMORY_ROWS = {
 
 
 def matrix_lanes(op: Any) -> int | None:
-    """ldmatrix reads at the addresses of lanes below 8 * numTiles (PTX ISA, ldmatrix)."""
+    """ldmatrix reads at the addresses of lanes below 8 * numTiles, of matrices of 16 rows 16 * num (PTX ISA, ldmatrix)."""
     tiles = integer_attribute(op, "numTiles" if op.name == "nvgpu.ldmatrix" else "num")
-    return None if tiles is None else 8 * tiles
+    rows = 16 if "shape" in op.attributes and "m = 16" in str(op.attributes["shape"]) else 8
+    return None if tiles is None else rows * tiles
 
 
 def stored_matrix_lanes(op: Any) -> int:

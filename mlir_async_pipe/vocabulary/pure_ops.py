@@ -40,6 +40,7 @@ from mlir_async_pipe.vocabulary.op_table import (
     row_name,
 )
 from mlir_async_pipe.vocabulary.products import FACTORS, is_assembled
+from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
 from mlir_async_pipe.vocabulary.rows import WGMMA, Opaque, Phase, Row, Tensor, unordered
 from mlir_async_pipe.vocabulary.tensor_mover import DESCRIPTOR_ROWS
 
@@ -101,7 +102,7 @@ _AS_OPERANDS = (
     | _named(
         "nvvm",
         "addf clmad compare.and.set cos cvt.packfloat cvt.packfloat.f32 cvt.to.f4x8.packed divf "
-        "dot.accumulate.2way dot.accumulate.4way ex2 fabs fma fmax fmin log2 mapa mma_smem_desc mul prmt "
+        "clusterlaunchcontrol.query.cancel dot.accumulate.2way dot.accumulate.4way ex2 fabs fma fmax fmin log2 mapa mma_smem_desc mul prmt "
         "rcp.approx.ftz.f rsqrt sin spcompress spdecompress sqrt sqrt.approx subf "
         "tcgen05.mma_smem_desc tcgen05_mma_smem_desc_v2",
     )
@@ -205,6 +206,9 @@ def _of_code(op: Any) -> Row:
     name = row_name(op)
     if name != op.name:
         return ROWS[name]
+    instruction = instruction_of(op)
+    if instruction is not None:
+        return ROWS[instruction.row]
     return _COMPUTED if _only_computes(op) else _PRODUCT if is_assembled(op) else _CODE_ROW
 
 
@@ -250,7 +254,8 @@ def is_opaque_code(op: Any) -> bool:
     and do more than compute."""
     if op.name not in OPAQUE_CODE or (op.name == "llvm.call" and not intrinsic_name(op)):
         return False
-    return row_name(op) == op.name and not (_only_computes(op) or is_assembled(op))
+    known = _only_computes(op) or is_assembled(op) or instruction_of(op) is not None
+    return row_name(op) == op.name and not known
 
 
 def has_effects(op: Any) -> bool:
@@ -338,7 +343,7 @@ _OPS = {
     ): "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt "
     "rocdl.s.wait.storecnt rocdl.s.waitcnt",
     Opaque(_CLUSTER, meets=True): "nvvm.griddepcontrol",
-    Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. nvvm.clusterlaunchcontrol. "
+    Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
     replace(Tensor.opaque, phases=True): "nvvm.tcgen05.ld. nvvm.tcgen05.mma. nvvm.tcgen05.mma_",
     PART_OF_A_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "

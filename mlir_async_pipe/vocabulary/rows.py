@@ -371,6 +371,8 @@ class Phase:
     """
 
     use: PhaseUse
+    # A copy by the threads' own proxy: no fence is needed between it and their accesses.
+    generic: bool = False
     # To analyses that count groups.
     opaque: ClassVar[Opaque] = Opaque(
         "what completes with an mbarrier is not counted, and the barrier itself is memory"
@@ -550,6 +552,11 @@ class Row:
     def phase(self) -> PhaseUse | None:
         """What the op does with an mbarrier."""
         return next((e.use for e in self.effects if isinstance(e, Phase)), None)
+
+    @cached_property
+    def in_generic_proxy(self) -> bool:
+        """Whether it is a copy that completes on an mbarrier, by the proxy of the threads' own accesses."""
+        return any(isinstance(e, Phase) and e.generic for e in self.effects)
 
     @cached_property
     def tensor(self) -> TensorUse | None:

@@ -20,10 +20,10 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, la
 from mlir_async_pipe.vocabulary.op_table import groups_of
 
 
-def is_im2col(op: Any) -> bool:
-    """Whether a tensor copy is in im2col mode: pixels and channels of the map say what it moves, and
-    the shape of a box does not."""
-    return "mode" in op.attributes and "im2col" in str(op.attributes["mode"])
+def moves_no_box(op: Any) -> bool:
+    """Whether a tensor copy is in another mode than of tiles, where the shape of a box does not say what it moves: in
+    im2col mode pixels and channels of the map do, gather4 and scatter4 move four rows."""
+    return "mode" in op.attributes and "<tile>" not in str(op.attributes["mode"])
 
 
 def tensor_map_type(value: Any) -> str:
@@ -52,7 +52,7 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
     where neither `async_pipe.box` nor an operand's type says it. Raises InputError (bad-box)."""
     if BOX in op.attributes:
         return _said_box(op)
-    if is_im2col(op):
+    if moves_no_box(op):
         return None
     for operand in op.operands:
         found = BOX_IN_TYPE.search(tensor_map_type(operand))
@@ -73,8 +73,8 @@ def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
     coordinates = len(groups_of(op).get("coordinates", ()))
     if not size:
         why = "it is no memref of a type that has bytes"
-    elif is_im2col(op):
-        why = "the copy is in im2col mode: its map counts pixels and channels"
+    elif moves_no_box(op):
+        why = "the copy is in im2col, gather or scatter mode, which moves no box"
     elif len(shape) != coordinates:
         why = f"it has {len(shape)} dimensions, the copy {coordinates} coordinates"
     elif not all(1 <= n <= _MOST_ELEMENTS for n in shape):

@@ -83,7 +83,7 @@ class GlobalMemory:
     def box(self, spot: Spot, run: Run) -> Iterator[ByteRange]:
         """What a copy touches of global memory, if something else does."""
         op = run.op
-        ((root, use),) = _copied(self.sites, run)
+        root, use = next(_copied(self.sites, run), (-1, "copy"))
         if root not in self.roots:
             return
         at = groups_of(op)
@@ -213,6 +213,9 @@ def _copied(sites: Sites, run: Run) -> Iterator[tuple[int, Use]]:
         return
     at = groups_of(op)
     by_map = "tensor_map" in at
+    if not by_map and end not in at:
+        # It comes from registers.
+        return
     value = op.operands[at["tensor_map" if by_map else end][0]]
     root = described_root(value) if by_map else root_of(value)
     yield sites.roots.number(root, run.frame), use

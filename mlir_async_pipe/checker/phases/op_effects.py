@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import parent
@@ -159,7 +160,7 @@ class OpEffects(GenericEffects):
         if "multicast" in at and use != "copy":
             return not_followed
         number = self.number(run)
-        size = box_bytes(run.op) if use == "copy" else None
+        size = _copied_bytes(run.op) if use == "copy" else None
 
         def execute(spot: Spot) -> None:
             whole = spot.mask
@@ -206,12 +207,21 @@ class OpEffects(GenericEffects):
             case "commit":
                 memory.commit_products(key, number, mask)
             case "copy":
+                generic = run.row.in_generic_proxy
+                if generic and not single(mask):
+                    raise NotFollowedError("async-proxy")
                 region, size = self._box(spot, run, at, box)
                 sources = self.in_global.read_by(spot, run) if self.in_global is not None else ()
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
                     self.bounds.check(lands, number)
-                    memory.issue_copy(there, mask, CopyInFlight(lands, size, number, sources))
+                    try:
+                        memory.issue_copy(there, mask, CopyInFlight(lands, size, number, sources))
+                    except PhaseFault as fault:
+                        # What stands behind a copy by the threads' own proxy is followed as if there were another one.
+                        if generic and fault.found.code == "missing-fence":
+                            raise NotFollowedError("async-proxy") from fault
+                        raise
             case _:
                 raise NotFollowedError("async-proxy")
 
@@ -369,6 +379,12 @@ class OpEffects(GenericEffects):
                 spot.memory.acquire_map(Touch(region, self.number(run), spot.threads()))
 
         return execute
+
+
+def _copied_bytes(op: Any) -> int | None:
+    """The bytes that a copy moves for which it has no operand: as many as its row says, or its box has."""
+    said = [one.extent for one in accesses(op) if one.kind == "write" and one.extent]
+    return prod(said[0]) if said else box_bytes(op)
 
 
 class NeverAnsweredError(Exception):

@@ -84,7 +84,7 @@ def _effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
             return _allocation(run, number, effects.bounds)
         case Tensor("product", plain=True):
             return _product(run, number, effects)
-        case Tensor("load" | "store", plain=True):
+        case Tensor("load" | "store", plain=True) if not groups_of(op)["offset"]:
             cells = _cells(run, effects, *_moved(op))
 
             def move(spot: Spot) -> None:

@@ -74,7 +74,7 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.rows import WGMMA, PhaseUse
-from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes, is_im2col
+from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes, moves_no_box
 
 
 def only_computes(op: Operation) -> bool:
@@ -267,8 +267,8 @@ def _check_form(op: Operation) -> None:
     why = ""
     if op.name not in TENSOR_LOADS:
         why = "it has no predicate, which ends the copies"
-    elif "im2col" in named(op) or is_im2col(op):
-        why = "in im2col mode the box is not what the tile's type says"
+    elif "im2col" in named(op) or moves_no_box(op):
+        why = "in im2col or gather mode the box is not what the tile's type says"
     if why:
         raise PipelineError(
             f"cannot pipeline: '{op.name}' completes on an mbarrier, and is not made to run ahead: "

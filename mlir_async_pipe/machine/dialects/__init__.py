@@ -14,6 +14,7 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     memref,
     nvgpu,
     nvvm,
+    ptx_instructions,
     scf,
     tcgen05,
     tma,

@@ -225,7 +225,7 @@ def _initial_bytes(site: Site, declaration: Any, held: Any) -> Array | None:
     return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
 
 
-_ATOMICS: dict[str, Any] = {
+ATOMICS: dict[str, Any] = {
     "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
     "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
     "umax": on_unsigned(np.maximum), "umin": on_unsigned(np.minimum),
@@ -238,7 +238,7 @@ def atomic(site: Site) -> Execute:
     """Read, combine, write in one step, lane after lane."""
     kind = site.result_kind()
     words = str(site.op).split("llvm.atomicrmw")[1].split()
-    combine = _ATOMICS[words[0] if words[0] != "volatile" else words[1]]
+    combine = ATOMICS[words[0] if words[0] != "volatile" else words[1]]
 
     def execute(unit: Unit, pointer: Array, value: Array) -> Array:
         where = pointer_span(unit, pointer, kind)

@@ -28,7 +28,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
-from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, is_im2col
+from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, moves_no_box
 
 Array = np.ndarray
 
@@ -102,8 +102,8 @@ def load(site: Site) -> Execute:
     operands = MbarrierOperands(site)
     groups = groups_of(site.op)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
-    if len(groups.get("im2col", ())) or is_im2col(site.op):
-        raise site.unsupported("boxes in im2col mode")
+    if len(groups.get("im2col", ())) or moves_no_box(site.op):
+        raise site.unsupported("boxes in im2col or gather mode")
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)
@@ -129,14 +129,17 @@ def complete_on(
     inside: Array,
     place: Array,
     kind: Kind,
+    values: Array | None = None,
 ) -> None:
     """A lane copies elements of `kind` from the addresses `source`, zeros where they are not
-    `inside`, to `place`, and the mbarrier at `address` counts their bytes."""
+    `inside`, to `place`, and the mbarrier at `address` counts their bytes; or it stores `values` there."""
     barrier = check_ready(unit, site, address, lane)
     if barrier is None:
         return
     lanes, everywhere = np.array([lane]), np.ones((1, place.size), np.bool_)
     copy = ElementCopy(unit, kind, lanes, (source[None], inside[None]), (place[None], everywhere))
+    if values is not None:
+        copy.held[...] = values
     # Mbarriers count copies of single lanes, which are lane 0 of their own.
     reads, writes = (
         [one._replace(lanes=one.lanes * 0) for one in ends] for ends in copy.footprints()
@@ -150,7 +153,7 @@ def complete_on(
         lambda chosen: copy.sample([0]),
         lambda chosen: copy.write([0]),
         size=place.size * kind.item_bytes,
-        is_proxy=True,
+        is_proxy=values is None,
         is_remote=barrier.rank != unit.rank,
     )
     unit.launch.mbarriers.issue(barrier, operation)
@@ -168,6 +171,8 @@ def store(site: Site) -> Execute:
     at, map_at, source_at = groups["coordinates"], groups["tensor_map"][0], groups["source"][0]
     predicate_at = groups["predicate"]
     queue = site.queue()
+    if moves_no_box(site.op):
+        raise site.unsupported("boxes in im2col or scatter mode")
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)

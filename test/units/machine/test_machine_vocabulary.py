@@ -393,6 +393,8 @@ ELSEWHERE = (
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
     | {"rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds"}
+    # units/ptx/test_instructions_without_ops.py
+    | {f"ptx.multimem.{name}" for name in ("ld_reduce", "st", "red")}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
     | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
     | BUFFERS
@@ -413,6 +415,7 @@ WITHOUT_SEMANTICS = (
     | {n for n in DESCRIBED if ("buffer" in n and ".atomic." in n) or "buffer_atomic" in n}
     | {"amdgpu.global_transpose_load", "nvvm.stmatrix", "nvvm.tensormap.replace"}
     | {"nvvm.cp.async.bulk.tensor.reduce"}
+    | {"ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group"}
     | {"nvvm.wmma.load", "nvvm.wmma.store", "vector.compressstore", "vector.expandload"}
 )
 

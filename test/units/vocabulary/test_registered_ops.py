@@ -18,6 +18,7 @@ from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
 from mlir_async_pipe.vocabulary.op_table import UNKNOWN
+from mlir_async_pipe.vocabulary.ptx_rows import PTX_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import (
     OPAQUE_ROWS,
     PURE_ROWS,
@@ -82,7 +83,9 @@ def test_an_op_that_nobody_has_looked_at_is_found():
 @pytest.mark.parametrize("name", sorted(name for name, row in ROWS.items() if row.opaque))
 def test_an_opaque_row_has_a_reason_and_stands_for_an_op_that_some_stack_has(name):
     assert ROWS[name].opaque.why
-    assert any(op.startswith(name) if name[-1] in "._" else op == name for op in {*OPS, *OF_CUTE})
+    instructions = {row.op for row in PTX_ROWS}
+    known = {*OPS, *OF_CUTE, *instructions}
+    assert any(op.startswith(name) if name[-1] in "._" else op == name for op in known)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_an_op_without_a_row_has_that_of_the_longest_family(name, row):
 def test_no_op_has_two_rows():
     tables = [INTRINSIC_ROWS, ASYNC_ROWS, MEMORY_ROWS, VENDOR_ROWS]
     names = [name for table in tables for name in table]
-    names += [row.op for row in (*PHASE_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS)]
+    names += [row.op for row in (*PHASE_ROWS, *PTX_ROWS, *TENSOR_ROWS, *OPAQUE_ROWS, *PURE_ROWS)]
     assert len(names) == len(set(names))
     assert set(names) == set(ROWS)
 

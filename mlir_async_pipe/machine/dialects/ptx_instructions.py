@@ -1,0 +1,137 @@
+"""PTX instructions for which NVVM has no op (`vocabulary.ptx_rows`).
+
+What `multimem` addresses stands for the memory of several devices; the machine has one: what it reads is what is
+there, and what it stores is stored once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
+from mlir_async_pipe.machine.dialects.llvm import ATOMICS, pointer_span
+from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
+from mlir_async_pipe.machine.dialects.tma import complete_on
+from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.kinds import Kind, kind_of
+from mlir_async_pipe.machine.lane_values import lanes_of
+from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
+
+Array = np.ndarray
+
+
+def _span(unit: Unit, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:
+    """Register `number` of those that an instruction moves from a pointer on."""
+    return pointer_span(unit, pointer + number * kind.item_bytes, kind)
+
+
+@semantics("ptx.multimem.ld_reduce")
+def load_reduced(site: Site) -> Execute:
+    found = instruction_of(site.op)
+    assert found is not None
+    kind = _kind(site, found.size // found.results)
+
+    def execute(unit: Unit, pointer: Array) -> Any:
+        values = tuple(
+            access.read(unit, site, _span(unit, pointer, kind, number), kind)
+            for number in range(found.results)
+        )
+        return values if len(values) > 1 else values[0]
+
+    return execute
+
+
+def _kind(site: Site, size: int) -> Kind:
+    """Of the registers of a result; more than one are a struct."""
+    text = str(site.op.results[0].type).removeprefix("!llvm.struct<(").split(",")[0].rstrip(")>")
+    kind = kind_of(ir.Type.parse(text, site.op.context), site.op)
+    if kind.item_bytes != size:
+        raise site.unsupported("elements that are narrower than their registers")
+    return kind
+
+
+@semantics("ptx.multimem.st")
+def store_to_all(site: Site) -> Execute:
+    kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
+    _check_width(site, kinds)
+
+    def execute(unit: Unit, pointer: Array, *values: Array) -> None:
+        for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+            access.write(unit, site, _span(unit, pointer, kind, number), value, kind)
+
+    return execute
+
+
+@semantics("ptx.multimem.red")
+def combine_with_all(site: Site) -> Execute:
+    kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
+    _check_width(site, kinds)
+    found = instruction_of(site.op)
+    assert found is not None
+    name = next(
+        (one for one in ("add", "min", "max", "and", "or", "xor") if one in found.parts), ""
+    )
+    unsigned = "u" if found.parts & {"u32", "u64"} and name in ("min", "max") else ""
+    combine = ATOMICS.get(("_" if name in ("and", "or", "xor") else unsigned) + name)
+    if combine is None or any("x2" in part or "16" in part for part in found.parts):
+        raise site.unsupported("it adds, compares and combines numbers of 32 and 64 bits")
+
+    def execute(unit: Unit, pointer: Array, *values: Array) -> None:
+        for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+            where = _span(unit, pointer, kind, number)
+            atomic_update(unit, site, where, kind, combining(unit, combine, value))
+
+    return execute
+
+
+def _check_width(site: Site, kinds: list[Kind]) -> None:
+    found = instruction_of(site.op)
+    assert found is not None
+    if sum(kind.item_bytes for kind in kinds) != found.size:
+        raise site.unsupported("elements that are narrower than their registers")
+
+
+@semantics("ptx.st.async")
+def store_asynchronously(site: Site) -> Execute:
+    """Each lane's values land later; the mbarrier counts their bytes."""
+    kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:-1]]
+    _check_width(site, kinds)
+    kind, steps = kinds[0], np.arange(len(kinds)) * kinds[0].item_bytes
+
+    def execute(unit: Unit, *given: Array) -> None:
+        refuse_in_scope(unit, site)
+        target, *values, barrier = (lanes_of(value, unit.width) for value in given)
+        nowhere = np.zeros(len(steps), np.int64)
+        for lane in map(int, np.flatnonzero(unit.active())):
+            place = int(target[lane]) + steps
+            stored = np.array([value[lane] for value in values], kind.dtype)
+            complete_on(
+                *(unit, site, lane, int(barrier[lane]), nowhere, nowhere > 0, place, kind, stored)
+            )
+
+    return execute
+
+
+@semantics("nvvm.clusterlaunchcontrol.try.cancel")
+def try_to_cancel(site: Site) -> Execute:
+    """The answer is that all blocks run already: zeros."""
+    if site.has("multicast"):
+        raise site.unsupported("an answer to all blocks of a cluster")
+    kind = kind_of(ir.Type.parse("i32", site.op.context), site.op)
+
+    def execute(unit: Unit, *given: Array) -> None:
+        refuse_in_scope(unit, site)
+        target, barrier = (lanes_of(value, unit.width) for value in given)
+        nowhere, zeros = np.zeros(4, np.int64), np.zeros(4, np.int32)
+        for lane in map(int, np.flatnonzero(unit.active())):
+            place = int(target[lane]) + 4 * np.arange(4)
+            complete_on(
+                *(unit, site, lane, int(barrier[lane]), nowhere, nowhere > 0, place, kind, zeros)
+            )
+
+    return execute
