@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     edits,
@@ -34,7 +35,7 @@ from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.map_memory import given_place
+from mlir_async_pipe.facts.values.map_memory import EncodedMaps, given_place
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, parameter_of, root_of
 from mlir_async_pipe.ptx import raise_assembly
 from mlir_async_pipe.session.diagnostics import UsageError
@@ -50,6 +51,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
 )
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX, box_of
+from mlir_async_pipe.waits.ssa.carried_sums import carry_sums, sink_moves
 from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
 # Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.
@@ -96,7 +98,9 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
     with edits():
         changed = _promote(_of_variables(copy))
         # What assembly becomes may be another value, or a struct of which a field is taken.
-        changed += raise_assembly(copy) + same_values.replace(copy) + split_fields(copy)
+        changed += raise_assembly(copy) + same_values.replace(copy)
+        changed += carry_sums(copy) + split_fields(copy)
+        sink_moves(copy)
         changed += buffer_places.replace(copy)
         if options.assume_no_overflow:
             _promise_no_overflow(copy)
@@ -104,6 +108,7 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
             _promise_independence(copy)
         if boxes:
             promise_boxes(copy, boxes)
+        changed += _write_encoded_boxes(copy)
     return copy if changed or promised else root
 
 
@@ -118,10 +123,13 @@ def _is_read_otherwise(name: str) -> bool:
 def _of_variables(root: Operation) -> list[Operation]:
     """The functions whose thread has variables in memory, and uses all of them in place: where a part of one is shown to others,
     sroa parts it from the rest, which they may reach, too. Nor does mem2reg look at the space of a memref.alloca: workgroup
-    memory is no variable."""
+    memory is no variable. Variables of the host, around a launch, are another matter."""
     found: dict[Operation, bool] = {}
+    hosts = [enclosing(op, FUNCTION_OPS) for op in walk_named(root, "gpu.launch".__eq__)]
     for op in walk_named(root, THREAD_ALLOCATION_OPS.__contains__):
         function = enclosing(op, FUNCTION_OPS)
+        if function in hosts and enclosing(op, KERNEL_OPS) == function:
+            continue
         if function is not None and found.get(function, True):
             memory = op.results[0]
             found[function] = not in_workgroup_memory(memory.type) and _is_used_in_place(memory)
@@ -241,6 +249,19 @@ def promise_boxes(root: Operation, promises: list[Promise]) -> None:
             code="unused-box",
             advice="maps whose box nothing says: " + (", ".join(dict.fromkeys(given)) or "none"),
         )
+
+
+def _write_encoded_boxes(root: Operation) -> int:
+    """Write the boxes of maps that the host around a launch encodes to the copies by them."""
+    maps, written = EncodedMaps(), 0
+    for launch in walk_named(root, "gpu.launch".__eq__):
+        for op in walk(launch):
+            if "tensor_map" in row_of(op).operands and box_of(op) is None:
+                box = maps.box_of_map(op.operands[groups_of(op)["tensor_map"][0]], op)
+                if box is not None:
+                    op.attributes[BOX] = ir.TypeAttr.get(ir.Type.parse(box, op.context), op.context)
+                    written += 1
+    return written
 
 
 def _map_of(op: Operation) -> tuple[Operation, int, int] | None:

@@ -32,12 +32,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk_named,
 )
+from mlir_async_pipe.facts.values.vector_elements import register_of
 from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
 from mlir_async_pipe.ptx.raise_ptx import PtxBody, decided_predicates, declare_registers
 from mlir_async_pipe.ptx.syntax import Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
-from mlir_async_pipe.vocabulary.memory_names import MEMBER_PUT
+from mlir_async_pipe.vocabulary.memory_names import BITS_TAKEN, MEMBER_PUT
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.products import UNDEFINED, is_assembled, is_register_of_sums
 from mlir_async_pipe.vocabulary.pure_ops import has_effects
@@ -55,7 +56,7 @@ _REGISTERS = {
 }
 # Operands whose constant, if they are one, the ops are written for: numbers in the text, and predicates.
 _WRITTEN_OUT = ("n", "i", "b")
-_KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>|vector<1xi32>")
+_KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>|vector<1x(?:i32|f32)>")
 
 
 def raise_assembly(root: Operation) -> int:
@@ -66,6 +67,7 @@ def raise_assembly(root: Operation) -> int:
         table = enclosing(op, SYMBOL_TABLES)
         if table is None or not has_effects(op) or is_assembled(op):
             continue
+        _take_registers(op)
         key = (str(table.name), *_key(op))
         if key not in made:
             made[key] = _write(op, table, f"async_pipe_asm_{len(made)}")
@@ -77,6 +79,14 @@ def raise_assembly(root: Operation) -> int:
         if _is_straight(function):
             erase([function])
     return raised
+
+
+def _take_registers(op: Operation) -> None:
+    """An assembly is given registers, whatever type their bits are taken for last: no thread writes one for that."""
+    for number, value in enumerate(op.operands):
+        register = register_of(value)
+        if register != value and _KINDS.fullmatch(type_text(register.type)):
+            op.operands[number] = register
 
 
 def _key(op: Operation) -> tuple[Any, ...]:
@@ -140,8 +150,8 @@ def _lift(op: Operation) -> None:
 
     %x = llvm.fmul …; nvvm.wgmma.fence.aligned; %s = llvm.insertvalue %x, …; nvvm.wgmma.mma_async %s
     """
-    starts = op.name in UNDEFINED
-    if not starts and (op.name != MEMBER_PUT or is_register_of_sums(op.operands[1])):
+    put = op.name == MEMBER_PUT and not is_register_of_sums(op.operands[1])
+    if not (op.name in UNDEFINED or op.name == BITS_TAKEN or put):
         return
     block = op.operation.block
     made = [one for one in map(defining_op, op.operands) if one is not None and one.block == block]

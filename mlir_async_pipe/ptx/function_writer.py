@@ -50,7 +50,7 @@ SPACES = {
 }
 """The address space of a pointer into each state space, and tensor memory (LLVM, NVPTX address spaces)."""
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64,
-         **dict.fromkeys(("vector<2xf16>", "vector<2xbf16>", "vector<1xi32>"), 32)}  # fmt: skip
+         **dict.fromkeys(("vector<2xf16>", "vector<2xbf16>", "vector<1xi32>", "vector<1xf32>"), 32)}  # fmt: skip
 _GENERIC = "!llvm.ptr"
 # What ends a block, or may.
 _LEAVES = ("bra", "brx", "ret", "exit", "trap")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Literal
 
@@ -30,10 +31,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     parent,
     remembered,
+    source_op,
     symbol_name,
+    type_text,
     walk,
     walk_named,
 )
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 Kind = Literal[
     "thread",
@@ -51,7 +55,7 @@ Kind = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class LaunchId:
     """`axis` is 0, 1, 2 for x, y, z, and 0 for what has none."""
 
@@ -177,14 +181,58 @@ def axes_read(roots: Iterable[Operation]) -> frozenset[int]:
     return frozenset(found)
 
 
+@remembered
 def is_block_number(value: Value) -> bool:
-    """Whether a value is the id of a thread along x, and that its number in the block."""
-    op = None if is_block_argument(value) else defining_op(value)
-    if op is None or launch_id(value) != LaunchId("thread", 0):
+    """Whether a value is the number of a thread in its block, x fastest: its id along x, plus the others times the sizes
+    of the block, as far as it has several threads there."""
+    products = _products(value)
+    if products is None or (_THREAD_X,) not in products:
         return False
-    around = enclosing(op, KERNEL_OPS)
-    size = None if around is None else block_size(around)
-    return size is not None and size[1:] == (1, 1)
+    around = enclosing(source_op(value), KERNEL_OPS)
+    size = (None if around is None else block_size(around)) or (None, None, None)
+    left = sorted(found for found in map(partial(_without_ones, size), products) if found)
+    whole = (_without_ones(size, one) for one in _NUMBER)
+    return left == sorted(one for one in whole if one)
+
+
+_THREAD_X = LaunchId("thread", 0)
+_NUMBER = (
+    (_THREAD_X,),
+    (LaunchId("block_size", 0), LaunchId("thread", 1)),
+    (LaunchId("block_size", 0), LaunchId("block_size", 1), LaunchId("thread", 2)),
+)
+Product = tuple[LaunchId, ...]
+# Types that do not hold the number of a thread.
+_TOO_FEW_BITS = ("i1", "i8")
+
+
+def _products(value: Value) -> list[Product] | None:
+    """The products of ids and sizes whose sum a value is; None if it is anything else."""
+    known = launch_id(value)
+    if known is not None:
+        return [(known,)]
+    made = defining_op(value)
+    if (
+        made is None
+        or type_text(value.type) in _TOO_FEW_BITS
+        or not any(is_operator(made.name, kind) for kind in ("cast", "add", "mul"))
+    ):
+        return None
+    parts = [_products(operand) for operand in made.operands]
+    if any(part is None for part in parts):
+        return None
+    if not is_operator(made.name, "mul"):
+        return [one for part in parts for one in part or ()]
+    if any(len(part or ()) != 1 for part in parts):
+        return None
+    return [tuple(sorted(one for part in parts for one in (part or [()])[0]))]
+
+
+def _without_ones(size: tuple[int | None, ...], product: Product) -> Product:
+    """A product without the sizes that are 1; none if it is 0, as it is with an id along an axis of one thread."""
+    if any(one.kind == "thread" and one.axis and size[one.axis] == 1 for one in product):
+        return ()
+    return tuple(one for one in product if one.kind == "thread" or size[one.axis] != 1)
 
 
 def axis_attribute(axis: str, context: Any) -> Any:

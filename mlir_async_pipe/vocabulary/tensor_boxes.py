@@ -9,6 +9,7 @@ Whole boxes are moved and counted, also where they leave the tensor.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -42,6 +43,26 @@ BOX_IN_TYPE = re.compile(r"tensor = memref<((?:\d+x)+)(\w+)")
 
 # On a copy by a map that is made elsewhere: the box that it moves, memref<128x64xf16>, whose rows come last.
 BOX = "async_pipe.box"
+
+
+@dataclass(frozen=True)
+class MapEncoder:
+    """A function of the host that encodes a tensor map: by their numbers the arguments that say where, the code of the
+    type of the elements, and where the sizes of the box stand, as i64 whose last one counts the elements of a row."""
+
+    tensor_map: int
+    element: int
+    box: int
+    elements: dict[int, str]
+
+
+# JAX, jaxlib/mosaic/gpu/runtime.cc; types of less than a byte have no bytes of their own.
+MAP_ENCODERS = {
+    "mosaic_gpu_init_tma_desc": MapEncoder(
+        0, 2, 7, {1: "i8", 2: "i16", 3: "i32", 4: "i64", 5: "f16", 6: "f32", 7: "bf16", 9: "i32", 10: "i64"}
+    )
+}  # fmt: skip
+
 # Limits of a box: elements along a dimension, and what the bytes of its rows are a multiple of (CUDA driver API,
 # cuTensorMapEncodeTiled, boxDim).
 _MOST_ELEMENTS, _ROW_BYTES = 256, 16

@@ -635,7 +635,10 @@ class BlockMemory:
                     self._refuse("missing-barrier", touch, read, _READ[self.together])
 
     def _check_written(self, touch: Touch) -> None:
+        known = self.everybody if touch.by is None and self.together else touch.by
         for write, fenced, done, after in self.generic.values():
+            if known is not None and not known & ~after:
+                continue
             if not meet(write.region, touch.region) or not self._threads(touch) & ~after:
                 continue
             if not fenced:

@@ -24,7 +24,7 @@ from mlir_async_pipe.checker.phase_faults import (
     NotFollowedError,
     PhaseFault,
 )
-from mlir_async_pipe.checker.phases.amounts import EachThread
+from mlir_async_pipe.checker.phases.amounts import EachThread, of_array
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, EachRotation, Value
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
@@ -437,6 +437,11 @@ class PhasePaths:
                 self._test(loop, body, out, state)
             case Switch(value, cases, default):
                 chosen = state.get_here(value)
+                if isinstance(chosen, EachThread) and len(cases) == 1:
+                    ((number, edge),) = cases
+                    here = of_array(chosen.numbers == number)
+                    self._take(self.sides.part(block.number, state, here, edge, default), state)
+                    return
                 if not isinstance(chosen, int):
                     raise NotFollowedError("unknown-number")
                 self._take(next((e for v, e in cases if v == chosen), default), state)

@@ -9,10 +9,22 @@ of the map, not of that memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Value, as_kind, defining_op, remembered
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    as_kind,
+    constant_value,
+    defining_op,
+    enclosing,
+    remembered,
+    source_op,
+    walk_named,
+)
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import (
     Root,
@@ -20,10 +32,12 @@ from mlir_async_pipe.facts.values.memory_roots import (
     is_pointer,
     parameter_of,
     root_of,
+    uses_of_memory,
 )
 from mlir_async_pipe.facts.values.sums import ZERO
-from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP
+from mlir_async_pipe.vocabulary.tensor_boxes import MAP_ENCODERS
 
 # What stands beside the map in the key of memory of which nothing else is known.
 OPAQUE = "behind a map"
@@ -47,16 +61,27 @@ def described_root(tensor_map: Value) -> Root:
 
 
 def given_place(tensor_map: Value) -> tuple[Value, int] | None:
-    """The parameter of a function that a tensor map is, or in whose bytes it lies, and the first of these bytes; None
-    for other maps."""
+    """The parameter of a function that a tensor map is, or in whose bytes it lies, and the first of these bytes; of a
+    launch a value from around it. None for other maps."""
     _, value = _maker(tensor_map)
     start: Any = value, ZERO
     if is_pointer(value):
         start = from_the_start(value, Arithmetic()) or start
     parameter, offset = start
-    if isinstance(parameter, str) or defining_op(parameter) is not None or not offset.is_constant:
+    if isinstance(parameter, str) or not offset.is_constant:
         return None
-    return (parameter, offset.constant) if parameter_of(root_of(parameter)) else None
+    _, parameter = _maker(parameter)
+    given = parameter_of(root_of(parameter)) or _is_from_around(parameter, tensor_map)
+    return (parameter, offset.constant) if given else None
+
+
+def _is_from_around(value: Value, tensor_map: Value) -> bool:
+    """Whether a value is made around the launch in which a map is."""
+    made, launch = defining_op(value), enclosing(source_op(tensor_map), _LAUNCH)
+    return made is not None and launch is not None and enclosing(made, _LAUNCH) is None
+
+
+_LAUNCH = ("gpu.launch",)
 
 
 def map_root(tensor_map: Value) -> Root | None:
@@ -88,3 +113,93 @@ def _maker(tensor_map: Value) -> tuple[Any, Value]:
         value = made.operands[0]
         made = defining_op(value)
     return made, value
+
+
+# The boxes of tensor maps that the host encodes before it launches a kernel, where its code is around the launch.
+#
+#     %maps = llvm.alloca …                     %box = llvm.alloca 2 x i64, to which 128 and 64 are stored
+#     call @encode(%maps, …, %f16, …, %box)     the map at byte 0 of %maps has the box memref<128x64xf16>
+#     %all = llvm.load %maps
+#     gpu.launch … { … by the map at byte 0 of %all … }
+
+# A value or the name of a global, and a byte after it.
+Place = tuple[object, int]
+_SIZE_BYTES = 8
+
+
+class EncodedMaps:
+    """The boxes by the places of the maps, function by function."""
+
+    def __init__(self) -> None:
+        self._found: dict[Operation, dict[Place, str | None]] = {}
+
+    def box_of_map(self, tensor_map: Value, user: Operation) -> str | None:
+        """The box of a map that an op of a launch names, memref<128x64xf16>; None if nothing says it."""
+        given, host = given_place(tensor_map), enclosing(user, FUNCTION_OPS)
+        loaded = None if given is None else defining_op(given[0])
+        if given is None or host is None or loaded is None or loaded.name != "llvm.load":
+            return None
+        place = _place(loaded.operands[0])
+        if host not in self._found:
+            self._found[host] = _boxes(host)
+        return None if place is None else self._found[host].get((place[0], place[1] + given[1]))
+
+
+def _boxes(host: Operation) -> dict[Place, str | None]:
+    """The boxes of the maps that a function encodes; None at a place where it does so twice."""
+    found: dict[Place, str | None] = {}
+    for call in walk_named(host, CALL_OPS.__contains__):
+        encoder = MAP_ENCODERS.get(_callee(call))
+        if encoder is None:
+            continue
+        place, code = (
+            _place(call.operands[encoder.tensor_map]),
+            constant_value(call.operands[encoder.element]),
+        )
+        sizes = _stored_numbers(call.operands[encoder.box], call)
+        kind = None if code is None else encoder.elements.get(code)
+        if place is not None:
+            known = sizes and kind and place not in found
+            found[place] = f"memref<{'x'.join(map(str, sizes or ()))}x{kind}>" if known else None
+    return found
+
+
+def _callee(call: Operation) -> str:
+    name = CALL_OPS[call.name]
+    return str(ir.FlatSymbolRefAttr(call.attributes[name]).value) if name in call.attributes else ""
+
+
+def _place(pointer: Value) -> Place | None:
+    found = from_the_start(pointer, Arithmetic())
+    return (found[0], found[1].constant) if found is not None and found[1].is_constant else None
+
+
+def _stored_numbers(pointer: Value, reader: Operation) -> list[int] | None:
+    """The constants of 64 bits from a pointer on, where nothing but stores of them and `reader` uses the memory."""
+    place = _place(pointer)
+    if place is None or place[1] or not isinstance(place[0], ir.Value):
+        return None
+    numbers: dict[int, int] = {}
+    for op, named in _users(place[0]):
+        if named or op == reader:
+            continue
+        at = _place(op.operands[1]) if op.name == "llvm.store" else None
+        number = None if at is None else constant_value(op.operands[0])
+        if at is None or number is None or at[1] in numbers:
+            return None
+        numbers[at[1]] = number
+    return (
+        [numbers[at] for at in sorted(numbers)]
+        if list(sorted(numbers)) == _in_turn(numbers)
+        else None
+    )
+
+
+def _in_turn(numbers: dict[int, int]) -> list[int]:
+    return [_SIZE_BYTES * n for n in range(len(numbers))]
+
+
+def _users(memory: Value) -> Iterator[tuple[Operation, bool]]:
+    """The ops that use memory, and whether they only name it anew."""
+    for use, named in uses_of_memory(memory):
+        yield use.owner.operation, bool(named)

@@ -3,10 +3,13 @@
     %b = nvvm.shfl.sync idx %mask, %a, %lane, %last      %a, if all lanes of the warp have the same %a
     %w = rocdl.readfirstlane %v                          %v, if it is the number of the wave
     %q = llvm.inttoptr (llvm.ptrtoint %p)                %p, also through casts that lose nothing of it
+    %n = llvm.ptrtoint (llvm.inttoptr %m)                %m, of the same type
     %y = llvm.extractvalue (llvm.insertvalue %x, …[1])[1]        %x
     %t = llvm.insertvalue of each field of %s in turn            %s
     %d = llvm.bitcast of the vector of %low, %high : i32         llvm.or %low, (%high << 32) : i64
     %v = llvm.bitcast %d : i64 to vector<2xi32>, then %v[1]      llvm.trunc (%d >> 32)
+    %y = vector.extract_strided_slice (vector.shuffle %a, %b [0, 1]) [1]     %b
+    %b = unrealized_conversion_cast (unrealized_conversion_cast %a : A to B) : B to A       %a
     llvm.bitcast of %v with %w for %v[0], llvm.or %w, (%d >> 32 << 32)     %d + (%w - lower half of %d)
 
 CuTe hands the base of dynamic shared memory from lane to lane, as a number, so that the compiler below
@@ -30,10 +33,23 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk_named,
 )
+from mlir_async_pipe.facts.values.descriptors import (
+    METADATA,
+    OFFSET_IN_METADATA,
+    field_of_descriptor,
+    offset_of_metadata,
+)
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
+from mlir_async_pipe.facts.values.vector_elements import (
+    element_taken,
+    moves_bits,
+    register_of,
+    takes_element,
+)
 from mlir_async_pipe.facts.values.warp_values import WarpValues
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     BITS_TAKEN,
@@ -46,43 +62,72 @@ from mlir_async_pipe.vocabulary.memory_names import (
     taken_member,
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.products import UNDEFINED
 from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 
 # Puts two halves together.
 _JOINED = "llvm.or"
+_NUMBER_OF_POINTER = "llvm.ptrtoint"
 
 
 def replace(root: Operation) -> int:
     """Make what is another value below `root` that value; how often."""
     replaced = 0
-    for op, value in _found(root):
-        op.results[0].replace_all_uses_with(value)
+    for result, value in _found(root):
+        result.replace_all_uses_with(value)
         replaced += 1
-    for op in reversed(list(walk_named(root, PARTS.__contains__)) if replaced else []):
-        if not any(True for _ in op.results[0].uses):
-            op.erase()
+    if replaced:
+        erase_unused(root)
     return replaced
+
+
+def erase_unused(root: Operation) -> None:
+    """Erase what only moves registers, and of which nobody needs a result."""
+    for op in reversed(list(walk_named(root, _moves_registers))):
+        if not any(True for result in op.results for _ in result.uses):
+            op.erase()
+
+
+def _moves_registers(name: str) -> bool:
+    return name in PARTS or name in CAST_OPS or name in UNDEFINED or moves_bits(name)
 
 
 def may_be_another(name: str) -> bool:
     """Whether results of ops called `name` may be values by another name."""
-    return name in SHUFFLES or name in PARTS or name in (POINTER_OF_ADDRESS, BITS_TAKEN, _JOINED)
+    others = POINTER_OF_ADDRESS, BITS_TAKEN, _JOINED
+    return name in SHUFFLES or name in PARTS or name in CAST_OPS or name in others
 
 
-def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
-    """Ops whose first result is another value, in the order in which they stand; each is asked when those
-    before it were seen to."""
+def _may_be_replaced(name: str) -> bool:
+    return may_be_another(name) or takes_element(name) or name in (METADATA, _NUMBER_OF_POINTER)
+
+
+def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
+    """Results that are other values, in the order in which they stand; each is asked when those before it were seen to."""
     of_warps = WarpValues()
-    for op in walk_named(root, may_be_another):
-        if op.name == POINTER_OF_ADDRESS:
+    for op in walk_named(root, _may_be_replaced):
+        value: Value | None
+        if op.name in CAST_OPS:
+            yield from _cast_back(op)
+            continue
+        if op.name == METADATA:
+            value = offset_of_metadata(op)
+            if value is not None:
+                yield op.results[OFFSET_IN_METADATA], value
+            continue
+        if takes_element(op.name):
+            value = _taken_element(op)
+        elif op.name == POINTER_OF_ADDRESS:
             value = _viewed_pointer(op)
+        elif op.name == _NUMBER_OF_POINTER:
+            value = _number_back(op)
         elif op.name == BITS_TAKEN:
             yield from _parts_of_number(op)
-            value = _number_of_parts(op)
+            value = _bits_back(op, op.operands[0]) or _number_of_parts(op)
         elif op.name == _JOINED:
             value = _joined_halves(op)
         elif op.name == MEMBER_TAKEN:
-            value = taken_member(op)
+            value = taken_member(op) or field_of_descriptor(op)
         elif op.name == MEMBER_PUT:
             value = _put_together_again(op)
         else:
@@ -90,7 +135,38 @@ def _found(root: Operation) -> Iterator[tuple[Operation, Value]]:
             given = op.operands[shuffle.operand]
             value = given if of_warps.is_of_warp(given, shuffle.lanes) else None
         if value is not None and value.type == op.results[0].type:
-            yield op, value
+            yield op.results[0], value
+
+
+def _cast_back(op: Operation) -> Iterator[tuple[Value, Value]]:
+    """What an op casts to the types which another one has cast it from."""
+    made = defining_op(op.operands[0]) if len(op.operands) else None
+    if made is None or made.name not in CAST_OPS or list(op.operands) != list(made.results):
+        return
+    before_both = list(made.operands)
+    if [value.type for value in before_both] == [result.type for result in op.results]:
+        yield from zip(op.results, before_both, strict=True)
+
+
+def _number_back(op: Operation) -> Value | None:
+    """The number that is taken for the pointer whose number an op gives."""
+    made = defining_op(op.operands[0])
+    return made.operands[0] if made is not None and made.name == POINTER_OF_ADDRESS else None
+
+
+def _bits_back(op: Operation, value: Value) -> Value | None:
+    """The value of an op's type whose bits ops have taken for those of other types, until they are `value`."""
+    register, kind = register_of(value), op.results[0].type
+    return register if register.type == kind else None
+
+
+def _taken_element(op: Operation) -> Value | None:
+    """The value that was put where an op takes an element of a vector, in the type of the op."""
+    element = element_taken(op)
+    if element is None or element.type == op.results[0].type:
+        return element
+    same = _bits_back(op, element)
+    return same or LlvmBuilder.before(op).cast(BITS_TAKEN, element, op.results[0].type)
 
 
 def _viewed_pointer(op: Operation) -> Value | None:
@@ -169,7 +245,7 @@ def _with_lower_part(op: Operation, number: Value, part: Value) -> Value:
     return write.binary("llvm.add", number, more)
 
 
-def _parts_of_number(op: Operation) -> Iterator[tuple[Operation, Value]]:
+def _parts_of_number(op: Operation) -> Iterator[tuple[Value, Value]]:
     """What takes elements of a number whose bits `op` takes for a vector."""
     number = _number_in(op.results[0])
     if number is None:
@@ -177,7 +253,7 @@ def _parts_of_number(op: Operation) -> Iterator[tuple[Operation, Value]]:
     for take in list(users(op.results[0])):
         place = _place(take) if take.name == "vector.extract" else None
         if place is not None:
-            yield take, _part(take, number, place, take.results[0].type)
+            yield take.results[0], _part(take, number, place, take.results[0].type)
 
 
 def _number_in(vector: Value) -> Value | None:

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.check_harness import check_module
 from helpers.machine_programs import parse
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op, walk
 from mlir_async_pipe.checker.as_read import as_read
 from mlir_async_pipe.facts.values import same_values
@@ -330,3 +331,102 @@ def test_another_half_is_not_taken_for_it(change: tuple[tuple[str, ...], str, st
     changed = [line.replace(before, after) for line in lines]
     assert changed != list(lines)
     assert made_of_number(*changed) in ("llvm.or", "llvm.bitcast")
+
+
+def taken(*lines: str) -> str:
+    """What the op called `end` is given after the rewrite: %x, %y, %v, %m, or the name of what makes it."""
+    body = "\n  ".join(lines)
+    root = parse(
+        f"""
+func.func @f(%x: f32, %y: f32, %v: vector<2xf32>, %m: memref<8x4xf32>, %z: i32) {{
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %none = llvm.mlir.poison : vector<2xi32>
+  {body}
+  "end"(%r) : ({"memref<8x4xf32>" if "%m" in body else "f32"}) -> ()
+  return
+}}"""
+    ).operation
+    same_values.replace(root)
+    (end,) = [op for op in walk(root) if op.name == "end"]
+    made = defining_op(end.operands[0])
+    return "xyvmz"[ir.BlockArgument(end.operands[0]).arg_number] if made is None else str(made.name)
+
+
+ONE_OF_TWO = (
+    "%a = llvm.bitcast %x : f32 to i32",
+    "%b = llvm.bitcast %y : f32 to i32",
+    "%p = llvm.insertelement %a, %none[%c0 : i32] : vector<2xi32>",
+    "%q = llvm.insertelement %b, %p[%c1 : i32] : vector<2xi32>",
+    "%f = vector.bitcast %q : vector<2xi32> to vector<2xf32>",
+)
+SHUFFLED_ONES = (
+    "%a = llvm.bitcast %x : f32 to vector<1xf32>",
+    "%b = llvm.bitcast %y : f32 to vector<1xf32>",
+    "%f = vector.shuffle %a, %b [1, 0] : vector<1xf32>, vector<1xf32>",
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ((*ONE_OF_TWO, "%r = vector.extract %f[0] : f32 from vector<2xf32>"), "x"),
+        ((*ONE_OF_TWO, "%r = vector.extract %f[1] : f32 from vector<2xf32>"), "y"),
+        ((*SHUFFLED_ONES, "%r = vector.extract %f[0] : f32 from vector<2xf32>"), "y"),
+        (
+            (
+                *SHUFFLED_ONES,
+                "%s = vector.extract_strided_slice %f {offsets = [1], sizes = [1], strides = [1]} : vector<2xf32> to vector<1xf32>",
+                "%r = llvm.bitcast %s : vector<1xf32> to f32",
+            ),
+            "x",
+        ),
+        # Which element is not known; one of a vector that is given; one beside that which was put.
+        ((*ONE_OF_TWO, "%r = llvm.extractelement %f[%z : i32] : vector<2xf32>"), "llvm.extractelement"),
+        (("%r = vector.extract %v[0] : f32 from vector<2xf32>",), "vector.extract"),
+        (
+            (
+                "%f = llvm.insertelement %x, %v[%z : i32] : vector<2xf32>",
+                "%r = vector.extract %f[0] : f32 from vector<2xf32>",
+            ),
+            "vector.extract",
+        ),
+        # Half of an element is no element.
+        (
+            (
+                "%h = vector.bitcast %v : vector<2xf32> to vector<4xf16>",
+                "%s = vector.extract_strided_slice %h {offsets = [0], sizes = [2], strides = [1]} : vector<4xf16> to vector<2xf16>",
+                "%r = llvm.bitcast %s : vector<2xf16> to f32",
+            ),
+            "llvm.bitcast",
+        ),
+        (
+            (
+                "%a = builtin.unrealized_conversion_cast %m : memref<8x4xf32> to memref<32xf32>",
+                "%b = builtin.unrealized_conversion_cast %a : memref<32xf32> to memref<2x16xf32>",
+                "%c = builtin.unrealized_conversion_cast %b : memref<2x16xf32> to memref<32xf32>",
+                "%r = builtin.unrealized_conversion_cast %c : memref<32xf32> to memref<8x4xf32>",
+            ),
+            "m",
+        ),
+        # Back to the other of two values.
+        (
+            (
+                "%a = builtin.unrealized_conversion_cast %x, %y : f32, f32 to vector<2xf32>",
+                "%b:2 = builtin.unrealized_conversion_cast %a : vector<2xf32> to f32, f32",
+                "%r = arith.negf %b#1 : f32",
+            ),
+            "arith.negf",
+        ),
+        (
+            (
+                "%a:2 = builtin.unrealized_conversion_cast %v : vector<2xf32> to f32, f32",
+                "%b = builtin.unrealized_conversion_cast %a#1, %a#0 : f32, f32 to vector<2xf32>",
+                "%r = vector.extract %b[0] : f32 from vector<2xf32>",
+            ),
+            "vector.extract",
+        ),
+    ],
+)  # fmt: skip
+def test_elements_and_casts_that_lead_back(lines: tuple[str, ...], what: str) -> None:
+    assert taken(*lines) == what

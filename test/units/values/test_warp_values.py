@@ -263,3 +263,55 @@ def test_what_lanes_of_a_wave_of_amd_have(body: str, place: str, lanes: int, fou
             "{rocdl.kernel}", "{rocdl.kernel, gpu.known_block_size = array<i32: 128, 1, 1>}"
         )
         assert found != "safe" or place == "%low" or check_module(parse(text)).unsafe
+
+
+def of_warps(number: str, size: str = "32, 4, 2") -> bool:
+    """Whether all lanes of a warp have one number of a thread, div 32."""
+    root = parse(
+        f"""
+gpu.module @m {{ gpu.func @f(%n: i32) kernel attributes {{known_block_size = array<i32: {size}>}} {{
+  %five = arith.constant 5 : i32
+  %nx = gpu.thread_id x
+  %x = arith.index_cast %nx : index to i32
+  %ny = gpu.thread_id y
+  %y = arith.index_cast %ny : index to i32
+  %nz = gpu.thread_id z
+  %z = arith.index_cast %nz : index to i32
+  %sx = gpu.block_dim x
+  %bx = arith.index_cast %sx : index to i32
+  %sy = gpu.block_dim y
+  %by = arith.index_cast %sy : index to i32
+  %bxy = arith.muli %bx, %by : i32
+  %row = arith.muli %y, %bx : i32
+  %plane = arith.muli %z, %bxy : i32
+  {number}
+  %warp = arith.shrui %tid, %five : i32
+  gpu.return
+}} }}"""
+    ).operation
+    (shift,) = [op for op in walk(root) if op.name == "arith.shrui"]
+    return WarpValues().is_of_warp(shift.results[0], 32)
+
+
+IN_ROW, IN_BLOCK = (
+    "%tid = arith.addi %x, %row : i32",
+    "%a = arith.addi %x, %row : i32\n  %tid = arith.addi %a, %plane : i32",
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "size", "same"),
+    [
+        (IN_BLOCK, "32, 4, 2", True),
+        (IN_BLOCK, "24, 4, 2", True),
+        (IN_ROW, "24, 4, 1", True),
+        ("%tid = arith.addi %x, %plane : i32", "24, 1, 4", True),
+        # A plane is left out; rows are counted by the wrong size; something is added.
+        (IN_ROW, "24, 4, 2", False),
+        ("%other = arith.muli %y, %by : i32\n  %tid = arith.addi %x, %other : i32", "24, 4, 1", False),
+        ("%tid = arith.addi %x, %n : i32", "64, 1, 1", False),
+        ("%tid = arith.addi %x, %x : i32", "64, 1, 1", False),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_thread_in_its_block(number: str, size: str, same: bool) -> None:
+    assert of_warps(number, size) == same

@@ -1,0 +1,276 @@
+"""Registers of products that a loop carries in vectors or one by one become sums that it carries whole.
+
+    %r:2 = scf.for … iter_args(%x = %a, %y = %b)           %r:3 = scf.for … iter_args(%x = %a, %y = %b, %s = %t)
+      %t = llvm.insertvalue of %x[0], %x[1], %y[0], %y[1]
+      %u = nvvm.wgmma.mma_async …, %t                 -->    %u = nvvm.wgmma.mma_async …, %s
+      yield (%u[0], %u[1]), (%u[2], %u[3])                   yield %x, %y, %u
+    use %r#1                                                 use (%r#2[2], %r#2[3])
+
+The sums stay in their registers from one iteration to the next: no thread reads or writes one, which between
+products would need a fence (PTX ISA, wgmma.fence). Pallas carries them in pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    Block,
+    Operation,
+    OpWriter,
+    Value,
+    after,
+    again,
+    ancestors,
+    defining_op,
+    is_block_argument,
+    users,
+    walk_named,
+)
+from mlir_async_pipe.facts.values.same_values import erase_unused, number_of_fields
+from mlir_async_pipe.facts.values.vector_elements import (
+    element_of,
+    length_of,
+    moves_bits,
+    place_taken,
+    register_of,
+    takes_element,
+)
+from mlir_async_pipe.vocabulary import named_row
+from mlir_async_pipe.vocabulary.memory_names import (
+    BITS_TAKEN,
+    MEMBER_PUT,
+    MEMBER_TAKEN,
+    position_of,
+)
+from mlir_async_pipe.vocabulary.products import holds_sums, is_register_of_sums
+from mlir_async_pipe.vocabulary.rows import WGMMA
+
+_LOOP, _BOUNDS = "scf.for", 3
+# An element of a value: a place in a vector, 0 of what is none.
+Element = tuple[Value, int]
+
+
+class Sums(NamedTuple):
+    """What a product adds to, put together of elements of what a loop carries: `last` puts the last of them."""
+
+    last: Operation
+    elements: tuple[Element, ...]
+
+    @property
+    def arguments(self) -> list[Value]:
+        """The arguments of the loop's body that hold the elements."""
+        return list(dict.fromkeys(value for value, _ in self.elements))
+
+
+def carry_sums(root: Operation) -> int:
+    """Carry sums whole through loops below `root`; how many there were."""
+    carried = 0
+    for loop in list(walk_named(root, _LOOP.__eq__)):
+        body = loop.regions[0].blocks[0]
+        found = [sums for sums in _sums(body) if _is_carried(sums, body)]
+        if found:
+            _carry(loop, body, found)
+            carried += len(found)
+    if carried:
+        erase_unused(root)
+    return carried
+
+
+def sink_moves(root: Operation) -> None:
+    """Ops that only move registers of sums stand where what they give is needed first, after the wait for the product
+    perhaps: nobody writes or reads a register where bits are taken for those of another type.
+
+    %x = llvm.extractvalue %sums[0]                       %x = llvm.extractvalue %sums[0]
+    %v = llvm.bitcast %x : f32 to vector<1xf32>           nvvm.wgmma.wait.group.sync.aligned 0
+    nvvm.wgmma.wait.group.sync.aligned 0           -->    %v = llvm.bitcast %x : f32 to vector<1xf32>
+    use %v                                                use %v
+    """
+    moves: dict[Operation, None] = {}
+    for op in walk_named(root, moves_bits):
+        makers = [defining_op(operand) for operand in op.operands]
+        if any(map(is_register_of_sums, op.operands)) or any(one in moves for one in makers if one):
+            moves[op] = None
+    for op in reversed(moves):
+        block = op.block
+        there = [one for one in (_in_block(use, block) for use in users(op.results[0])) if one]
+        first = there[0] if there else None
+        for one in there[1:]:
+            first = one if first is not None and one.is_before_in_block(first) else first
+        if first is not None:
+            op.move_before(first)
+
+
+def _in_block(op: Operation, block: Block) -> Operation | None:
+    """The op of a block that an op is, or stands in."""
+    around = (one for one in chain((op,), ancestors(op)) if one.block == block)
+    return next(around, None)
+
+
+def _sums(body: Block) -> list[Sums]:
+    """What products in a body add to that is put together of elements of the body's arguments."""
+    found: dict[Operation, Sums] = {}
+    for op in body.operations:
+        if named_row(op.operation.name).queue != WGMMA:
+            continue
+        for operand in op.operation.operands:
+            last = defining_op(operand)
+            if last is None or last.name != MEMBER_PUT or not holds_sums(operand):
+                continue
+            elements = _put(last)
+            if elements and all(is_block_argument(value) for value, _ in elements):
+                found[last] = Sums(last, elements)
+    return list(found.values())
+
+
+def _put(last: Operation) -> tuple[Element, ...] | None:
+    """The elements that were put into all fields of a struct."""
+    put: dict[int, Element] = {}
+    op: Operation | None = last
+    while op is not None and op.name == MEMBER_PUT:
+        position = position_of(op)
+        if len(position) != 1:
+            return None
+        put.setdefault(position[0], _element(op.operands[1]))
+        op = defining_op(op.operands[0])
+    count = number_of_fields(last.results[0].type)
+    return tuple(put[n] for n in range(count)) if set(put) == set(range(count)) else None
+
+
+def _element(value: Value) -> Element:
+    """The element whose bits a register is."""
+    while (made := defining_op(value)) is not None:
+        if made.name == BITS_TAKEN:
+            value = made.operands[0]
+        elif takes_element(made.name):
+            return place_taken(made) or (value, 0)
+        else:
+            break
+    return value, 0
+
+
+def _is_carried(sums: Sums, body: Block) -> bool:
+    """Whether the elements are all that the loop carries in some of its arguments, and each goes to the sums alone; the
+    sums that it forwards are then those that a product leaves in their places."""
+    arguments = sums.arguments
+    if any(value.owner != body or value == body.arguments[0] for value in arguments):
+        return False
+    lengths = sum(length_of(value) or 1 for value in arguments)
+    if len(set(sums.elements)) != len(sums.elements) or lengths != len(sums.elements):
+        return False
+    moves = [use for value in arguments for use in users(value)]
+    while moves:
+        op = moves.pop()
+        if op.name == BITS_TAKEN or takes_element(op.name):
+            moves += users(op.results[0])
+        elif op.name != MEMBER_PUT:
+            return False
+    yielded = [*body.operations][-1].operation.operands
+    whole = _whole([yielded[_number(value) - 1] for value in arguments], sums)
+    return whole is not None and whole.type == sums.last.results[0].type
+
+
+def _number(argument: Value) -> int:
+    return int(ir.BlockArgument(argument).arg_number)
+
+
+def _whole(values: Sequence[Value], sums: Sums) -> Value | None:
+    """The struct of which each element of some values is the register in its place."""
+    wholes, arguments = set(), sums.arguments
+    for place, (argument, number) in enumerate(sums.elements):
+        element = _register(values[arguments.index(argument)], number)
+        made = None if element is None else defining_op(element)
+        if made is None or made.name != MEMBER_TAKEN or position_of(made) != (place,):
+            return None
+        wholes.add(made.operands[0])
+    return wholes.pop() if len(wholes) == 1 else None
+
+
+def _register(value: Value, number: int) -> Value | None:
+    """The register whose bits are an element of a value."""
+    element = value if length_of(value) is None else element_of(value, number)
+    return None if element is None else register_of(element)
+
+
+def _carry(loop: Operation, body: Block, found: list[Sums]) -> None:
+    end = [*body.operations][-1].operation
+    starts, ends = list(loop.operands), list(end.operands)
+    kept, kinds = len(loop.results), [result.type for result in loop.results]
+    for sums in found:
+        own = sums.arguments
+        numbers = [_number(value) - 1 for value in own]
+        starts.append(_put_together(loop, [loop.operands[_BOUNDS + n] for n in numbers], sums))
+        whole = _whole([ends[n] for n in numbers], sums)
+        assert whole is not None
+        kinds.append(whole.type)
+        ends.append(whole)
+        for number, value in zip(numbers, own, strict=True):
+            ends[number] = value
+    location = loop.location
+    made = again(loop, starts, kinds)
+    for sums in found:
+        carried = body.add_argument(sums.last.results[0].type, location)
+        sums.last.results[0].replace_all_uses_with(carried)
+    again(end, ends)
+    for n, sums in enumerate(found):
+        for value in sums.arguments:
+            _take_apart(made.results[_number(value) - 1], made.results[kept + n], sums, value)
+
+
+def _put_together(loop: Operation, values: list[Value], sums: Sums) -> Value:
+    """The sums with which a loop begins, made where the last of their elements is there: a fence before the loop
+    orders that its thread writes them."""
+    whole = _whole(values, sums)
+    if whole is not None:
+        return whole
+    given = [values[sums.arguments.index(argument)] for argument, _ in sums.elements]
+    elements = [_register(one, n) or one for one, (_, n) in zip(given, sums.elements, strict=True)]
+    made = [op for op in map(defining_op, elements) if op is not None and op.block == loop.block]
+    latest = made[0] if made else None
+    for op in made[1:]:
+        latest = op if latest is not None and latest.is_before_in_block(op) else latest
+    ip = ir.InsertionPoint.at_block_begin(loop.block) if latest is None else after(latest)
+    write, kind = OpWriter(ip, loop.location), sums.last.results[0].type
+    whole = write.make("llvm.mlir.poison", [], kind)
+    field = sums.last.operands[1].type
+    for place, (element, (_, number)) in enumerate(zip(elements, sums.elements, strict=True)):
+        if length_of(element) is not None and element.type != field:
+            at = {"static_position": ir.DenseI64ArrayAttr.get([number], loop.context)}
+            element = write.make("vector.extract", [element], _element_type(element), at)
+        if element.type != field:
+            element = write.make(BITS_TAKEN, [element], field)
+        whole = write.make(MEMBER_PUT, [whole, element], kind, _position(loop, place))
+    return whole
+
+
+def _take_apart(result: Value, whole: Value, sums: Sums, argument: Value) -> None:
+    """Each user of what a loop gives takes it out of the sums, where it needs it."""
+    places = {n: place for place, (value, n) in enumerate(sums.elements) if value == argument}
+    field = sums.last.operands[1].type
+    for use in list(result.uses):
+        op = use.owner.operation
+        write = OpWriter.before(op)
+        taken = [
+            write.make(MEMBER_TAKEN, [whole], field, _position(op, places[n]))
+            for n in sorted(places)
+        ]
+        if length_of(result) is not None:
+            kind = _element_type(result)
+            taken = [
+                one if one.type == kind else write.make(BITS_TAKEN, [one], kind) for one in taken
+            ]
+            value = write.make("vector.from_elements", taken, result.type)
+        else:
+            value = taken[0] if field == result.type else write.make(BITS_TAKEN, taken, result.type)
+        op.operands[use.operand_number] = value
+
+
+def _element_type(vector: Value) -> Any:
+    return ir.VectorType(vector.type).element_type
+
+
+def _position(op: Operation, place: int) -> dict[str, Any]:
+    return {"position": ir.DenseI64ArrayAttr.get([place], op.context)}
