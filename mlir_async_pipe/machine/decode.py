@@ -39,7 +39,7 @@ from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
-from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
+from mlir_async_pipe.vocabulary.shuffles import SHUFFLES, made_together_by
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 # The table ---------------------------------------------------------------------------------------
@@ -522,7 +522,7 @@ def _stores_shuffled(op: Any, row: Row) -> bool:
         made = defining_op(pending.pop(0)) if pending else None
         if made is None:
             continue
-        if made.name in SHUFFLES:
+        if made.name in SHUFFLES or made_together_by(made):
             return True
         pending += list(made.operands)
     return False

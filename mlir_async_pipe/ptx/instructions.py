@@ -600,11 +600,13 @@ def _reduce(w: FunctionWriter, i: Instruction) -> None:
     target, value, mask = i.operands
     signed = {"s32": "", "u32": "u"}.get(kind, "") if i.parts[2] in ("min", "max") else ""
     properties = f"kind = #nvvm<reduction_kind {signed}{i.parts[2]}>"
-    _plain(i, "sync", "add", "min", "max", "and", "or", "xor")
+    _plain(i, "sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN")
+    of = "i32"
     if _is_float(kind):
-        raise UnreadError
-    operands = (w.read(value, "i32"), w.read(mask, "i32"))
-    w.assign(target, w.make("nvvm.redux.sync", operands, "i32", properties))
+        flags = "".join(f", {part.lower()} = true" for part in ("abs", "NaN") if part in i.parts)
+        of, properties = "f32", f"kind = #nvvm<reduction_kind f{i.parts[2]}>{flags}"
+    operands = (w.read(value, of), w.read(mask, "i32"))
+    w.assign(target, w.make("nvvm.redux.sync", operands, of, properties))
 
 
 @_row(VALUES, "movmatrix")

@@ -24,12 +24,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     remembered,
 )
+from mlir_async_pipe.vocabulary.control_flow import leaves_region
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
-from mlir_async_pipe.vocabulary.op_table import SIZES, operand_groups
+from mlir_async_pipe.vocabulary.op_table import SIZES, is_pure, operand_groups
 from mlir_async_pipe.vocabulary.rows import (
     ALL_SPACES,
     EVERYTHING,
     Fence,
+    Meeting,
     MemoryOrder,
     Opaque,
     Row,
@@ -198,7 +200,21 @@ NAMED_BARRIER = Row(
 )
 
 
+# All threads of the block make one value together; memory in which they do is nobody else's, and what other memory holds
+# is not promised to be in order behind it. A region says how two numbers are combined.
+_ALL_REDUCE = Row("gpu.all_reduce", ("value",), effects=(Meeting(nothing, "block"),), agree="same")
+_ALL_REDUCE_OF_MORE = Row(
+    "gpu.all_reduce",
+    effects=(Opaque("it combines numbers by ops that do more than that", meets=True),),
+    order=lambda op: EVERYTHING,
+)
+
+
 BARRIER_ROWS = (
+    replace(
+        _ALL_REDUCE,
+        by_op=lambda op: _ALL_REDUCE if _only_combines(op) else _ALL_REDUCE_OF_MORE,
+    ),
     Row("gpu.barrier", barrier=fenced_spaces, whole=has_no_operands),
     Row("nvvm.barrier0", barrier=everything),
     NAMED_BARRIER,
@@ -239,6 +255,12 @@ BARRIER_ROWS = (
     replace(_PART, op=SIGNAL, by_op=_signalled),
     replace(_PART, op=WAIT, by_op=_waited),
 )
+
+
+def _only_combines(op: Any) -> bool:
+    """Whether the region of an op only makes numbers of numbers."""
+    inside = [one for region in op.regions for block in region.blocks for one in operations(block)]
+    return all(is_pure(one) or leaves_region(one) for one in inside)
 
 
 def _fence(

@@ -200,6 +200,7 @@ REGION_ROWS = {
         RegionRow("scf.parallel", "parallel"),
         RegionRow("affine.parallel", "parallel"),
         RegionRow("gpu.launch", "isolated"),
+        RegionRow("gpu.all_reduce", "isolated"),
         RegionRow("func.func", "isolated"),
         RegionRow("gpu.func", "isolated"),
         RegionRow("llvm.func", "isolated"),

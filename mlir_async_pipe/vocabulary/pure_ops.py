@@ -240,7 +240,7 @@ PURE_ROWS = (
     *map(
         _nothing,
         {*_HARMLESS, *REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS, *DEALLOCATION_OPS}
-        - {SCOPE, "affine.yield", "ub.unreachable", *_AS_OPERANDS},
+        - {SCOPE, "gpu.all_reduce", "affine.yield", "ub.unreachable", *_AS_OPERANDS},
     ),
     # Those that are known to compute nothing but a value are found by the op.
     *(replace(_CODE_ROW, op=op, by_op=_of_code) for op in (CALL, INLINE_ASSEMBLY)),
@@ -355,9 +355,6 @@ _OPS = {
     Opaque(
         "the address is a descriptor of four words, of which no memory can be told", orders=False
     ): "rocdl.raw.buffer.",
-    Opaque(
-        "it sums over the block, through workgroup memory and barriers of its own", meets=True
-    ): "gpu.all_reduce",
     Opaque("it reads its shape from memory", orders=False): "memref.reshape",
     Opaque("it may end the thread", meets=True): "nvvm.exit llvm.intr.debugtrap llvm.intr.trap "
     "llvm.intr.ubsantrap",

@@ -43,13 +43,15 @@ from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 from mlir_async_pipe.vocabulary.shuffles import (
-    FIRST_LANE,
     LAST_LANE,
-    NAMED_LANE,
+    OF_BLOCK,
     OF_WARPS,
+    OF_WAVE,
     SHUFFLES,
+    halves_of,
     handed,
-    is_of_one_lane,
+    lane_named,
+    made_together_by,
     swapped_by,
 )
 
@@ -143,11 +145,13 @@ class WarpValues:
         self._alike: dict[Value, int] = {}
 
     def alike(self, value: Value) -> int:
-        """The bits of a thread's number on which a value does not depend that threads were handed; 0 of one
-        that is the same in all of them anyway."""
+        """The bits of a thread's number on which a value does not depend that threads were handed, or made together;
+        0 of one that is the same in all of them anyway."""
         if value not in self._alike:
-            same = self._uniformity.difference(value) is None
-            self._alike[value] = 0 if same else ALL & ~_any(self._bits(value))
+            if self._uniformity.difference(value) is not None:
+                self._alike[value] = ALL & ~_any(self._bits(value))
+            else:
+                self._alike[value] = ALL if _is_of_block(value) else 0
         return self._alike[value]
 
     def is_of_warp(self, value: Value, lanes: int) -> bool:
@@ -172,12 +176,21 @@ class WarpValues:
 
     def _handed_by_one(self, op: Operation, given: int) -> int:
         """What a shuffle depends on that hands one lane's value, which depends on `given`, to all lanes of a wave."""
-        if op.name == FIRST_LANE:
+        how = SHUFFLES[op.name]
+        if how.of == "first":
             # The first lane that is active may be another one in each wave.
             return ALL & ~self._last_lane if given & self._last_lane else given
-        if op.name == NAMED_LANE:
-            return given & ~self._last_lane if constant_value(op.operands[1]) is not None else ALL
-        return given & ~LAST_LANE if is_of_one_lane(op) else ALL
+        lane = lane_named(op)
+        if lane is None:
+            return ALL
+        lanes = self._last_lane if how.of == "named" else LAST_LANE
+        by = _any(self._known[lane])
+        return ALL if by & lanes else given & ~lanes | by
+
+    def _made_together(self, op: Operation) -> int:
+        """What depends on which lanes of a wave are active depends on the wave, whatever each lane gives."""
+        lanes = made_together_by(op)
+        return ALL & ~(self._last_lane if lanes == OF_WAVE else lanes)
 
     def _bits(self, value: Value) -> Bits:
         """The least that a value may depend on: nothing at first, then what its parts turn out to, until nothing is added."""
@@ -212,27 +225,33 @@ class WarpValues:
         if op is not None and handed(op) is not None:
             given = self._known[reads[0]]
             return given if swapped_by(op) else (self._handed_by_one(op, _any(given)),)
+        if op is not None and made_together_by(op):
+            return (self._made_together(op),)
+        if op is not None and halves_of(op):
+            return (_any(self._known[reads[0]]) & ~halves_of(op),)
         bits = [self._known[operand] for operand in reads]
         found = None
         if op is not None and op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)):
             found = _DOMAIN.evaluate(typed(op), bits, None)
         if found is None:
             found = (reduce(or_, map(_any, bits)),)
-        both_ends = 0 if op is None else _of_both_ends(op)
+        both_ends = 0 if op is None else self._of_both_ends(op)
         return tuple(one & ~both_ends for one in found)
 
-
-def _of_both_ends(op: Operation) -> int:
-    """By what the lanes differ whose numbers an op combines, whichever comes first."""
-    if op.name not in COMMUTATIVE:
-        return 0
-    step = 0
-    for given, given_by in permutations(op.operands):
-        shuffle = defining_op(_plain(given_by))
-        source = None if shuffle is None else handed(shuffle)
-        if shuffle is not None and source is not None and _plain(source) == _plain(given):
-            step |= swapped_by(shuffle)
-    return step
+    def _of_both_ends(self, op: Operation) -> int:
+        """The bit in which the lanes differ whose numbers an op combines, whichever comes first. Lanes may differ in
+        more bits of which these numbers do not depend on all but one: a row's mirror, lane xor 15, is one step of 8
+        where 8 lanes have the same."""
+        if op.name not in COMMUTATIVE:
+            return 0
+        step = 0
+        for given, given_by in permutations(op.operands):
+            shuffle = defining_op(_plain(given_by))
+            source = None if shuffle is None else handed(shuffle)
+            if shuffle is not None and source is not None and _plain(source) == _plain(given):
+                bits = swapped_by(shuffle) & _any(self._known[source])
+                step |= bits if bits.bit_count() == 1 else 0
+        return step
 
 
 class _Carried:
@@ -276,6 +295,15 @@ class _Carried:
                     self._deciding[blocks[one]].append(ends[n].operands[0] if known else None)
 
 
+def _is_of_block(value: Value) -> bool:
+    """Whether a value is made of what all threads of the block made together."""
+    for one in post_order([value], _read):
+        op = defining_op(one)
+        if op is not None and made_together_by(op) == OF_BLOCK:
+            return True
+    return False
+
+
 def _any(bits: Bits) -> int:
     found = 0
     for one in bits:
@@ -290,7 +318,10 @@ def _read(value: Value) -> list[Value]:
         return []
     source = handed(op)
     if source is not None:
-        return [source]
+        lane = lane_named(op)
+        return [source] if lane is None else [source, lane]
+    if made_together_by(op) or halves_of(op):
+        return list(op.operands)
     if len(op.regions):
         return []
     if is_pure(op) and is_made_of_operands(op.name):

@@ -227,12 +227,15 @@ def subgroup_reduce(site: Site) -> Execute:
     """Combine a value over the lanes of each warp; all of them get the result."""
     combine = COMBINE[site.text("op").split()[-1].strip("<>")]
     kind = site.result_kind()
-    size = site.integer("cluster_size")
+    size, stride = site.integer("cluster_size"), site.integer("cluster_stride") or 1
 
     def execute(unit: Unit, value: Array) -> Array:
         taken = lanes_of(value, unit.width).copy()
         for warp in whole_warps(unit, site):
-            for cluster in warp.reshape(-1, size or len(warp)):
+            length = size or len(warp)
+            # Lanes of a cluster are so many apart: with 4 lanes and a stride of 2, lanes 0, 2, 4, 6.
+            clusters = warp.reshape(-1, length, stride if size else 1).swapaxes(1, 2)
+            for cluster in clusters.reshape(-1, length):
                 total = taken[cluster[0]]
                 for lane in cluster[1:]:
                     total = kind.settle(combine(total, taken[lane]))
