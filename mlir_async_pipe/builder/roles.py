@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, plain_
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import caller, here, located, misuse
 from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of, writer
-from mlir_async_pipe.builder.protocol import Protocol, Role, no_try_wait
+from mlir_async_pipe.builder.pipeline import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.slot_memory import (
     ROLES,
     SPACE,

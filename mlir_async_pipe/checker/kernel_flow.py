@@ -55,7 +55,7 @@ from mlir_async_pipe.checker.step_graph import (
 )
 from mlir_async_pipe.checker.unfollowed import is_quiet
 from mlir_async_pipe.facts.flow.algorithms import natural_loops
-from mlir_async_pipe.facts.flow.items import (
+from mlir_async_pipe.facts.flow.flow_graph import (
     Frame,
     Item,
     Node,

@@ -11,17 +11,15 @@ import numpy as np
 
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine.barrier_phases import Mbarrier, Mbarriers
-from mlir_async_pipe.machine.clocked_detector import ClockedDetector
-from mlir_async_pipe.machine.decode import Decoder, Function, Site
+from mlir_async_pipe.machine.decode import Decoder, Function, Site, Unit
 from mlir_async_pipe.machine.detector import Detector
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp, Queues
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.machine.trace import Trace, WaitLog
-from mlir_async_pipe.machine.warp_clock import WarpClock
+from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 

@@ -21,10 +21,8 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
 from mlir_async_pipe.machine.barrier_phases import StuckError
-from mlir_async_pipe.machine.clocked_detector import ClockedDetector
-from mlir_async_pipe.machine.decode import Decoder, Function
+from mlir_async_pipe.machine.decode import Decoder, Function, Unit
 from mlir_async_pipe.machine.detector import Detector, Race
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch, LaunchOptions, RunOptions
@@ -40,7 +38,7 @@ from mlir_async_pipe.machine.memory import (
 from mlir_async_pipe.machine.terms import as_array, contiguous, is_symbolic
 from mlir_async_pipe.machine.timeline import Timeline, lay_out
 from mlir_async_pipe.machine.trace import Trace, WaitRun
-from mlir_async_pipe.machine.warp_clock import Flags, WarpClock
+from mlir_async_pipe.machine.warp_clock import ClockedDetector, Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session.called_from import called_by_users, takes

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.barrier_phases import Mbarrier, StuckError
-from mlir_async_pipe.machine.decode import Site
-from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.session.diagnostics import UsageError
 
 Passes = Callable[[], bool]

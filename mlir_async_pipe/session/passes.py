@@ -56,11 +56,11 @@ _NORMALISING = {
     "async-pipe-normalise-nests": "sink_annotations",
     "async-pipe-normalise-mbarriers": "raise_mbarriers",
     "async-pipe-normalise-addresses": "sink_addresses",
-    "async-pipe-normalise-predicates": "predicate_transactions",
+    "async-pipe-normalise-predicates": "raise_mbarriers",
     "async-pipe-normalise-buffers": "own_buffers",
     "async-pipe-normalise-swizzle": "swizzle_tiles",
     "async-pipe-normalise-alignment": "aligned_versions",
-    "async-pipe-normalise-loads": "guarded_loads",
+    "async-pipe-normalise-loads": "guarded_stores",
     "async-pipe-normalise-slots": "manual_slots",
 }
 NORMALISING = tuple(_NORMALISING)
@@ -84,7 +84,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-stores": "mlir_async_pipe.pipeliner.expand.stores_pass",
     "async-pipe-barriers": "mlir_async_pipe.pipeliner.ask_checker.insert_barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",
-    "async-pipe-drop-drains": "mlir_async_pipe.pipeliner.ask_checker.drop_drains",
+    "async-pipe-drop-drains": "mlir_async_pipe.pipeliner.ask_checker.drop_barriers",
     "async-pipe-drop-barriers": "mlir_async_pipe.pipeliner.ask_checker.drop_barriers",
     "async-pipe-simplify-waits": "mlir_async_pipe.waits.simplify",
     "async-pipe-tokens": "mlir_async_pipe.pipeliner.ask_checker.attach_tokens",

@@ -26,7 +26,7 @@ from mlir_async_pipe.session.diagnostics import (
     UsageError,
 )
 from mlir_async_pipe.session.report import Report
-from mlir_async_pipe.tool import command_line, inputs, isolate, known_names, output, reproducer
+from mlir_async_pipe.tool import command_line, inputs, isolate, output, reproducer
 from mlir_async_pipe.tool.flags import FLAGS, MACHINE, Options
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
@@ -250,7 +250,7 @@ def list_passes() -> str:
             choices = "|".join(option.metadata.get("choices", ())) or str(option.type)
             lines.append(f"      {option.name.replace('_', '-')}=<{choices}>")
     lines.append("Passes of MLIR, with the options that they have in mlir-opt:")
-    lines += [f"  --{name}" for name in known_names.mlir_passes(bindings.new_context())]
+    lines += [f"  --{name}" for name in command_line.mlir_passes(bindings.new_context())]
     return "\n".join(lines) + "\n"
 
 

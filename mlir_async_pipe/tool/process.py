@@ -26,7 +26,6 @@ from mlir_async_pipe.tool import (
     pass_steps,
     printing,
     reproducer,
-    run,
     verify_diagnostics,
 )
 from mlir_async_pipe.tool.flags import Options, PassFlag
@@ -200,12 +199,12 @@ def _run_passes(
     if options.dump_pass_pipeline:
         sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
     statistics = Statistics(session)
-    instruments: list[run.Instrument] = [run.Follow(work.activity)]
+    instruments: list[pass_steps.Instrument] = [pass_steps.Follow(work.activity)]
     instruments += [printing.DumpIr(options)] if dumps else []
     instruments += [statistics] if options.mlir_pass_statistics else []
     instruments += [work.timing] if options.mlir_timing else []
     run_steps = partial(
-        run.run,
+        pass_steps.run,
         root,
         session=session,
         verify_each=options.verify_each,
@@ -348,7 +347,7 @@ def code(
     return lowered
 
 
-class Statistics(run.Instrument):
+class Statistics(pass_steps.Instrument):
     """Counts, as an instrument, what each step adds to the session."""
 
     def __init__(self, session: Session) -> None:

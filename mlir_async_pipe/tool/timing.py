@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from mlir_async_pipe.tool.pass_steps import Step
-from mlir_async_pipe.tool.run import Instrument
+from mlir_async_pipe.tool.pass_steps import Instrument, Step
 
 RULE = "===" + "-" * 73 + "==="
 

@@ -24,7 +24,7 @@ from functools import cached_property, partial
 
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.facts.flow.conditions import Conditions
-from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import Frame, Item, Node
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Literal
-from mlir_async_pipe.facts.flow.items import END, Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import END, Frame, Item, Node
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS
 from mlir_async_pipe.waits.token_values import Events, TokenValues

@@ -24,8 +24,7 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
-from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Frame, Item
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph, Frame, Item
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of

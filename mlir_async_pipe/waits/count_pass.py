@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_async_pipe.chips.target import target_for
-from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.flow_graph import Item
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError
 from mlir_async_pipe.session.report import Session

@@ -44,7 +44,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import Edge, Frame, Item, Node
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter

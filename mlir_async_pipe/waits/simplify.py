@@ -40,7 +40,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import Item, Node
 from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of

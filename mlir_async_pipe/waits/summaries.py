@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import Any
 
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
-from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import Edge, Frame, Item, Node
 from mlir_async_pipe.waits.correlation import Key, Scopes
 from mlir_async_pipe.waits.minplus import (
     CEILING,

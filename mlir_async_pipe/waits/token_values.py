@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.flow.algorithms import components, post_order
-from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node, passed
+from mlir_async_pipe.facts.flow.flow_graph import Edge, FlowGraph, Frame, Item, Node, passed
 from mlir_async_pipe.facts.flow.region_flow import OUT, sources
 from mlir_async_pipe.facts.flow.solver import ItemLayout
 from mlir_async_pipe.vocabulary import Queue, row_of

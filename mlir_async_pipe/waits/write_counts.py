@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.flow_graph import Item
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, WaitRule, row_of, set_count

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import formulations
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import formulations
 from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
     LoopNumbers,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine.dialects.math import MATH
+from mlir_async_pipe.machine.dialects.arith import MATH
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import is_symbolic

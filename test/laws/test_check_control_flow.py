@@ -3,8 +3,7 @@
 The law: after and inside every op that moves control, a copy that is read without a wait is
 unsafe or unknown.
 
-Covers: checker/kernel_flow.py, facts/flow/items.py, facts/flow/region_flow.py, checker/unfollowed.py,
-vocabulary/control_flow.py
+Covers: checker/kernel_flow.py, facts/flow/flow_graph.py, facts/flow/region_flow.py, checker/unfollowed.py, vocabulary/control_flow.py
 """
 
 import pytest

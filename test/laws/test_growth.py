@@ -5,11 +5,7 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: pipeliner/plan/ring_memory.py, pipeliner/dependence/surroundings.py,
-pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, reports/limits.py,
-waits/dynamic.py, pipeliner/plan/store_tiles.py, pipeliner/expand/write/carried_ring.py,
-pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py,
-checker/phases/global_memory.py, pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
+Covers: pipeliner/plan/tensor_tiles.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, reports/limits.py, waits/dynamic.py, pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, checker/phases/global_memory.py, pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations

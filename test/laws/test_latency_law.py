@@ -3,7 +3,7 @@
 Costs of both are those of the machine's time line; the numbers of stages are 2 to 6. The loops are the
 same in each run; ASYNC_PIPE_NIGHTLY=1 draws 100 others.
 
-Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/schedule_loop.py,
+Covers: pipeliner/schedule/modulo/problems.py, pipeliner/schedule/modulo/schedule_loop.py,
 pipeliner/schedule/modulo/read.py
 """
 

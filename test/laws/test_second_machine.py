@@ -4,7 +4,7 @@ Law: for every program, right or wrong, before and after pipelining, both find a
 find none, both find the same copies without waits and the same divergent barriers, and where
 nothing is wrong all arrays are equal, byte by byte. ASYNC_PIPE_SAMPLES multiplies the programs.
 
-Covers: machine/run_kernel.py, machine/detector.py, machine/engine.py, test/helpers/second_machine
+Covers: machine/run_kernel.py, machine/detector.py, machine/decode.py, test/helpers/second_machine
 """
 
 from __future__ import annotations

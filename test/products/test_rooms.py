@@ -154,12 +154,12 @@ def test_no_boxes_import_each_other_in_a_circle():
 @pytest.mark.parametrize(
     "text",
     [
-        "from mlir_async_pipe.facts.flow import items",
-        "from mlir_async_pipe.facts.flow.items import Item",
-        "import mlir_async_pipe.facts.flow.items",
-        "def f():\n    from mlir_async_pipe.facts.flow.items import Item",
-        "if TYPE_CHECKING:\n    from mlir_async_pipe.facts.flow.items import Item",
-        "def f():\n    importlib.import_module('mlir_async_pipe.facts.flow.items')",
+        "from mlir_async_pipe.facts.flow import flow_graph",
+        "from mlir_async_pipe.facts.flow.flow_graph import Item",
+        "import mlir_async_pipe.facts.flow.flow_graph",
+        "def f():\n    from mlir_async_pipe.facts.flow.flow_graph import Item",
+        "if TYPE_CHECKING:\n    from mlir_async_pipe.facts.flow.flow_graph import Item",
+        "def f():\n    importlib.import_module('mlir_async_pipe.facts.flow.flow_graph')",
     ],
 )
 def test_an_import_is_seen_wherever_it_stands(text: str) -> None:

@@ -1,6 +1,6 @@
 """Loops that torch-mlir wrote: made by the script of the benchmark, taken, and right.
 
-Covers: pipeliner/normalise/guarded_loads.py
+Covers: pipeliner/normalise/guarded_stores.py
 """
 
 from __future__ import annotations

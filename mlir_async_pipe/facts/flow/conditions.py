@@ -15,8 +15,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
-from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph, Frame, Item, Node
 from mlir_async_pipe.vocabulary.control_flow import selected_region, truth
 
 Assumption = dict[int, bool]

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.facts.flow.conditions import Conditions
-from mlir_async_pipe.facts.flow.items import Edge, Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import Edge, Frame, Item, Node
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@
     block sizes       -->  stated once, then exact                (block_sizes)
     thread 0's copies -->  those of an elected thread             (elected_copies)
     divisions in loops -->  counted up                             (carried_quotients)
-    special functions -->  beside the products, not after them    (beside_products)
-    tensor memory     -->  loads are read after their waits       (tensor_loads)
+    special functions -->  beside the products, not after them    (opaque_assembly)
+    tensor memory     -->  loads are read after their waits       (opaque_assembly)
     gpu.module        -->  llvm.func with nvvm.cp.async.*         (MLIR's own conversions)
     masked loads      -->  loads of what the mask keeps           (masked_llvm_loads)
     addresses         -->  what varies apart from what does not   (split_addresses)
@@ -39,10 +39,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.lowering.nvvm.beside_products import keep_beside_products
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
-from mlir_async_pipe.lowering.nvvm.held_constants import hold_constants
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import bypass_first_level, note_whole_lines
+from mlir_async_pipe.lowering.nvvm.opaque_assembly import (
+    hold_constants,
+    keep_beside_products,
+    read_after_waits,
+)
 from mlir_async_pipe.lowering.nvvm.shared_memory import (
     DynamicShared,
     align_workgroup_buffers,
@@ -52,7 +55,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     module_functions,
     move_large_kernels,
 )
-from mlir_async_pipe.lowering.nvvm.tensor_loads import read_after_waits
 from mlir_async_pipe.lowering.ordered_steps import (
     BARE_POINTERS,
     Step,

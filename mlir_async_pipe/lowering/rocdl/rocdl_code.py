@@ -37,8 +37,8 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
+from mlir_async_pipe.lowering.rocdl.copy_addresses import give_narrow_versions
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, WaitReadback, explain, mark, read
-from mlir_async_pipe.lowering.rocdl.narrow_strides import give_narrow_versions
 from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 

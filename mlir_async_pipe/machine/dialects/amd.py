@@ -14,12 +14,10 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import within_warp
+from mlir_async_pipe.machine.dialects.gpu import as_bytes, slice_of, within_warp
 from mlir_async_pipe.machine.dialects.llvm import wave_base
-from mlir_async_pipe.machine.dialects.nvgpu import as_bytes, slice_of
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of

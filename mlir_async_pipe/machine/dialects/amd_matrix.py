@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.gpu import fragment_product, whole_warps
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fragments import Fragment
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import issue_elements, refuse_in_scope
 from mlir_async_pipe.machine.dialects.memref import fill
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.machine.memory import memref_shape

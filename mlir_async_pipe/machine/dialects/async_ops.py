@@ -13,8 +13,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import ByteSpan
-from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Site, semantics
-from mlir_async_pipe.machine.engine import Activation, Unit
+from mlir_async_pipe.machine.decode import Activation, DecodedRegion, Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import BYTE, POISON_BYTE, Kind
 from mlir_async_pipe.machine.lane_values import (

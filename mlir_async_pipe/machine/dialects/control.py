@@ -8,7 +8,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.amd import buffer_copy, lane_copy, wave_copier
 from mlir_async_pipe.machine.dialects.amd_tensor import copy_by_words
 from mlir_async_pipe.machine.dialects.async_ops import (
@@ -20,7 +20,6 @@ from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.memref import fence
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.dialects.scf import packer
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.lane_values import NONE, split
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import HINTS

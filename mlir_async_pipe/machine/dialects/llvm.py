@@ -10,10 +10,9 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Execute, Site, semantics, size_in_memory
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics, size_in_memory
 from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.terms import is_array

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of, use_of

@@ -12,15 +12,12 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.values.affine_expressions import parts_of, weights_of
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import ByteSpan
-from mlir_async_pipe.machine.affine_maps import parse_map
-from mlir_async_pipe.machine.clocked_detector import ClockedDetector
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.access import ByteSpan, parse_map
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import (
     UNKNOWN_GROUP,
@@ -37,6 +34,7 @@ from mlir_async_pipe.machine.memory import (
     MemRefShape,
     memref_shape,
 )
+from mlir_async_pipe.machine.warp_clock import ClockedDetector
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects import gpu
 from mlir_async_pipe.machine.dialects.arith import elementwise
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, refuse_in_scope
@@ -24,7 +24,6 @@ from mlir_async_pipe.machine.dialects.gpu import (
 )
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import lanes_of, uniform
 from mlir_async_pipe.machine.terms import as_array, contiguous

@@ -12,12 +12,11 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.llvm import ATOMICS, pointer_span
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
 from mlir_async_pipe.machine.dialects.tma import complete_on
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import lanes_of
 from mlir_async_pipe.vocabulary.ptx_rows import instruction_of

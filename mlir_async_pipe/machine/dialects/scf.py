@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.affine_maps import parse_map, parse_set
-from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Site, semantics
+from mlir_async_pipe.machine.access import parse_map, parse_set
+from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Polling, Site, Unit, semantics
 from mlir_async_pipe.machine.detector import Detector
-from mlir_async_pipe.machine.engine import Polling, Unit
 from mlir_async_pipe.machine.kinds import unsigned
 from mlir_async_pipe.machine.lane_values import NONE, merge, split
 from mlir_async_pipe.machine.memory import DYNAMIC

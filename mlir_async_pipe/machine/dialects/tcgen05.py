@@ -17,13 +17,12 @@ import numpy as np
 
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.barrier_phases import Commit, StuckError
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready, warps_of
 from mlir_async_pipe.machine.dialects.warpgroup import ProductArithmetic, operand_addresses
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import lanes_of

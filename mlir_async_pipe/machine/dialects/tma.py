@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import (
     ElementCopy,
     issue_elements,
@@ -22,7 +22,6 @@ from mlir_async_pipe.machine.dialects.async_ops import (
 )
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform

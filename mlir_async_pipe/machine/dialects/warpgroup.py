@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine import access, fragments
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import commit, wait_groups
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
-from mlir_async_pipe.machine.engine import Unit
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform

@@ -38,8 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.selection import callable_functions, releases_flags
 from mlir_async_pipe.chips.target import Target, target_for
 from mlir_async_pipe.facts.flow.conditions import Conditions
-from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Item
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph, Item
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Place

@@ -52,12 +52,12 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, overlapping_windows, root_of
 from mlir_async_pipe.facts.values.thread_numbers import guards_of, is_counted, is_decided_by_thread
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.pipeliner.dependence.distance import subscripts_equal
-from mlir_async_pipe.pipeliner.dependence.footprint import (
+from mlir_async_pipe.pipeliner.dependence.distance import (
     footprint,
     holds_in_any_block,
     launch_ids_of,
     static_shape,
+    subscripts_equal,
     written_together,
 )
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of

@@ -59,7 +59,7 @@ from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import (
 )
 from mlir_async_pipe.pipeliner.normalise.sink_addresses import sink_addresses_of
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.plan.store_tiles import (
+from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     StorePlan,
     carries_slots,
     plan_stores,

@@ -1,4 +1,4 @@
-"""Writes a guarded copy that stores zeros otherwise as a copy of a guarded load.
+"""Pass `async-pipe-normalise-guards`: writes a guarded copy that stores zeros otherwise as a copy of a guarded load.
 
     scf.if %c {                                    %v = scf.if %c -> (f32) {
       %l = memref.load %A[%i]                        %l = memref.load %A[%i]
@@ -19,31 +19,52 @@ Anything else under a condition stays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    ancestors,
     attributes_of,
     before,
     clone,
+    constant,
     constant_value,
     create,
     defining_op,
     erase,
+    is_function,
     operations,
+    type_text,
+    users,
     walk,
     walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if, yield_values
-from mlir_async_pipe.facts.loops.annotations import counted_loops
-from mlir_async_pipe.facts.loops.statements import copied_load, fills_workgroup, needed_values
+from mlir_async_pipe.chips.target import ChipOptions, with_target
+from mlir_async_pipe.facts.loops.annotations import counted_loops, read_loop, static_trip_count
+from mlir_async_pipe.facts.loops.statements import (
+    Copies,
+    copied_load,
+    copies_of,
+    fills_workgroup,
+    needed_values,
+    read_body,
+    reads_global,
+)
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of_text
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
-from mlir_async_pipe.lowering.scopes.masked_loads import is_zero, may_move
+from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, is_zero, loaded_value, may_move
+from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
+from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
+from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
+from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, flag_order
+from mlir_async_pipe.vocabulary import accesses, flag_order, is_pure
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
@@ -229,3 +250,266 @@ def _slice(values: list[Value], condition: Operation) -> list[Operation]:
 def run(module: Any, options: NoOptions, session: Session) -> None:
     for loop in counted_loops(module):
         simplify_guards(loop)
+
+
+def take_loads_out(loop: Operation) -> None:
+    """Do so with the conditions in the body of a loop that fill no workgroup memory."""
+    for condition in _conditions(loop):
+        if not any(map(fills_workgroup, walk(condition))):
+            _take_out(condition)
+
+
+def take_apart_copies(loop: Operation) -> None:
+    """Do so with guarded copies and loops of copies too, of a loop that cannot have them
+    asynchronous."""
+    unroll_copy_loops(loop)
+    for condition in _conditions(loop):
+        _take_out(condition)
+
+
+def _conditions(within: Operation) -> list[Operation]:
+    """The conditions without results in the body of a loop, or in one of these, inner ones first."""
+    blocks = [block for region in within.regions for block in region.blocks]
+    found = [op for block in blocks for op in operations(block)]
+    conditions = [op for op in found if op.name == "scf.if" and len(op.results) == 0]
+    return [op for each in conditions for op in (*_conditions(each), each)]
+
+
+def _take_out(condition: Operation) -> None:
+    (block,) = condition.regions[0].blocks
+    first = _reading(operations(block)[:-1])
+    loaded = [result for op in first if _loads(op) for result in op.results]
+    if not loaded or any(zero_of(value.type) is None for value in loaded):
+        return
+    ip, loc = before(condition), condition.location
+    write = IntegerWriter(ip, loc)
+    zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
+    values = _loaded_if(condition.operands[0], first, loaded, zeros, ip, loc)
+    for value, result in zip(loaded, values, strict=True):
+        value.replace_all_uses_with(result)
+    erase(op for op in reversed(first) if not any(users(result) for result in op.results))
+
+
+def _reading(ops: list[Operation]) -> list[Operation]:
+    """The loads from global memory that come first, and the pure ops that they need."""
+    found: list[Operation] = []
+    for op in ops:
+        if not (may_move(op) or _loads(op)):
+            break
+        found.append(op)
+    while found and not _loads(found[-1]):
+        found.pop()
+    return found
+
+
+def _loads(op: Operation) -> bool:
+    """Whether an op does nothing but load from global memory, or is a condition of such loads."""
+    if op.name != "scf.if":
+        return reads_global(op) and len(op.regions) == 0
+    blocks = [block for region in op.regions for block in region.blocks]
+    inside = [inner for block in blocks for inner in operations(block)[:-1]]
+    return len(op.results) > 0 and all(may_move(inner) or _loads(inner) for inner in inside)
+
+
+# Loops that fill a tile ----------------------------------------------------------------------
+
+
+def unroll_copy_loops(loop: Operation) -> None:
+    """Do so with the loops in the body of a loop, inner ones first."""
+    for op in operations(loop.regions[0].blocks[0]):
+        if op.name == "scf.for":
+            unroll_copy_loops(op)
+            if _copies_a_tile(op):
+                _unroll(op)
+
+
+def _copies_a_tile(loop: Operation) -> bool:
+    trips = static_trip_count(loop)
+    if trips is None or len(loop.results) or constant_value(loop.operands[0]) is None:
+        return False
+    body = [op for op in walk(loop) if op != loop]
+    loads = sum(map(reads_global, body))
+    return 0 < loads * trips <= MOST_PIECES and all(map(_copies_or_computes, body))
+
+
+def _copies_or_computes(op: Operation) -> bool:
+    return op.name == "scf.if" or is_pure(op) or reads_global(op) or fills_workgroup(op)
+
+
+def _unroll(loop: Operation) -> None:
+    block = loop.regions[0].blocks[0]
+    counter, ip = block.arguments[0], before(loop)
+    first, step = (constant_value(loop.operands[number]) for number in (0, 2))
+    assert first is not None and step is not None
+    for number in range(static_trip_count(loop) or 0):
+        value = constant(first + number * step, counter.type, ip, loop.location)
+        mapping: dict[Any, Any] = {counter: value}
+        for op in operations(block)[:-1]:
+            clone(op, mapping, ip)
+    loop.erase()
+
+
+# Indices that do not change ------------------------------------------------------------------
+
+
+def take_indices_out(loop: Operation) -> None:
+    """Load the integers before a loop that each of its iterations loads from the same address.
+
+    Nobody may write them meanwhile: nothing in the function may write that memory, or order what other
+    functions write."""
+    found = _same_in_all_iterations(loop)
+    if not any(map(accesses, found)) or not _nobody_writes(loop, filter(accesses, found)):
+        return
+    loaded = [result for op in found if accesses(op) for result in op.results]
+    ip, loc = before(loop), loop.location
+    if static_trip_count(loop):
+        mapping: dict[Any, Any] = {}
+        for op in found:
+            clone(op, mapping, ip)
+        values = [mapping[value] for value in loaded]
+    else:
+        write = IntegerWriter(ip, loc)
+        signed = "ult" if "unsignedCmp" in loop.attributes else "slt"
+        runs = write.compare(signed, loop.operands[0], loop.operands[1])
+        zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
+        values = _loaded_if(runs, found, loaded, zeros, ip, loc)
+    for value, new in zip(loaded, values, strict=True):
+        value.replace_all_uses_with(new)
+    erase(op for op in reversed(found) if accesses(op))
+
+
+def _same_in_all_iterations(loop: Operation) -> list[Operation]:
+    """The loads of integers in the body of a loop whose addresses do not change, and what these are computed
+    with, in the order of the text."""
+    block = loop.regions[0].blocks[0]
+    varying: set[Any] = set(block.arguments)
+    fixed: dict[Operation, None] = {}
+    for op in operations(block)[:-1]:
+        moves = may_move(op) or (reads_global(op) and len(op.regions) == 0 and _is_integer(op))
+        if moves and varying.isdisjoint(op.operands):
+            fixed[op] = None
+        else:
+            varying.update(op.results)
+    loads = [op for op in fixed if accesses(op)]
+    needed = needed_values([value for op in loads for value in op.operands], fixed)
+    return [op for op in fixed if op in loads or not needed.isdisjoint(op.results)]
+
+
+def _is_integer(op: Operation) -> bool:
+    return all(bits_of_text(type_text(result.type)) is not None for result in op.results)
+
+
+def _nobody_writes(loop: Operation, loads: Iterable[Operation]) -> bool:
+    """Whether nothing in the function of a loop may write what these loads read, or orders writes of others."""
+    function = next((above for above in ancestors(loop) if is_function(above)), None)
+    if function is None:
+        return False
+    inside = list(walk(function))
+    written = [root_of(access.memory) for op in inside for access in accesses(op) if access.writes]
+    read = [root_of(access.memory) for op in loads for access in accesses(op)]
+    if any(may_alias(a, b) for a in read for b in written):
+        return False
+    return all(flag_order(op) == UNORDERED for op in inside)
+
+
+def _loaded_if(
+    condition: Any, ops: list[Operation], loaded: list[Any], zeros: list[Any], ip: Any, loc: Any
+) -> list[Any]:
+    """What copies of `ops` load under a condition, and zeros where it does not hold."""
+    chosen = write_if(condition, loaded, zeros, ip, loc)
+    end = end_of(chosen.regions[0])
+    mapping: dict[Any, Any] = {}
+    for op in ops:
+        clone(op, mapping, before(end))
+    yield_values(end, [mapping[value] for value in loaded])
+    return list(chosen.results)
+
+
+# Loops whose copies go through registers -------------------------------------------------------
+
+# The widest load into registers, of all chips.
+_LOAD_BYTES = 16
+
+
+def takes_registers(loop: Operation, session: Session) -> bool:
+    """Whether a loop with `num_stages` loads into registers: it asks for that, or the chip issues its
+    copies in more instructions than loads."""
+    through = read_loop(loop).stage_through
+    if through == "auto":
+        return not_issued(copies_of(read_body(loop)), session) is not None
+    return through == "registers"
+
+
+def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
+    """Why the chip cannot issue one of the copies, or only as more instructions than a load into
+    registers takes, and the op that it is about; None if it can."""
+    chip = None if session.target is None else session.target.chip
+    if chip is None or not copies.pairs:
+        return None
+    if not chip.copy_bytes:
+        return f"{chip.name} has no asynchronous copy to workgroup memory", copies.pairs[0][0]
+    arithmetic = Arithmetic()
+    for load, store in copies.pairs:
+        found = loaded_value(store)
+        if isinstance(found, NotCopies):
+            return found.reason, found.at
+        (source,), (target,) = accesses(load), accesses(store)
+        width = copy_width(source, target, chip, arithmetic)
+        if isinstance(width, str):
+            return width, load
+        bytes_, widest = width.elements * width.element_bytes, max(chip.copy_bytes)
+        if widest < min(bytes_, _LOAD_BYTES):
+            return (
+                f"{chip.name} copies {widest} bytes at once, so a copy of {bytes_} bytes takes "
+                f"{bytes_ // widest} instructions, and a load {-(-bytes_ // _LOAD_BYTES)}",
+                load,
+            )
+    return None
+
+
+@register(
+    "async-pipe-normalise-loads",
+    "take loads out of conditions, so that they can run_loads ahead of them, and indices that do not change out of the loop",
+    ChipOptions,
+)
+def run_loads(module: Any, options: ChipOptions, session: Session) -> None:
+    """Takes loads out of a condition that computes and stores too, so that they can run ahead of it, and
+    indices that do not change out of the loop.
+
+        scf.if %c {                               %l = scf.if %c -> (f32) {
+          %l = memref.load %A[%i]                   %v = memref.load %A[%i]
+          %w = arith.addf %l, %x                    scf.yield %v
+          memref.store %w, %O[%i]        -->      } else {
+        }                                           scf.yield %zero
+                                                  }
+                                                  scf.if %c { %w = …; memref.store %w, %O[%i] }
+
+    Only loads from global memory that come before all other memory accesses of the branch: they read the
+    same values. A branch that fills workgroup memory is a guarded copy, and stays in one piece unless it has to
+    go through registers: where the loop asks for them, or the chip issues its copies in more instructions
+    than loads. A loop is one statement, so its loads run ahead of its stores only if they stand on their
+    own: static loops of at most `MOST_PIECES` loads that do nothing else to memory are unrolled then,
+    guards included.
+
+        scf.for %r = %c0 to %c4 step %c1 {        %v0 = vector.load %A[%c0, …]
+          %v = vector.load %A[%r, …]              vector.store %v0, %tile[%c0, …]
+          vector.store %v, %tile[%r, …]     -->   … the same for rows 1 to 3
+        }
+
+    An index that is loaded in every iteration, and is the same in all, is loaded before the loop, if there is
+    an iteration. A copy whose address it is then waits for nothing and runs as far ahead as all others.
+
+        scf.for %k = %lo to %hi … {               %some = arith.cmpi slt, %lo, %hi
+          %i = memref.load %rows[%t]        -->   %i = scf.if %some { memref.load %rows[%t] } else { 0 }
+          copy %A[%i, %k] …                       scf.for … { copy %A[%i, %k] … }
+    """
+    session = with_target(options, session)
+    for loop in counted_loops(module):
+        take_indices_out(loop)
+        inside = operations(loop.regions[0].blocks[0])
+        if not any(len(op.regions) for op in inside):
+            continue
+        if not loads_itself(loop):
+            take_loads_out(loop)
+        if takes_registers(loop, session):
+            take_apart_copies(loop)

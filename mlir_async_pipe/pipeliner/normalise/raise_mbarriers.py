@@ -1,4 +1,4 @@
-"""Takes the nvvm form of mbarriers that a loop waits at for that of nvgpu, which the plans read.
+"""Pass `async-pipe-normalise-mbarriers`: takes the nvvm form of mbarriers that a loop waits at for that of nvgpu, which the plans read.
 
     nvvm.mbarrier.init %p, %c1                      nvgpu.mbarrier.init %group[%c0], %c1
     nvvm.mbarrier.arrive.expect_tx %p, %bytes       nvgpu.mbarrier.arrive.expect_tx %group[%c0], %bytes
@@ -21,7 +21,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    again,
     ancestors,
+    attributes_of,
     before,
     create,
     defining_op,
@@ -34,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.annotations import requested_loops
+from mlir_async_pipe.facts.loops.annotations import counted_loops, requested_loops
 from mlir_async_pipe.facts.loops.transactions import (
     has_transactions,
     mbarrier_pointer,
@@ -53,7 +55,7 @@ from mlir_async_pipe.facts.values.memory_roots import (
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_pure, use_of
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, TENSOR_LOADS
 from mlir_async_pipe.vocabulary.memory_names import names_memory
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
@@ -265,3 +267,71 @@ def _parity(op: Operation, write: IntegerWriter) -> Value:
 @register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
 def run(module: Any, options: NoOptions, session: Session) -> None:
     raise_mbarriers(requested_loops(module))
+
+
+_SIZES = "operandSegmentSizes"
+
+
+def predicate_transactions(loop: Operation) -> None:
+    """Dissolve each branch of the loop's body that only issues transactions."""
+    for op in operations(loop.regions[0].blocks[0]):
+        if op.name == "scf.if" and _only_issues(op):
+            _dissolve(op)
+
+
+def _only_issues(branch: Operation) -> bool:
+    """Whether a branch announces and copies, with pure ops, and has nothing else on either side."""
+    if len(branch.results) or len(list(branch.regions[1].blocks)):
+        return False
+    *ops, _ = operations(branch.regions[0].blocks[0])
+    issuing = [op for op in ops if use_of(op) == "expect" or op.name in TENSOR_LOADS]
+    return bool(issuing) and all(
+        op in issuing or use_of(op) == "handle" or (is_pure(op) and not len(op.regions))
+        for op in ops
+    )
+
+
+def _dissolve(branch: Operation) -> None:
+    condition = branch.operands[0]
+    end = terminator(branch.regions[0].blocks[0])
+    for op in operations(branch.regions[0].blocks[0]):
+        if op == end:
+            continue
+        op.move_before(branch)
+        if use_of(op) not in (None, "handle"):
+            _add_predicate(op, condition)
+    branch.erase()
+
+
+def _add_predicate(op: Operation, condition: Value) -> None:
+    given = operand(op, "predicate")
+    if given is not None:
+        both = create(
+            "arith.andi", [condition, given], [given.type], ip=before(op), loc=op.location
+        )
+        op.operands[operand_number(op, "predicate")] = both.results[0]
+        return
+    attributes = attributes_of(op)
+    if _SIZES in attributes:
+        # The predicate is the last group.
+        sizes = [*list(ir.DenseI32ArrayAttr(attributes[_SIZES]))[:-1], 1]
+        attributes[_SIZES] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    again(op, [*op.operands, condition], attributes=attributes)
+
+
+@register(
+    "async-pipe-normalise-predicates",
+    "give tensor copies the condition of their branch as predicate",
+)
+def run_predicates(module: Any, options: NoOptions, session: Session) -> None:
+    """Takes the issue of tensor copies out of the branch that one thread takes.
+
+        scf.if %leader {                        expect_tx %full[%c0], %bytes, predicate = %leader
+          expect_tx %full[%c0], %bytes    -->   load %map[%k], %full[%c0] to %tile, predicate = %leader
+          load %map[%k], %full[%c0] to %tile
+        }
+
+    An op that already has a predicate gets both.
+    """
+    for loop in counted_loops(module):
+        predicate_transactions(loop)

@@ -38,8 +38,10 @@ from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.pipeliner.dependence.distance import EVERY, Distances, LoopIndex
-from mlir_async_pipe.pipeliner.dependence.footprint import (
+from mlir_async_pipe.pipeliner.dependence.distance import (
+    EVERY,
+    Distances,
+    LoopIndex,
     belongs_to_single_threads,
     meeting_threads,
 )

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from mlir_async_pipe.facts.values.linear import Linear
-from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
-from mlir_async_pipe.pipeliner.dependence.footprint import static_shape
+from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, static_shape
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root
@@ -25,9 +24,8 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import (
 )
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.legality import not_predicated
-from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
 from mlir_async_pipe.pipeliner.plan.sync_state import Need, uses_of
-from mlir_async_pipe.pipeliner.plan.units import Units
+from mlir_async_pipe.pipeliner.plan.units import Units, is_physical
 from mlir_async_pipe.pipeliner.plan.version_rules import (
     BufferUse,
     GroupWait,

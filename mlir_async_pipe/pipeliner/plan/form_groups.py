@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, walk
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
-from mlir_async_pipe.pipeliner.plan.statement_places import is_physical, physical_copy
-from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units, is_physical, physical_copy
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import accesses, is_pure, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS

@@ -18,8 +18,7 @@ from mlir_async_pipe.facts.values.memory_roots import GIVEN, Root
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
 from mlir_async_pipe.pipeliner.dependence.privatise import Obstacle
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
-from mlir_async_pipe.pipeliner.plan.statement_places import is_physical
-from mlir_async_pipe.pipeliner.plan.units import Unit, Units
+from mlir_async_pipe.pipeliner.plan.units import Unit, Units, is_physical
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import opaque_of, row_of
 from mlir_async_pipe.vocabulary.rows import EVERYTHING

@@ -49,9 +49,14 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
-from mlir_async_pipe.pipeliner.plan.ring_memory import shows_slots, tile_buffers, users_of_memory
 from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
-from mlir_async_pipe.pipeliner.plan.store_tiles import is_tensor_store, where_written
+from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
+    is_tensor_store,
+    shows_slots,
+    tile_buffers,
+    users_of_memory,
+    where_written,
+)
 from mlir_async_pipe.vocabulary import (
     VIEW_OPS,
     accesses,

@@ -41,14 +41,14 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong, ProductTurn
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
-from mlir_async_pipe.pipeliner.plan.ring_memory import (
+from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
+from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     barriers_to_drop,
     check_independent,
     ends_after_barrier,
     ring_buffers,
     users_of_memory,
 )
-from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 
 

@@ -69,11 +69,11 @@ from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse, are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.normalise.guarded_loads import not_issued
+from mlir_async_pipe.pipeliner.normalise.guarded_stores import not_issued
 from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_places
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     DEFAULT,
     IssueOptions,

@@ -64,8 +64,7 @@ from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
-from mlir_async_pipe.pipeliner.plan.units import Units, rematerialisable
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Units, rematerialisable
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session

@@ -33,7 +33,7 @@ from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_by_count, write
 from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
@@ -215,8 +215,10 @@ def _decide_by_search(
 ) -> Decision | None:
     # Few loops ask for it, and every start of the tool would pay for the scheduler's imports.
     from mlir_async_pipe.facts.costs.cost_model import CostModel
-    from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import schedule_by_latency
-    from mlir_async_pipe.pipeliner.schedule.modulo.by_units import schedule_by_units
+    from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
+        schedule_by_latency,
+        schedule_by_units,
+    )
     from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import SearchOptions
 
     target = target_for(options, session)

@@ -3,10 +3,9 @@
 from typing import Any
 
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.decode import Execute, Site, semantics
+from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import issue_copy, physical_commit, physical_wait
-from mlir_async_pipe.machine.dialects.nvgpu import as_bytes
-from mlir_async_pipe.machine.engine import Unit
+from mlir_async_pipe.machine.dialects.gpu import as_bytes
 from mlir_async_pipe.machine.lane_values import Token, lanes_of
 
 semantics("demo.dma_commit")(physical_commit)

@@ -1,7 +1,7 @@
 """Boxes of one to five dimensions, copied and stored by TMA in nvgpu's and nvvm's form: pipelined,
 by warps of their own too, proven, right on the machine, lowered. Boxes in im2col mode are refused.
 
-Covers: pipeliner/plan/ring_memory.py, machine/dialects/tma.py, vocabulary/mbarrier_ops.py,
+Covers: pipeliner/plan/tensor_tiles.py, machine/dialects/tma.py, vocabulary/mbarrier_ops.py,
 checker/phases/op_effects.py, test/helpers/box_loops.py
 """
 

@@ -1,7 +1,6 @@
 """Loops in which the blocks of a cluster copy tiles for each other, and all warps copy and compute.
 
-Covers: pipeliner/plan/role_plan.py, pipeliner/expand/write/slot_returns.py,
-pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/ring_memory.py
+Covers: pipeliner/plan/role_plan.py, pipeliner/expand/write/write_ring.py, pipeliner/plan/ring_plan.py, pipeliner/plan/tensor_tiles.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Loops in which the blocks of a cluster copy tiles for each other: pipelined, proven and right.
 
-Covers: pipeliner/plan/cluster_plan.py, pipeliner/expand/write/slot_returns.py, pipeliner/plan/role_plan.py,
-pipeliner/plan/ring_plan.py, pipeliner/expand/write/write_roles.py, facts/loops/transactions.py
+Covers: pipeliner/plan/cluster_plan.py, pipeliner/expand/write/write_ring.py, pipeliner/plan/role_plan.py, pipeliner/plan/ring_plan.py, pipeliner/expand/write/write_roles.py, facts/loops/transactions.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Warps that only copy are ahead of what writes the copied memory before the loop and in the loops
 around: that is refused, and goes wrong on the machine where it is not.
 
-Covers: pipeliner/plan/ring_memory.py
+Covers: pipeliner/plan/tensor_tiles.py
 """
 
 from __future__ import annotations

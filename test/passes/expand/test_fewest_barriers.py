@@ -1,6 +1,6 @@
 """Barriers that no two threads need are not written, and of those that are none can go.
 
-Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/footprint.py, pipeliner/plan/make_plan.py
+Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/distance.py, pipeliner/plan/make_plan.py
 """
 
 from __future__ import annotations

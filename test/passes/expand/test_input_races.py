@@ -1,6 +1,6 @@
 """`input-race`: said exactly where two threads meet in one barrier interval of one iteration.
 
-Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/footprint.py
+Covers: pipeliner/plan/barrier_pairs.py, pipeliner/dependence/distance.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiles that tensor copies bring, read by ldmatrix and multiplied by mma.sync: pipelined, by warps of
 their own too, swizzled or not, proven, right on the machine, and code that ptxas takes.
 
-Covers: pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/ring_memory.py,
+Covers: pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/tensor_tiles.py,
 test/helpers/ldmatrix_loops.py
 """
 

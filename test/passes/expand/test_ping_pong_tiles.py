@@ -1,7 +1,7 @@
 """Workgroup memory beside the ring's where two groups take tiles in turn: a version for each group, stores
 in flight on slots of these, what is refused, and that each part of the result is needed.
 
-Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/store_tiles.py
+Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/tensor_tiles.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 refused.
 
 Covers: facts/loops/transactions.py, pipeliner/expand/write/write_ring.py,
-pipeliner/plan/mbarrier_setup.py, pipeliner/plan/ring_memory.py
+pipeliner/plan/mbarrier_setup.py, pipeliner/plan/tensor_tiles.py
 """
 
 from __future__ import annotations

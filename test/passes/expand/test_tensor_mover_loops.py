@@ -1,7 +1,6 @@
 """Loops of the tensor data mover, pipelined: right for each trip count, proven, and with counts for one wave.
 
-Covers: pipeliner/expand/write/versioned_buffers.py, pipeliner/dependence/footprint.py,
-pipeliner/dependence/privatise.py, pipeliner/plan/buffer_plan.py, lowering/rocdl/to_rocdl.py
+Covers: pipeliner/expand/write/versioned_buffers.py, pipeliner/dependence/distance.py, pipeliner/dependence/privatise.py, pipeliner/plan/buffer_plan.py, lowering/rocdl/to_rocdl.py
 """
 
 import numpy as np

@@ -4,8 +4,7 @@ The loop writes down each induction variable that its first, middle and last sta
 it should write down is counted here, by stepping from lb to ub; the printed result of the
 expander is run by `ir_to_python`, which shares no code with the package.
 
-Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/guards.py,
-facts/loops/annotations.py, vocabulary/control_flow.py
+Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/write_loop.py, facts/loops/annotations.py, vocabulary/control_flow.py
 """
 
 from __future__ import annotations

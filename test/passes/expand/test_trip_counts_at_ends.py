@@ -4,7 +4,7 @@ Bounds at the smallest, the largest and around 0; steps up to half of the type, 
 upper bound but not past the type: where the loop itself does not wrap, lb + trips * step and the
 other numbers that the expander writes must not tell.
 
-Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/guards.py
+Covers: pipeliner/expand/write/integers.py, pipeliner/expand/write/write_loop.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops that fill a tile, where what they load goes through registers: it really runs ahead, or is
 refused.
 
-Covers: pipeliner/normalise/guarded_loads.py, pipeliner/schedule/by_count.py
+Covers: pipeliner/normalise/guarded_stores.py, pipeliner/schedule/by_count.py
 """
 
 import numpy as np

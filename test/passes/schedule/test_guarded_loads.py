@@ -1,6 +1,6 @@
 """Loads under a condition that computes and stores too run ahead of it, into registers.
 
-Covers: pipeliner/normalise/guarded_loads.py
+Covers: pipeliner/normalise/guarded_stores.py
 """
 
 from __future__ import annotations

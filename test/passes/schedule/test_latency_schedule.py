@@ -1,6 +1,6 @@
 """Latencies in the pass: what its steady state is on the time line, costs of ops, nests, code.
 
-Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/read.py,
+Covers: pipeliner/schedule/modulo/problems.py, pipeliner/schedule/modulo/read.py,
 facts/costs/cost_model.py
 """
 

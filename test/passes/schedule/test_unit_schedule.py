@@ -1,7 +1,7 @@
 """`async_pipe.schedule = "optimal"`: the intervals of GEMM and attention, right on the machine, and what
 is refused.
 
-Covers: pipeliner/schedule/modulo/by_units.py
+Covers: pipeliner/schedule/modulo/problems.py
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.pipeliner.schedule.modulo.by_units import gantt
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import gantt
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloProblem, Precedence, Task, solve
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import run as schedule

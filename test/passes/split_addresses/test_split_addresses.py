@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.values.domains import Domain
 from mlir_async_pipe.facts.values.linear import LinearForms
-from mlir_async_pipe.lowering.rocdl.native_calls import split_for_rocdl
+from mlir_async_pipe.lowering.rocdl.copy_addresses import split_for_rocdl
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 

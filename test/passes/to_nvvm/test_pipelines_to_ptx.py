@@ -1,9 +1,7 @@
 """One loop of each kind that the pipeliner takes: right on the machine under every completion,
 accepted by the checker without an unknown, and by ptxas.
 
-Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, pipeliner/plan/buffer_plan.py,
-pipeliner/dependence/memory_dependences.py, pipeliner/plan/choose_versions.py, pipeliner/expand/write/kernel_units.py, pipeliner/plan/statement_places.py,
-pipeliner/plan/units.py
+Covers: lowering/nvvm/to_nvvm.py, lowering/nvvm/nvidia_ops.py, pipeliner/plan/buffer_plan.py, pipeliner/dependence/memory_dependences.py, pipeliner/plan/choose_versions.py, pipeliner/expand/write/kernel_units.py, pipeliner/plan/units.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Copies of a wave share addresses in LDS, and no copy moves: neither where it reads nor writes.
 
-Covers: lowering/rocdl/native_calls.py
+Covers: lowering/rocdl/copy_addresses.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.lowering.rocdl.native_calls import share_lds_addresses, split_for_rocdl
+from mlir_async_pipe.lowering.rocdl.copy_addresses import share_lds_addresses, split_for_rocdl
 from mlir_async_pipe.lowering.split_addresses import AddressParts
 
 COPY = "rocdl.load.async.to.lds %{0}, %{1}, 4, {2}, 0 : !llvm.ptr<1>, !llvm.ptr<3>"

@@ -1,6 +1,6 @@
 """Loops that copy rows of dynamic stride get a version for short rows, which copies the same.
 
-Covers: lowering/rocdl/narrow_strides.py
+Covers: lowering/rocdl/copy_addresses.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.lowering.rocdl.narrow_strides import give_narrow_versions
+from mlir_async_pipe.lowering.rocdl.copy_addresses import give_narrow_versions
 
 # Each of 64 threads copies an element of its row of %A, iteration by iteration, and adds up another one's.
 KERNEL = """

@@ -1,6 +1,6 @@
 """Copies in loops take a scalar base and 32 bits of a lane where these are proven to fit, and no copy moves.
 
-Covers: lowering/rocdl/scalar_bases.py
+Covers: lowering/rocdl/copy_addresses.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import defining_op, functions, walk
-from mlir_async_pipe.lowering.rocdl.scalar_bases import use_scalar_bases
+from mlir_async_pipe.lowering.rocdl.copy_addresses import use_scalar_bases
 
 COPY = "rocdl.load.async.to.lds %{p}, %tile, 4, {offset}, 0 : !llvm.ptr<1>, !llvm.ptr<3>"
 FROM = """

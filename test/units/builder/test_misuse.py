@@ -1,6 +1,6 @@
 """What a pipeline is asked in the wrong order is an error at the line of Python that asked it.
 
-Covers: builder/protocol.py, builder/caller.py, builder/pipeline.py
+Covers: builder/pipeline.py, builder/caller.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 the block ends, fenced, and never taken for something that later copies do not see.
 
 Covers: checker/phases/block_memory.py, checker/phases/op_effects.py, checker/phase_faults.py,
-pipeliner/plan/ring_memory.py
+pipeliner/plan/tensor_tiles.py
 """
 
 from __future__ import annotations

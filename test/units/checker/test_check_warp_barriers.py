@@ -1,8 +1,7 @@
 """Where the lanes of a warp meet, what one of them did happened before what the others do; nothing is in order
 between warps, with a mask that does not name all lanes, or where some threads may be elsewhere.
 
-Covers: checker/effects.py, checker/conflicts.py, machine/detector.py, machine/clocked_detector.py,
-machine/dialects/mbarriers.py
+Covers: checker/effects.py, checker/conflicts.py, machine/detector.py, machine/warp_clock.py, machine/dialects/mbarriers.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Distances of dependences, what views and asserted aliasing do to them, and privatisation.
 
-Covers: pipeliner/dependence/distance.py, pipeliner/dependence/memory_dependences.py, pipeliner/dependence/regions.py,
-pipeliner/dependence/privatise.py, pipeliner/dependence/footprint.py, facts/values/views.py, pipeliner/schedule/schedule_pass.py,
-facts/values/memory_roots.py
+Covers: pipeliner/dependence/distance.py, pipeliner/dependence/memory_dependences.py, pipeliner/dependence/regions.py, pipeliner/dependence/privatise.py, facts/values/views.py, pipeliner/schedule/schedule_pass.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations

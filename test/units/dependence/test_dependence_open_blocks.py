@@ -1,6 +1,6 @@
 """Privatisation without a block size: what holds in some shapes of blocks need not hold in all.
 
-Covers: pipeliner/dependence/footprint.py, pipeliner/dependence/privatise.py
+Covers: pipeliner/dependence/distance.py, pipeliner/dependence/privatise.py
 """
 
 from __future__ import annotations

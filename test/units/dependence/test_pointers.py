@@ -1,6 +1,6 @@
 """Pointers as bytes from where they start, and what that tells about loops.
 
-Covers: facts/values/memory_roots.py, pipeliner/dependence/footprint.py, pipeliner/dependence/regions.py
+Covers: facts/values/memory_roots.py, pipeliner/dependence/distance.py, pipeliner/dependence/regions.py
 """
 
 from __future__ import annotations

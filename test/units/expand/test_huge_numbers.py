@@ -1,7 +1,6 @@
 """Numbers in attributes and types may be as large as they can be: the answer comes at once.
 
-Covers: pipeliner/plan/make_plan.py, pipeliner/plan/memory_limit.py, pipeliner/dependence/footprint.py,
-vocabulary/launch_ids.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/memory_limit.py, pipeliner/dependence/distance.py, vocabulary/launch_ids.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the report holds of a planned loop names the right ops.
 
-Covers: pipeliner/expand/loop_record.py, pipeliner/plan/pipeline_plan.py
+Covers: pipeliner/expand/expand_pass.py, pipeliner/plan/make_plan.py
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, unchanged
 from mlir_async_pipe.facts.loops.annotations import scheduled_loops
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.expand.loop_record import record_of
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
-from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.expand.expand_pass import record_of
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, make_plan
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import Diagnostics, Place
 from mlir_async_pipe.session.report import Session

@@ -1,7 +1,6 @@
 """The plan says every wait and every group that the expander writes, and planning edits nothing.
 
-Covers: pipeliner/plan/make_plan.py, pipeliner/plan/synchronise.py, pipeliner/plan/sync_state.py,
-pipeliner/expand/write/write_loop.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/sync_state.py, pipeliner/expand/write/write_loop.py
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import DRAIN, scheduled_loops
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, make_plan
-from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, make_plan
 from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostics

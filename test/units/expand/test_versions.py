@@ -4,8 +4,7 @@ The oracle lays out every instance of every access for some iterations, with one
 slot: a read must find what the last write before it in its own iteration left there, and
 whoever writes must find every async access of another iteration over. It knows no formula.
 
-Covers: pipeliner/plan/version_rules.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/choose_versions.py,
-pipeliner/plan/pipeline_plan.py
+Covers: pipeliner/plan/version_rules.py, pipeliner/plan/buffer_plan.py, pipeliner/plan/choose_versions.py, pipeliner/plan/make_plan.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A region that ends where control never comes is left by no engine: not by the graph of the
 counts, nor that of the checker, nor by `origins`.
 
-Covers: facts/flow/items.py, facts/flow/flow_graph.py, facts/flow/region_flow.py, waits/summaries.py,
-checker/kernel_flow.py
+Covers: facts/flow/flow_graph.py, facts/flow/region_flow.py, waits/summaries.py, checker/kernel_flow.py
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """The ways between an op and its regions: complete for every row that says how control moves.
 
-Covers: facts/flow/region_flow.py, facts/flow/items.py
+Covers: facts/flow/region_flow.py, facts/flow/flow_graph.py
 """
 
 import pytest
@@ -9,7 +9,7 @@ from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, re
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.items import connect, forwarded_along, item_with_frames
+from mlir_async_pipe.facts.flow.flow_graph import connect, forwarded_along, item_with_frames
 from mlir_async_pipe.facts.flow.region_flow import (
     OUT,
     UNKNOWN,

@@ -1,6 +1,6 @@
 """Special functions that stay beside the products in flight, before the wait that ends these.
 
-Covers: lowering/nvvm/beside_products.py
+Covers: lowering/nvvm/opaque_assembly.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import operations, walk
-from mlir_async_pipe.lowering.nvvm.beside_products import MOST, keep_beside_products
+from mlir_async_pipe.lowering.nvvm.opaque_assembly import MOST_EVENTS, keep_beside_products
 
 COMMIT = "nvvm.wgmma.commit.group.sync.aligned"
 EX2 = "%w{n} = nvvm.ex2 %x {{ftz = true}} : f32"
@@ -69,13 +69,13 @@ gpu.func @f(%x : f32, %m : memref<4xf32>) {{
         ([COMMIT, COMMIT, wait(1), *summed(3), *summed(2, first=3), wait(0)], 2),
         # Two of five are stored: the rest would go.
         ([COMMIT, *summed(5), *stored(2), wait(0)], 1),
-        ([COMMIT, *(EX2.format(n=n) for n in range(MOST + 1)), wait(0)], MOST),
+        ([COMMIT, *(EX2.format(n=n) for n in range(MOST_EVENTS + 1)), wait(0)], MOST_EVENTS),
     ],
 )
 def test_last_values_of_all_special_functions_are_named(lines: list[str], sums: int) -> None:
     found = named(lines)
     assert len(found) == sums
-    if sums < MOST:
+    if sums < MOST_EVENTS:
         assert all("arith.addf" in text for text in found)
 
 

@@ -1,6 +1,6 @@
 """Constants of loops that stay in registers, since an instruction has room for one only.
 
-Covers: lowering/nvvm/held_constants.py
+Covers: lowering/nvvm/opaque_assembly.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.lowering.nvvm.held_constants import FEWEST, hold_constants
+from mlir_async_pipe.lowering.nvvm.opaque_assembly import FEWEST, hold_constants
 
 MASK, MAGIC = 0x000F000F, 0x64006400
 

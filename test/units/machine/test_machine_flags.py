@@ -1,8 +1,7 @@
 """Threads tell each other through memory: blocks with flags run together, what a release tells and
 an acquire hears is ordered, and nothing else is.
 
-Covers: machine/warp_clock.py, machine/clocked_detector.py, machine/warp_order.py,
-machine/dialects/memref.py, test/helpers/flag_kernels.py
+Covers: machine/warp_clock.py, machine/warp_order.py, machine/dialects/memref.py, test/helpers/flag_kernels.py
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Tensor copies, mbarriers and products of warpgroups run asynchronously: right loops are right in
 every order, and each way to be wrong is found in every order.
 
-Covers: machine/barrier_phases.py, machine/warp_clock.py, machine/clocked_detector.py,
-machine/dialects/mbarriers.py, machine/dialects/tma.py, machine/dialects/nvvm.py,
-machine/warp_order.py, vocabulary/mbarrier_ops.py
+Covers: machine/barrier_phases.py, machine/warp_clock.py, machine/dialects/mbarriers.py, machine/dialects/tma.py, machine/dialects/nvvm.py, machine/warp_order.py, vocabulary/mbarrier_ops.py
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Semantics of single ops, each against NumPy or a number worked by hand.
 
-Covers: machine/decode.py, machine/engine.py, machine/lane_values.py, machine/memory.py,
-machine/kinds.py, machine/affine_maps.py, machine/run_kernel.py, machine/dialects/arith.py,
-machine/dialects/math.py, machine/dialects/vector.py, machine/dialects/memref.py,
-machine/dialects/nvvm.py, machine/dialects/scf.py, machine/launch.py
+Covers: machine/decode.py, machine/lane_values.py, machine/memory.py, machine/kinds.py, machine/access.py, machine/run_kernel.py, machine/dialects/arith.py, machine/dialects/vector.py, machine/dialects/memref.py, machine/dialects/nvvm.py, machine/dialects/scf.py, machine/launch.py
 """
 
 import numpy as np

@@ -1,8 +1,7 @@
 """Tensor memory on the machine: products, loads and stores against NumPy, and what is found in wrong
 kernels.
 
-Covers: machine/dialects/tcgen05.py, machine/tensor_cells.py, machine/barrier_phases.py,
-machine/warp_clock.py, machine/clocked_detector.py, vocabulary/tensor_memory.py
+Covers: machine/dialects/tcgen05.py, machine/tensor_cells.py, machine/barrier_phases.py, machine/warp_clock.py, vocabulary/tensor_memory.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`validate` on PTX: what LLVM makes of a pipeline computes what the kernel did, for all data; what is changed in it does not.
 
-Covers: machine/validation.py, machine/terms.py, lowering/nvvm/tensor_loads.py
+Covers: machine/validation.py, machine/terms.py, lowering/nvvm/opaque_assembly.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The report for people: its line on top, its links, what it says of loops, refusals and waits.
 
-Covers: reports/page.py, reports/loop_section.py, reports/markup.py, reports/pictures.py,
-pipeliner/expand/loop_record.py, session/report.py, tool/__main__.py
+Covers: reports/page.py, reports/loop_section.py, reports/markup.py, reports/pictures.py, pipeliner/expand/expand_pass.py, session/report.py, tool/__main__.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lower bounds of the interval, and the interval of a loop, against numbers worked by hand.
 
-Covers: pipeliner/schedule/modulo/solve.py, pipeliner/schedule/modulo/by_latency.py
+Covers: pipeliner/schedule/modulo/solve.py, pipeliner/schedule/modulo/problems.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.modulo_problems import copied, copy, found_by_search, judged, problem, work
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import formulations
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import formulations
 from mlir_async_pipe.pipeliner.schedule.modulo.read import DependenceEdge, LoopNumbers
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import KernelSchedule
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (

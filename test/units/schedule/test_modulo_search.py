@@ -1,6 +1,6 @@
 """Schedules by latencies are what trying every kernel finds; larger loops are scheduled too.
 
-Covers: pipeliner/schedule/modulo/by_latency.py, pipeliner/schedule/modulo/schedule_loop.py
+Covers: pipeliner/schedule/modulo/problems.py, pipeliner/schedule/modulo/schedule_loop.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from helpers.modulo_problems import (
     problems,
     work,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.by_latency import copies_first, formulations
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import copies_first, formulations
 from mlir_async_pipe.pipeliner.schedule.modulo.read import DependenceEdge, LoopNumbers
 
 

@@ -1,7 +1,6 @@
 """Bad input: one located error with its reason code, exit code 1, nothing written, IR as it was.
 
-Covers: tool/inputs.py, tool/__main__.py, tool/isolate.py, tool/known_names.py,
-tool/reproducer.py, tool/mlir_diagnostics.py, session/diagnostics.py
+Covers: tool/inputs.py, tool/__main__.py, tool/isolate.py, tool/command_line.py, tool/reproducer.py, tool/mlir_diagnostics.py, session/diagnostics.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Small parts of the driver, each on its own: options, splitting, expectations, rendering.
 
-Covers: tool/flags.py, tool/command_line.py, tool/known_names.py, tool/inputs.py,
-tool/verify_diagnostics.py, tool/render.py, tool/output.py
+Covers: tool/flags.py, tool/command_line.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/output.py
 """
 
 from __future__ import annotations

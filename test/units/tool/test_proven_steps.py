@@ -1,6 +1,6 @@
 """What dropping barriers was told of a kernel holds for a check right after it, and for no other.
 
-Covers: tool/run.py, pipeliner/ask_checker/drop_barriers.py
+Covers: tool/pass_steps.py, pipeliner/ask_checker/drop_barriers.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mlir_async_pipe.checker.kernel import check_kernel
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool import pass_steps, run
+from mlir_async_pipe.tool import pass_steps
 
 KERNEL = """
 gpu.module @kernels {
@@ -54,7 +54,7 @@ def followed(
     with new_context() as context:
         module = ir.Module.parse(KERNEL.replace("COUNT", str(count)).replace("INDEX", index))
         pipeline = pipeline_text.parse(f"builtin.module({passes})")
-        run.run(module, pass_steps.make(pipeline, context, {}, single=True), session)
+        pass_steps.run(module, pass_steps.make(pipeline, context, {}, single=True), session)
     return len(asked), session
 
 

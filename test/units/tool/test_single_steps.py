@@ -11,7 +11,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session import pipeline_text
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool import pass_steps, run
+from mlir_async_pipe.tool import pass_steps
 
 # The loop reads row 1, which none of its iterations writes, so that it has no versions.
 KERNEL = """
@@ -45,7 +45,7 @@ def piped(attributes: str, *, single: bool, said: Session | None = None) -> tupl
     with new_context() as context:
         module = ir.Module.parse(KERNEL.replace("{ATTRIBUTES}", attributes))
         pipeline = pipeline_text.parse("builtin.module(async-pipe{chip=sm_80})")
-        run.run(module, pass_steps.make(pipeline, context, {}, single=single), session)
+        pass_steps.run(module, pass_steps.make(pipeline, context, {}, single=single), session)
         return str(module), [item.code for item in session.diagnostics.items]
 
 

@@ -1,6 +1,6 @@
 """Records are plain data: with witnesses where the session wants them, and without else.
 
-Covers: waits/write_counts.py, facts/flow/items.py, facts/flow/flow_graph.py
+Covers: waits/write_counts.py, facts/flow/flow_graph.py
 """
 
 import gc
@@ -11,8 +11,7 @@ import pytest
 from helpers.counted_text import function, run
 from mlir_async_pipe import count_waits
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.facts.flow.flow_graph import FlowGraph
-from mlir_async_pipe.facts.flow.items import Frame, Item, Node
+from mlir_async_pipe.facts.flow.flow_graph import FlowGraph, Frame, Item, Node
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.waits.summaries import Summaries

@@ -33,9 +33,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, move_accesses
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
-from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
-from mlir_async_pipe.pipeliner.plan.statement_places import physical_copy
-from mlir_async_pipe.pipeliner.plan.units import Unit
+from mlir_async_pipe.pipeliner.plan.make_plan import Plan
+from mlir_async_pipe.pipeliner.plan.units import Unit, physical_copy
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.control_flow import SCOPE

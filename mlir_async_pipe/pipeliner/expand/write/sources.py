@@ -15,7 +15,7 @@ from mlir_async_pipe.bindings.raw_ops import Value, is_used
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import KernelUnit, KernelUnits
-from mlir_async_pipe.pipeliner.plan.pipeline_plan import Plan
+from mlir_async_pipe.pipeliner.plan.make_plan import Plan
 from mlir_async_pipe.pipeliner.plan.sync_state import PlannedWait
 
 

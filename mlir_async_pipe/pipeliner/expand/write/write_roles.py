@@ -60,12 +60,14 @@ from mlir_async_pipe.pipeliner.expand.write.role_threads import (
     set_registers,
     thread_along_x,
 )
-from mlir_async_pipe.pipeliner.expand.write.slot_returns import Blocks, SlotReturns, first_lane
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, show_slot
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     COPIES,
+    Blocks,
     RingLoop,
+    SlotReturns,
     drop_unused,
+    first_lane,
     write_empty,
     write_mbarriers,
     write_partition,

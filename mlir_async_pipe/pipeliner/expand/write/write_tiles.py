@@ -46,7 +46,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import is_statement, is_synchronisation, read_body
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
-from mlir_async_pipe.pipeliner.plan.statement_places import statement_place
+from mlir_async_pipe.pipeliner.plan.units import statement_place
 from mlir_async_pipe.vocabulary import flag_order, row_of
 from mlir_async_pipe.vocabulary.memory_names import is_set
 from mlir_async_pipe.vocabulary.rows import UNORDERED

@@ -41,12 +41,14 @@ from mlir_async_pipe.pipeliner.dependence.regions import by_root
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
 from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
-from mlir_async_pipe.pipeliner.plan.statement_places import (
+from mlir_async_pipe.pipeliner.plan.units import (
     SchedulePlace,
+    Unit,
+    Units,
     is_async,
+    joined_by_values,
     physical_copy,
 )
-from mlir_async_pipe.pipeliner.plan.units import Unit, Units, joined_by_values
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, SCOPE
 

@@ -26,9 +26,8 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, plan_places
-from mlir_async_pipe.pipeliner.plan.statement_places import SchedulePlace
 from mlir_async_pipe.pipeliner.plan.sync_state import Before
-from mlir_async_pipe.pipeliner.plan.units import Unit
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Unit
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision
 from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, Reading, UnitCosts, read
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
