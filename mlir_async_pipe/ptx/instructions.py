@@ -12,7 +12,7 @@ is inline assembly that may do anything, and the checker says so with its text. 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -156,7 +156,7 @@ class InAssembly:
         text = f"{i.opcode} {', '.join(texts)};"
         if read_instruction(text, len(targets)) is None:
             raise UnreadError
-        write_assembled(w, text, targets, [kind] * len(targets), values)
+        w.assign_all(targets, write_assembled(w, text, [kind] * len(targets), values))
 
 
 def _numbered(first: int, count: int) -> str:
@@ -676,7 +676,9 @@ def _load(w: FunctionWriter, i: Instruction) -> None:
     _known_access(i)
     kind, count = _element(i)
     target, address = i.operands[:2]
-    if _space(i) == "generic" and "param" in i.parts:
+    base = address.base if isinstance(address, Address) else None
+    given = isinstance(base, Symbol) and base.name in w.storage
+    if _space(i) == "generic" and "param" in i.parts and not given:
         return _load_parameter(w, i, kind, count)
     element = storage_type(TYPES[kind])
     order = _access_order(i, count * BYTES[kind]) + (", invariant" if "nc" in i.parts else "")
@@ -1408,6 +1410,31 @@ def _shift_tensor(w: FunctionWriter, i: Instruction) -> None:
 # Others -----------------------------------------------------------------------------------------
 
 
+@_row(EFFECTS, "call")
+def _call(w: FunctionWriter, i: Instruction) -> None:
+    """A call of what has no body here, or calls itself: it may do anything, and gives any result. Of what it prints
+    nobody reads anything."""
+    results = i.operands[0].elements if isinstance(i.operands[0], Vector) else ()
+    prints = any(isinstance(one, Symbol) and one.name == "vprintf" for one in i.operands)
+    kept = [one for one in results if isinstance(one, Register | Symbol)]
+    kinds = [_kind_of_result(w, one) for one in kept]
+    values = write_assembled(w, _text(i), kinds, [], effects=not prints)
+    for one, value in zip(kept, values, strict=True):
+        if isinstance(one, Register):
+            w.assign(one, value)
+        else:
+            w.op("llvm.store", (value, w.storage[one.name]))
+
+
+def _kind_of_result(w: FunctionWriter, operand: Register | Symbol) -> str:
+    if isinstance(operand, Register):
+        return storage_type(TYPES[w.kernel.registers[operand.name]])
+    size = next(one.size for one in w.kernel.variables if one.name == operand.name)
+    if size not in (2, 4, 8):
+        raise UnreadError
+    return f"i{8 * size}"
+
+
 @_row(EFFECTS, "setmaxnreg")
 def _registers(w: FunctionWriter, i: Instruction) -> None:
     action = "increase" if "inc" in i.parts else "decrease"
@@ -1457,21 +1484,24 @@ def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
         w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]]))
         for one in given
     ]
-    text = i.text.replace('"', "'").replace("$", "$$")
+    text = _text(i)
     if i.guard is not None and not effects:
         text = text[text.index(i.opcode) :]
-    write_assembled(w, f"{text};", results, kinds, values, effects)
+    w.assign_all(results, write_assembled(w, text, kinds, values, effects))
+
+
+def _text(i: Instruction) -> str:
+    return i.text.replace('"', "'").replace("$", "$$") + ";"
 
 
 def write_assembled(
     w: FunctionWriter,
     text: str,
-    results: Sequence[Operand],
     kinds: list[str],
     values: list[Value],
     effects: bool = True,
-) -> None:
-    """Write inline assembly whose results go to registers of these kinds."""
+) -> list[Value]:
+    """Write inline assembly, whose results are of these kinds."""
     whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
     constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds]
     constraints += [
@@ -1481,5 +1511,4 @@ def write_assembled(
     if effects:
         properties += ", has_side_effects"
     made = w.op(INLINE_ASSEMBLY, values, properties, (whole,) if kinds else ())
-    if kinds:
-        w.assign_all(results, _members(w, made[0], kinds))
+    return _members(w, made[0], kinds) if kinds else []

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.ptx.calls import with_functions
 from mlir_async_pipe.ptx.divisions import write_divisions
 from mlir_async_pipe.ptx.function_writer import (
     SPACES,
@@ -61,7 +62,8 @@ def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
     """
     source = read(text, file)
     written = [_global(variable) for variable in source.variables]
-    written += [_kernel(kernel, source) for kernel in source.kernels]
+    kernels = [with_functions(kernel, source.functions) for kernel in source.kernels]
+    written += [_kernel(kernel, source) for kernel in kernels]
     try:
         module = promoted("\n".join(written), context)
     except ir.MLIRError as error:
@@ -87,7 +89,7 @@ def _global(variable: Variable) -> str:
 
 
 def _kernel(kernel: PtxEntry, source: PtxFile) -> str:
-    near = [one for one in kernel.variables if one.space != "local"]
+    near = [one for one in kernel.variables if one.space not in ("local", "param")]
     names = {one.name: one.space for one in (*source.variables, *near)}
     pointers = _pointers(kernel)
     arguments: dict[str, Value] = {}
@@ -168,8 +170,10 @@ def _declare(w: FunctionWriter, kernel: PtxEntry) -> None:
     declare_registers(w)
     one = w.constant(1, "i32")
     for variable in kernel.variables:
-        if variable.space == "local":
-            of = f"!llvm.array<{variable.size} x i8>"
+        if variable.space in ("local", "param"):
+            # What a call hands over in a variable of its size is a value in the end.
+            is_one = variable.space == "param" and variable.size in (1, 2, 4, 8)
+            of = f"i{8 * variable.size}" if is_one else f"!llvm.array<{variable.size} x i8>"
             properties = f"elem_type = {of}, alignment = {variable.alignment} : i64"
             w.storage[variable.name] = w.make("llvm.alloca", (one,), "!llvm.ptr", properties)
 
@@ -185,6 +189,11 @@ def _pointers(kernel: PtxEntry) -> dict[str, str]:
         if not isinstance(item, Instruction):
             continue
         head = item.parts[0]
+        if head in ("ld", "st") and "param" in item.parts:
+            handed = _handed_over(item, kernel)
+            if handed is not None:
+                moves.append(handed)
+                continue
         for operand in item.operands:
             if isinstance(operand, Address) and isinstance(operand.base, Register):
                 addresses.append((operand.base.name, _space_of_address(item, operand)))
@@ -220,6 +229,20 @@ def _pointers(kernel: PtxEntry) -> dict[str, str]:
             if found.get(parameter) != "global":
                 found[parameter] = space
     return {name: space for name, space in found.items() if name in wide}
+
+
+def _handed_over(i: Instruction, kernel: PtxEntry) -> tuple[str, list[str]] | None:
+    """What a call hands over in a variable, or takes from one: the name that gets a value, and that which has it."""
+    first, second = i.operands
+    place, other = (first, second) if i.parts[0] == "st" else (second, first)
+    if not isinstance(place, Address) or not isinstance(place.base, Symbol) or place.offset:
+        return None
+    if not any(one.name == place.base.name for one in kernel.variables):
+        return None
+    there = [one.name for one in registers_of([other])]
+    if i.parts[0] == "st":
+        return place.base.name, there
+    return (there[0], [place.base.name]) if len(there) == 1 else None
 
 
 def decided_predicates(kernel: PtxEntry) -> dict[str, bool]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mlir_async_pipe.session.diagnostics import InputError, Place
@@ -110,22 +110,25 @@ class Variable:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel; `pointer` is the space it points into, "generic" or "" for no pointer."""
+    """A parameter of a kernel or of a function, or its result; `pointer` is the space it points into, "generic" or ""
+    for no pointer."""
 
     name: str
     kind: str
     size: int
     alignment: int
     pointer: str
+    in_register: bool = False
 
 
 @dataclass
 class PtxEntry:
-    """An entry, with what it declares."""
+    """An entry, or a function that others call, with what it declares."""
 
     name: str
     parameters: tuple[Parameter, ...]
     place: Place
+    results: tuple[Parameter, ...] = ()
     block: tuple[int, ...] = ()
     most_threads: tuple[int, ...] = ()
     cluster: tuple[int, ...] = ()
@@ -137,10 +140,11 @@ class PtxEntry:
 
 @dataclass
 class PtxFile:
-    """A PTX file: its variables and its kernels."""
+    """A PTX file: its variables, its kernels, and the functions with a body, by name."""
 
     variables: list[Variable]
     kernels: list[PtxEntry]
+    functions: dict[str, PtxEntry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -268,7 +272,7 @@ class _Reader:
             elif directive == ".entry":
                 source.kernels.append(self.kernel())
             elif directive == ".func":
-                self.function()
+                self.function(source)
             elif directive == ".section":
                 self.take()
                 self.skip_braces()
@@ -288,12 +292,20 @@ class _Reader:
                 )
         return source
 
-    def function(self) -> None:
-        """A function is passed over: a call of it says what it is."""
+    def function(self, source: PtxFile) -> None:
+        """.func (.param .b32 out) twice(.param .b32 in) { … }; of one without a body only its calls say what it is."""
+        results = self.parameters()
+        place, name = self.place(), self.take()
+        function = PtxEntry(name, self.parameters(), place, results)
         while self.next not in (";", "{"):
             self.take()
         if not self.taken(";"):
-            self.skip_braces()
+            self.take("{")
+            for one in (*results, *function.parameters):
+                if one.in_register:
+                    function.registers[one.name] = one.kind
+            self.statements(function, end="}")
+            source.functions[name] = function
 
     def variable(self, space: str) -> Variable:
         """.shared .align 16 .b8 tile[6144];"""
@@ -311,12 +323,7 @@ class _Reader:
 
     def kernel(self) -> PtxEntry:
         place, name = self.place(), self.take()
-        parameters: list[Parameter] = []
-        if self.taken("("):
-            while not self.taken(")"):
-                parameters.append(self.parameter())
-                self.taken(",")
-        kernel = PtxEntry(name, tuple(parameters), place)
+        kernel = PtxEntry(name, self.parameters(), place)
         while not self.taken("{"):
             directive = self.take()
             if directive == ".reqntid":
@@ -332,9 +339,20 @@ class _Reader:
         self.statements(kernel, end="}")
         return kernel
 
+    def parameters(self) -> tuple[Parameter, ...]:
+        """(.param .u64 x, .param .u32 n)"""
+        found: list[Parameter] = []
+        if self.taken("("):
+            while not self.taken(")"):
+                found.append(self.parameter())
+                self.taken(",")
+        return tuple(found)
+
     def parameter(self) -> Parameter:
         """.param .u64 .ptr .global .align 16 x"""
-        self.take(".param")
+        in_register = self.taken(".reg")
+        if not in_register:
+            self.take(".param")
         alignment, pointer, kind = 0, "", ""
         while self.next.startswith("."):
             word = self.take()[1:]
@@ -350,7 +368,7 @@ class _Reader:
         while self.taken("["):
             size *= self.number()
             self.take("]")
-        return Parameter(name, kind, size, alignment, pointer)
+        return Parameter(name, kind, size, alignment, pointer, in_register)
 
     def statements(self, kernel: PtxEntry, end: str) -> None:
         """The statements up to the brace that closes the body."""
@@ -365,7 +383,7 @@ class _Reader:
                 self.statements(kernel, end="}")
                 self.take("}")
                 self.scopes.pop()
-            elif self.next in (".reg", *_SPACES):
+            elif self.next in (".reg", ".param", *_SPACES):
                 self.declare(kernel, self.take())
             elif self.taken(".loc"):
                 self.numbers_of_location()
@@ -414,6 +432,11 @@ class _Reader:
                     self.number()
 
     def declare(self, kernel: PtxEntry, directive: str) -> None:
+        if directive == ".param":
+            # Each call has those of its own.
+            variable = self.variable("param")
+            kernel.variables.append(replace(variable, name=self.own(variable.name)))
+            return
         if directive != ".reg":
             kernel.variables.append(self.variable(directive[1:]))
             return
@@ -439,6 +462,9 @@ class _Reader:
                 targets.append(self.known(self.take()))
             self.take(";")
             kernel.branch_targets[name] = tuple(targets)
+        elif self.taken(".callprototype", ".calltargets"):
+            # A call by a register is not followed.
+            self.skip_to(";")
         else:
             kernel.body.append(Label(name))
 

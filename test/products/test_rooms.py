@@ -163,7 +163,7 @@ def test_no_boxes_import_each_other_in_a_circle():
     ],
 )
 def test_an_import_is_seen_wherever_it_stands(text: str) -> None:
-    assert list(imported(ast.parse(text))) == ["facts.flow.items"]
+    assert list(imported(ast.parse(text))) == ["facts.flow.flow_graph"]
 
 
 def test_a_circle_is_found() -> None:

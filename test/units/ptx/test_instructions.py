@@ -240,6 +240,7 @@ ROWS = {
     ),
     "tcgen05.cp": ("tcgen05.cp.cta_group::1.64x128b.warpx2::02_13 [%r1], %d1", "nvvm.tcgen05.cp"),
     "tcgen05.shift": ("tcgen05.shift.cta_group::1.down [%r1]", "nvvm.tcgen05.shift"),
+    "call": ("call.uni (%r3), nobody, (%r1)", "llvm.inline_asm"),
     "setmaxnreg": ("setmaxnreg.dec.sync.aligned.u32 40", "nvvm.setmaxregister"),
     "prefetch": ("prefetch.global.L2 [%d1]", ""),
     "prefetchu": ("prefetchu.L1 [%d1]", ""),
