@@ -29,6 +29,7 @@ from mlir_async_pipe.checker.phases.amounts import (
     address_of,
     address_parts,
     is_address,
+    of_array,
 )
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions
 from mlir_async_pipe.facts.values import sums
@@ -45,6 +46,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     MEMBER_TAKEN,
     POINTER_OF_ADDRESS,
+    POINTER_STEPS,
     VIEW_OPS,
     position_of,
 )
@@ -55,12 +57,21 @@ _OFFSET = 2
 
 class BytePlace(NamedTuple):
     """A view's first element: from byte `low` to byte `high` of `root` (None: anywhere in it).
-    `base` is the byte of its aligned pointer, from which a reinterpret_cast counts."""
+    `base` is the byte of its aligned pointer, from which a reinterpret_cast counts. `each`: the byte of each thread,
+    where a pointer is another one in some of them."""
 
     root: int
     low: int | None
     high: int | None
     base: int | None = 0
+    each: EachThread | None = None
+
+
+def _of_threads(root: int, at: int | EachThread) -> BytePlace:
+    if isinstance(at, int):
+        return BytePlace(root, at, at, at)
+    numbers = at.numbers
+    return BytePlace(root, int(numbers.min()), int(numbers.max()), None, at)
 
 
 class ByteRange(NamedTuple):
@@ -202,10 +213,16 @@ def gathered(parts: list[tuple[int, Value]], whole: int) -> Value:
 
 
 @lru_cache(maxsize=1 << 12)
-def among(value: EachThread | EachRotation, mask: int) -> Value:
+def among(value: EachThread | EachRotation | BytePlace, mask: int) -> Value:
     """The values of some threads: one, if it is the same; what others have does not count."""
     if isinstance(value, EachThread):
         return amounts.among(value, mask)
+    if isinstance(value, BytePlace):
+        return (
+            value
+            if value.each is None
+            else _of_threads(value.root, amounts.among(value.each, mask))
+        )
     return for_each(
         lambda each: among(each[0], mask) if isinstance(each[0], EachThread) else each[0], [value]
     )
@@ -353,7 +370,28 @@ def _begun(op: Any, source: BytePlace, operands: Sequence[Value]) -> BytePlace:
     low, high = _after(first, begin.steps, operands)
     if VIEW_OPS.get(op.name, "bytes") != "bytes":
         return BytePlace(source.root, low, high, source.base)
+    if low != high and op.name in POINTER_STEPS:
+        each = _each_after(source, begin.steps, operands)
+        if each is not None:
+            return _of_threads(source.root, each)
     return BytePlace(source.root, low, high, low if low == high else None)
+
+
+def _each_after(
+    source: BytePlace, steps: Sequence[ViewStep], operands: Sequence[Value]
+) -> int | EachThread | None:
+    """The byte of each thread that is so many steps after a start; None where one is not known."""
+    start = source.each.numbers if source.each is not None else source.low
+    if start is None or (source.each is None and source.low != source.high):
+        return None
+    at = np.asarray(start, np.int64)
+    for step in steps:
+        amount = step.amount if isinstance(step.amount, int) else operands[step.amount.position]
+        if step.stride is None or not isinstance(amount, int | EachThread):
+            return None
+        number = amount if isinstance(amount, int) else amount.numbers
+        at = at + np.asarray(number, np.int64) * (step.stride * step.size)
+    return of_array(at)
 
 
 def _after(start: Interval, steps: Sequence[ViewStep], operands: Sequence[Value]) -> Interval:

@@ -28,6 +28,7 @@ from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, named_r
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import Touch
 from mlir_async_pipe.checker.phases.path_state import Spot
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.memory_roots import Root, bytes_of_global, is_pointer, root_of
@@ -241,6 +242,9 @@ class Bounds:
         """The root and byte of the mbarrier that the op names."""
         place = spot.get(at["barrier"])
         index = spot.exact(at["index"]) if "index" in at else 0
+        if isinstance(place, BytePlace) and place.each is not None:
+            # Threads that do the same to different mbarriers are roles of their own.
+            raise OpenError(place.each)
         if not isinstance(place, BytePlace) or place.low is None or place.low != place.high:
             raise NotFollowedError("unknown-mbarrier")
         first = place.low + MBARRIER_BYTES * index

@@ -180,6 +180,8 @@ class PathState(RoleState):
         value = self.get(number)
         if isinstance(value, EachThread | EachRotation) and self.mask is not None:
             return among(value, self.mask)
+        if isinstance(value, BytePlace) and value.each is not None and self.mask is not None:
+            return among(value, self.mask)
         return value
 
     @property

@@ -43,6 +43,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
 from mlir_async_pipe.facts.values.vector_elements import (
+    before_casts,
     element_taken,
     moves_bits,
     register_of,
@@ -108,7 +109,8 @@ def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
     for op in walk_named(root, _may_be_replaced):
         value: Value | None
         if op.name in CAST_OPS:
-            yield from _cast_back(op)
+            back = [(result, before_casts(result)) for result in op.results]
+            yield from ((result, value) for result, value in back if value is not None)
             continue
         if op.name == METADATA:
             value = offset_of_metadata(op)
@@ -136,16 +138,6 @@ def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
             value = given if of_warps.is_of_warp(given, shuffle.lanes) else None
         if value is not None and value.type == op.results[0].type:
             yield op.results[0], value
-
-
-def _cast_back(op: Operation) -> Iterator[tuple[Value, Value]]:
-    """What an op casts to the types which another one has cast it from."""
-    made = defining_op(op.operands[0]) if len(op.operands) else None
-    if made is None or made.name not in CAST_OPS or list(op.operands) != list(made.results):
-        return
-    before_both = list(made.operands)
-    if [value.type for value in before_both] == [result.type for result in op.results]:
-        yield from zip(op.results, before_both, strict=True)
 
 
 def _number_back(op: Operation) -> Value | None:

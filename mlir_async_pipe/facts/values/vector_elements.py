@@ -20,7 +20,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     as_kind,
     constant_value,
     defining_op,
+    result_number,
 )
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import BITS_TAKEN, ELEMENT_PUT
 
 SLICE, EXTRACT, EXTRACT_LLVM = (
@@ -71,7 +73,12 @@ def element_of(vector: Value, place: int) -> Value | None:
     while (length := length_of(vector)) is not None:
         made = defining_op(vector)
         name = "" if made is None else str(made.name)
-        if made is not None and name == _SHUFFLE and None not in map(length_of, made.operands):
+        if name in CAST_OPS:
+            before = before_casts(vector)
+            if before is None:
+                return vector if length == 1 else None
+            vector = before
+        elif made is not None and name == _SHUFFLE and None not in map(length_of, made.operands):
             chosen, first = _mask(made)[place], length_of(made.operands[0]) or 0
             if chosen < 0:
                 return None
@@ -97,6 +104,22 @@ def element_of(vector: Value, place: int) -> Value | None:
         else:
             return None
     return None
+
+
+def before_casts(value: Value) -> Value | None:
+    """The value that a cast gives back after another one; None if that is not what makes it.
+
+    %v = unrealized_conversion_cast %a, %b : A, A to B
+    %c:2 = unrealized_conversion_cast %v : B to A, A           %c#1 is %b
+    """
+    made = defining_op(value)
+    first = None if made is None or not len(made.operands) else defining_op(made.operands[0])
+    if made is None or first is None or not {made.name, first.name} <= {*CAST_OPS}:
+        return None
+    if list(made.operands) != list(first.results):
+        return None
+    kinds = [[one.type for one in values] for values in (first.operands, made.results)]
+    return first.operands[result_number(value)] if kinds[0] == kinds[1] else None
 
 
 def register_of(value: Value) -> Value:

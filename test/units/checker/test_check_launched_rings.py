@@ -314,3 +314,58 @@ def test_broken_siblings_are_found(old: str, new: str, codes: set[str]) -> None:
 def test_boxes_that_are_not_known(old: str, new: str) -> None:
     assert old in kernel()
     assert found(kernel().replace(old, new)) == ("unknown", {"unknown-bytes"})
+
+
+def of_groups(arrives: str = "%group", waits: str = "%group", reads: str = "%group") -> str:
+    """Each warpgroup has its tile brought by an mbarrier of its own, by a pointer that its number makes, and loads from it."""
+    return f"""
+llvm.mlir.global internal @bars() {{addr_space = 3 : i32, alignment = 8 : i64}} : !llvm.array<2 x i64>
+llvm.mlir.global internal @tiles() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<16384 x i8>
+llvm.func @k(%map: !llvm.ptr {{llvm.byval = !llvm.array<128 x i8>}}) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 256>}} {{
+  %c0 = llvm.mlir.constant(0 : i32) : i32
+  %c1 = llvm.mlir.constant(1 : i32) : i32
+  %c7 = llvm.mlir.constant(7 : i32) : i32
+  %c127 = llvm.mlir.constant(127 : i32) : i32
+  %c128 = llvm.mlir.constant(128 : i32) : i32
+  %bytes = llvm.mlir.constant(64 : i32) : i32
+  %ticks = llvm.mlir.constant(100000 : i32) : i32
+  %tid = nvvm.read.ptx.sreg.tid.x range <i32, 0, 256> : i32
+  %bars = llvm.mlir.addressof @bars : !llvm.ptr<3>
+  %second = llvm.getelementptr %bars[1] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i64
+  %first = llvm.icmp "eq" %tid, %c0 : i32
+  nvvm.mbarrier.init %bars, %c128, predicate = %first : !llvm.ptr<3>, i32, i1
+  nvvm.mbarrier.init %second, %c128, predicate = %first : !llvm.ptr<3>, i32, i1
+  nvvm.fence.mbarrier.init
+  nvvm.barrier
+  %group = llvm.lshr %tid, %c7 : i32
+  %other = llvm.xor %group, %c1 : i32
+  %in = llvm.and %tid, %c127 : i32
+  %leads = llvm.icmp "eq" %in, %c0 : i32
+  %tiles = llvm.mlir.addressof @tiles : !llvm.ptr<3>
+  %to = llvm.getelementptr %tiles[0, {reads}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, !llvm.array<2 x array<8192 x i8>>
+  %own = llvm.getelementptr %tiles[%group] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, !llvm.array<8192 x i8>
+  %bar = llvm.getelementptr %bars[{arrives}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i64
+  %t = nvvm.mbarrier.arrive.expect_tx %bar, %bytes : !llvm.ptr<3>, i32 -> i64
+  nvvm.cp.async.bulk.tensor.shared.cluster.global %own, %map, %bar, box[%c0, %c0] predicate = %leads {{async_pipe.box = memref<64x64xf16>}} : !llvm.ptr<3>, !llvm.ptr
+  %at = llvm.getelementptr %bars[{waits}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i64
+  nvvm.mbarrier.try_wait.parity %at, %c0, %ticks : !llvm.ptr<3>, i32, i32
+  %x = llvm.load %to : !llvm.ptr<3> -> f16
+  llvm.return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdict", "codes"),
+    [
+        ({}, "proven", set()),
+        ({"arrives": "%c0"}, "unsafe", {"too-many-arrivals"}),
+        ({"waits": "%other"}, "unsafe", {"read-in-flight"}),
+        ({"reads": "%other"}, "unsafe", {"missing-barrier"}),
+        # Each thread at an mbarrier of its own.
+        ({"waits": "%tid"}, "unknown", {"lanes-apart"}),
+    ],
+)
+def test_mbarriers_of_each_warpgroup(
+    changed: dict[str, str], verdict: str, codes: set[str]
+) -> None:
+    assert found(of_groups(**changed)) == (verdict, codes)
