@@ -12,7 +12,8 @@ is only unknown without them counts as promised. Seconds are those of the proces
 check, the start of Python (0.5) among them; memory is the most that the process held.
 
 With `--broken` kernels that are proven, and have barriers or waits, are broken in their text, one place at a
-time: a wait lets one group more be in flight, or a barrier is gone. What is still proven did not need it.
+time: a wait lets one group more be in flight, a barrier or a wait for a phase is gone, a phase of the other parity is waited
+for, half of the bytes are expected. What is still proven did not need it.
 """
 
 from __future__ import annotations
@@ -132,12 +133,16 @@ def run(path: Path, stack: Stack, python: str, limit: int, promises: tuple[str, 
 # What a wait lets be in flight, and barriers of all threads, as the stacks of the table write them.
 WAIT = re.compile(
     r"(?<=cp\.async\.wait\.group )\d+|(?<=cp\.async\.wait_group )\d+|(?<=numGroups = )\d+"
-    r"|(?<=rocdl\.wait\.asyncmark )\d+"
+    r"|(?<=rocdl\.wait\.asyncmark )\d+|(?<=wgmma\.wait\.group\.sync\.aligned )\d+"
 )
 BARRIER = re.compile(
-    r"^ *(?:nvvm\.barrier(?: id = \S+ number_of_threads = \S+)?|nvvm\.barrier0|rocdl\.s\.barrier|gpu\.barrier.*|bar\.sync.*;|barrier\.sync.*;)$",
+    r"^ *(?:nvvm\.barrier(?: id = \S+ number_of_threads = \S+)?|nvvm\.barrier0|rocdl\.s\.barrier|gpu\.barrier.*|bar\.sync.*;|barrier\.sync.*;"
+    r"|nvvm\.fence\.proxy .*|(?:%\S+ = )?llvm\.inline_asm has_side_effects \"bar\.sync.*)$",
     re.M,
 )
+# Waits for a phase, by whose parity, and the bytes that one brings.
+PHASE = re.compile(r"^ *nvvm\.mbarrier\.try_wait\.parity (%\S+), (%\S+), .*$", re.M)
+BYTES = re.compile(r"nvvm\.mbarrier\.arrive\.expect_tx %\S+, (%\S+) :")
 
 
 def broken(text: str) -> Iterator[tuple[str, str]]:
@@ -155,6 +160,24 @@ def broken(text: str) -> Iterator[tuple[str, str]]:
             f"line {line}: no {found[0].strip()[:20]}",
             text[: found.start()] + text[found.end() :],
         )
+    for found in list(PHASE.finditer(text))[:3]:
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"line {line}: no wait for a phase", text[: found.start()] + text[found.end() :]
+        other = found[0].replace(f"{found[2]},", "%other_parity,")
+        made = f"%other_one = arith.constant 1 : i32\n%other_parity = arith.xori {found[2]}, %other_one : i32\n"
+        yield (
+            f"line {line}: the other parity",
+            text[: found.start()] + made + other + text[found.end() :],
+        )
+    for found in list(BYTES.finditer(text))[:2]:
+        line = text.count("\n", 0, found.start()) + 1
+        number = re.search(rf"{found[1]} = arith\.constant (\d+)(?= : i32)", text)
+        if number is not None:
+            half = str(int(number[1]) // 2)
+            yield (
+                f"line {line}: {half} bytes for {number[1]}",
+                text[: number.start(1)] + half + text[number.end(1) :],
+            )
 
 
 def siblings(path: Path, stack: Stack, python: str, limit: int, row: Row) -> list[Row]:
