@@ -36,9 +36,9 @@ class OperandPlace(NamedTuple):
 Expression: TypeAlias = "int | OperandPlace | tuple[Operator, Expression, Expression]"
 
 
-def results_of(op: Any, name: str = "map") -> tuple[Expression, ...]:
-    """The results of the map of affine.apply, min, max, load or store; `name`: its attribute."""
-    affine_map = ir.AffineMapAttr(op.attributes[name]).value
+def results_of(attribute: Any) -> tuple[Expression, ...]:
+    """The results of an affine map."""
+    affine_map = ir.AffineMapAttr(attribute).value
     return tuple(_read(result, affine_map.n_dims) for result in affine_map.results)
 
 

@@ -122,11 +122,15 @@ def _predicate(op: Any) -> str | None:
     return next((p for p in PREDICATES if f" {p}" in text or f"({p})" in text), None)
 
 
+def _map(op: Any) -> tuple[Expression, ...]:
+    return affine_expressions.results_of(op.attributes["map"])
+
+
 _DETAILS: dict[str, Callable[[Any], Any]] = {
     "cmp": _predicate,
-    "apply": affine_expressions.results_of,
-    "apply_least": affine_expressions.results_of,
-    "apply_largest": affine_expressions.results_of,
+    "apply": _map,
+    "apply_least": _map,
+    "apply_largest": _map,
     "split": affine_expressions.parts_of,
     "join": affine_expressions.weights_of,
 }

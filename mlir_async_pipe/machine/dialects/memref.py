@@ -12,7 +12,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.values.affine_expressions import parts_of, weights_of
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import ByteSpan, parse_map
+from mlir_async_pipe.machine.access import AffineMap, ByteSpan
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
@@ -74,7 +74,7 @@ def _moved(
 ) -> tuple[Callable[[Any], tuple[Array, ...]], tuple[int, ...], Kind]:
     """Subscripts from operands (of affine ops by a map), how many elements, and their kind."""
     element = memref_shape(site.operand_type(number), site.op).element
-    mapped = parse_map(site.text("map")) if site.has("map") else tuple
+    mapped = AffineMap(site.op.attributes["map"]) if site.has("map") else tuple
     extent = () if element.shape else kind.shape
     return lambda operands: tuple(mapped(operands)), extent, kind.element
 
@@ -82,7 +82,7 @@ def _moved(
 @semantics("affine.apply")
 def affine_apply(site: Site) -> Execute:
     """The one result of a map."""
-    function = parse_map(site.text("map"))
+    function = AffineMap(site.op.attributes["map"])
     return lambda unit, *operands: function(operands)[0]
 
 
@@ -115,7 +115,7 @@ def join_index(site: Site) -> Execute:
 @semantics("affine.min", "affine.max")
 def affine_extremum(site: Site) -> Execute:
     """The smallest or largest result of a map."""
-    function = parse_map(site.text("map"))
+    function = AffineMap(site.op.attributes["map"])
     pick = np.minimum if site.name == "affine.min" else np.maximum
 
     def execute(unit: Unit, *operands: Array) -> Array:
@@ -416,7 +416,7 @@ def _expand(memory: MemRef, groups: list[list[int]], shape: list[Array]) -> MemR
 @semantics("memref.transpose")
 def transpose(site: Site) -> Execute:
     """Dimensions in another order."""
-    order = parse_map(site.text("permutation")).permutation()
+    order = AffineMap(site.op.attributes["permutation"]).permutation()
 
     def execute(unit: Unit, memory: MemRef) -> MemRef:
         return replace(

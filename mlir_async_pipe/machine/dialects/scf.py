@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.access import parse_map, parse_set
+from mlir_async_pipe.machine.access import AffineMap, integer_set
 from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Polling, Site, Unit, semantics
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.kinds import unsigned
@@ -80,7 +80,7 @@ def affine_loop(site: Site) -> Execute:
     """Bounds are maps: the largest lower and the smallest upper result hold."""
     body = site.region()
     pack = packer(site)
-    lower, upper = parse_map(site.text("lowerBoundMap")), parse_map(site.text("upperBoundMap"))
+    lower, upper = (AffineMap(site.op.attributes[f"{end}BoundMap"]) for end in ("lower", "upper"))
     step = np.array([site.integer("step", 1)])
     low_count, high_count, _ = site.segments()
 
@@ -171,8 +171,7 @@ def if_else(site: Site) -> Execute:
 def _condition_of(site: Site) -> Any:
     if site.name == "scf.if":
         return lambda operands: operands[0]
-    condition = parse_set(site.text("condition"))
-    return lambda operands: condition(operands)
+    return integer_set(site.op.attributes["condition"])
 
 
 # A branch on data: both sides run, and what they give is a select of the two.

@@ -10,7 +10,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import parse_map
+from mlir_async_pipe.machine.access import AffineMap
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import COMBINE, bitcast
 from mlir_async_pipe.machine.dialects.memref import fill
@@ -62,8 +62,7 @@ class _Transfer:
 
     def __init__(self, site: Site, kind: Kind) -> None:
         self.kind = kind
-        self.map = parse_map(site.text("permutation_map"))
-        self.dimensions = self.map.permutation()
+        self.dimensions = AffineMap(site.op.attributes["permutation_map"]).permutation()
         listed = site.integers("in_bounds")
         self.in_bounds = tuple(bool(flag) for flag in listed) or (False,) * len(kind.shape)
 
@@ -456,7 +455,7 @@ def contract(site: Site) -> Execute:
     combine, kind = combiner(site), site.result_kind()
     if combine is not np.add:
         raise site.unsupported("only sums are combined")
-    maps = [parse_map(str(entry)) for entry in ir.ArrayAttr(site.op.attributes["indexing_maps"])]
+    maps = [AffineMap(entry) for entry in ir.ArrayAttr(site.op.attributes["indexing_maps"])]
     letters = [
         "".join(chr(ord("a") + (number or 0)) for number in mapping.permutation())
         for mapping in maps

@@ -173,7 +173,7 @@ def _write_loop(op: Operation) -> None:
 
 def _bound(op: Operation, name: str, several: str, operands: Sequence[Value]) -> Value:
     """The largest lower or the smallest upper bound."""
-    if len(results_of(op, name)) == 1:
+    if len(results_of(op.attributes[name])) == 1:
         return _values(op, name, operands)[0]
     kind = ir.IndexType.get(op.context)
     bounds = {"map": op.attributes[name]}
@@ -184,7 +184,7 @@ def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
     """The results of a map of `op`, before it."""
     affine_map = ir.AffineMapAttr(op.attributes[name]).value
     made = []
-    for number, result in enumerate(results_of(op, name)):
+    for number, result in enumerate(results_of(op.attributes[name])):
         if isinstance(result, int):
             made.append(_index(op, result))
         elif isinstance(result, OperandPlace):
