@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.facts.values.affine_expressions import Expression, OperandPlace, results_of
+from mlir_async_pipe.facts.values.domains import Expression, OperandPlace, results_of_map
 from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import Kind
@@ -270,7 +270,7 @@ class AffineMap:
     """The results of an affine map, for arrays of dimensions and symbols."""
 
     def __init__(self, attribute: Any) -> None:
-        self._results = results_of(attribute)
+        self._results = results_of_map(attribute)
 
     def __call__(self, operands: tuple[Any, ...]) -> list[Any]:
         return [_computed(result, operands) for result in self._results]

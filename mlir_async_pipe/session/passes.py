@@ -51,7 +51,7 @@ class Pass:
 # are as they will be scheduled.
 _NORMALISING = {
     "async-pipe-normalise-affine": "affine_loops",
-    "async-pipe-normalise-tile-copies": "tile_copies",
+    "async-pipe-normalise-tile-copies": "affine_loops",
     "async-pipe-normalise-guards": "guarded_stores",
     "async-pipe-normalise-nests": "sink_annotations",
     "async-pipe-normalise-mbarriers": "raise_mbarriers",
@@ -72,7 +72,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-raise-loops": "mlir_async_pipe.pipeliner.normalise.raise_loops",
     "async-pipe-warn-unannotated": "mlir_async_pipe.pipeliner.async_pipe_pass",
     "async-pipe-cursors": "mlir_async_pipe.waits.ssa.cursors",
-    "async-pipe-recount": "mlir_async_pipe.pipeliner.ask_checker.recount_existing",
+    "async-pipe-recount": "mlir_async_pipe.pipeliner.ask_checker.attach_tokens",
     "async-pipe-normalise": "mlir_async_pipe.pipeliner.normalise.normalise_pass",
     **{
         name: f"mlir_async_pipe.pipeliner.normalise.{module}"

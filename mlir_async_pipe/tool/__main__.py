@@ -27,7 +27,7 @@ from mlir_async_pipe.session.diagnostics import (
 )
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import command_line, inputs, isolate, output, reproducer
-from mlir_async_pipe.tool.flags import FLAGS, MACHINE, Options
+from mlir_async_pipe.tool.command_line import FLAGS, MACHINE, Options
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.output import Sink

@@ -20,7 +20,7 @@ import numpy as np
 
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool.flags import Options
+from mlir_async_pipe.tool.command_line import Options
 
 _DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": np.float32,

@@ -25,8 +25,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
 from mlir_async_pipe.session.pipeline_text import PIPELINE, NestedPipeline, PassCall, leaves, parse
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.tool.command_line import captured_stderr, did_you_mean
-from mlir_async_pipe.tool.flags import PassFlag
+from mlir_async_pipe.tool.command_line import PassFlag, captured_stderr, did_you_mean
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 

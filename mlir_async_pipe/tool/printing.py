@@ -8,7 +8,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import parent, symbol_name, walk
-from mlir_async_pipe.tool.flags import Options
+from mlir_async_pipe.tool.command_line import Options
 from mlir_async_pipe.tool.pass_steps import Instrument, Step, selected
 
 

@@ -28,7 +28,7 @@ from mlir_async_pipe.tool import (
     reproducer,
     verify_diagnostics,
 )
-from mlir_async_pipe.tool.flags import Options, PassFlag
+from mlir_async_pipe.tool.command_line import Options, PassFlag
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.output import Gather, Sink

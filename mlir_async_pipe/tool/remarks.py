@@ -27,7 +27,7 @@ from typing import Any
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output
-from mlir_async_pipe.tool.flags import Options
+from mlir_async_pipe.tool.command_line import Options
 from mlir_async_pipe.tool.output import Sink
 from mlir_async_pipe.tool.process import Processed
 from mlir_async_pipe.waits.witness_paths import REASONS

@@ -4,9 +4,7 @@ Sound: for all operands that abstract ones stand for, the machine's result is am
 that the domain's answer stands for; forms and numbers are the result. i8 is tried in full, index
 at small numbers and both ends. Complete: a domain that has a method answers.
 
-Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py,
-facts/values/linear.py, facts/values/sums.py, facts/values/numbers.py, facts/values/divisors.py,
-facts/values/affine_expressions.py, checker/arithmetic.py
+Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py, facts/values/linear.py, facts/values/sums.py, facts/values/numbers.py, facts/values/divisors.py, checker/arithmetic.py
 """
 
 from __future__ import annotations

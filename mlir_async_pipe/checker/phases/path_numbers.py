@@ -24,9 +24,8 @@ from mlir_async_pipe.checker.phases.byte_places import (
     with_answers,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
-from mlir_async_pipe.checker.phases.op_effects import OpEffects
+from mlir_async_pipe.checker.phases.op_effects import OpEffects, columns_of
 from mlir_async_pipe.checker.phases.path_state import Spot
-from mlir_async_pipe.checker.phases.tensor_effects import columns_of
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.facts.values.alignment import value_alignment

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, defining_op
-from mlir_async_pipe.facts.values.affine_expressions import SplitPart
-from mlir_async_pipe.facts.values.domains import Domain, Typed
+from mlir_async_pipe.facts.values.domains import Domain, SplitPart, Typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
     bits_of,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.facts.values.affine_expressions import parts_of, weights_of
+from mlir_async_pipe.facts.values.domains import parts_of_split, weights_of_join
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import AffineMap, ByteSpan
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
@@ -89,7 +89,7 @@ def affine_apply(site: Site) -> Execute:
 @semantics("affine.delinearize_index")
 def split_index(site: Site) -> Execute:
     """One number for each size, the innermost running fastest."""
-    parts = parts_of(site.op)
+    parts = parts_of_split(site.op)
     if parts is None:
         raise site.unsupported("a size that is no constant")
 
@@ -106,7 +106,7 @@ def split_index(site: Site) -> Execute:
 @semantics("affine.linearize_index")
 def join_index(site: Site) -> Execute:
     """The sum of the indices, each times the sizes inside it."""
-    weights = weights_of(site.op)
+    weights = weights_of_join(site.op)
     if weights is None:
         raise site.unsupported("a size that is no constant")
     return lambda unit, *indices: sum(i * w for i, w in zip(indices, weights, strict=True))

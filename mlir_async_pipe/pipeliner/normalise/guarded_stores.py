@@ -59,8 +59,8 @@ from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, is_zero, loaded_value, may_move
 from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
+from mlir_async_pipe.pipeliner.normalise.affine_loops import MOST_PIECES
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
-from mlir_async_pipe.pipeliner.normalise.tile_copies import MOST_PIECES
 from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session

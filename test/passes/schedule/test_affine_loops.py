@@ -3,7 +3,7 @@
 Each kernel reverses rows of 32 elements by way of workgroup memory; pipelined with three stages it
 gives what it gives as upstream lowers it, whenever copies arrive.
 
-Covers: pipeliner/normalise/affine_loops.py, facts/values/affine_expressions.py
+Covers: pipeliner/normalise/affine_loops.py, facts/values/domains.py
 """
 
 from __future__ import annotations

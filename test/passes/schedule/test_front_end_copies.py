@@ -3,9 +3,7 @@
 Each body fills a row of 32 elements an iteration and is used by other threads, or under its own
 guard; pipelined with three stages it gives what it gives as written, whenever copies arrive.
 
-Covers: pipeliner/plan/units.py, facts/loops/statements.py, pipeliner/schedule/by_count.py,
-pipeliner/expand/expand_pass.py, pipeliner/normalise/guarded_stores.py,
-pipeliner/normalise/tile_copies.py
+Covers: pipeliner/plan/units.py, facts/loops/statements.py, pipeliner/schedule/by_count.py, pipeliner/expand/expand_pass.py, pipeliner/normalise/guarded_stores.py, pipeliner/normalise/affine_loops.py
 """
 
 from __future__ import annotations

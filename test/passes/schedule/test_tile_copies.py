@@ -3,7 +3,7 @@
 Each thread copies rows of its own and reads those of another one; pipelined with three stages it gives
 what it gives as written, whenever copies arrive.
 
-Covers: pipeliner/normalise/tile_copies.py
+Covers: pipeliner/normalise/affine_loops.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from mlir_async_pipe import lower, machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.pipeliner.normalise.tile_copies import write_tile_copies
+from mlir_async_pipe.pipeliner.normalise.affine_loops import write_tile_copies
 from mlir_async_pipe.session.diagnostics import HazardError
 
 WG = "#gpu.address_space<workgroup>"

@@ -1,8 +1,7 @@
 """Columns and lanes of tensor memory: who takes them, where they begin, who gives them back, as the checker
 and the machine say it.
 
-Covers: checker/phases/tensor_effects.py, checker/phases/tensor_state.py, vocabulary/memory_ops.py,
-vocabulary/tensor_memory.py
+Covers: checker/phases/op_effects.py, checker/phases/tensor_state.py, vocabulary/memory_ops.py, vocabulary/tensor_memory.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Products of tensor memory to the checker: right kernels are proven, wrong ones are named, and the
 machine makes each of these fail.
 
-Covers: checker/phases/tensor_state.py, checker/phases/tensor_effects.py,
-checker/phases/block_memory.py, checker/phases/mbarrier_state.py, checker/kernel_flow.py, test/helpers/commit_mutants.py
+Covers: checker/phases/tensor_state.py, checker/phases/op_effects.py, checker/phases/block_memory.py, checker/phases/mbarrier_state.py, checker/kernel_flow.py, test/helpers/commit_mutants.py
 """
 
 from __future__ import annotations

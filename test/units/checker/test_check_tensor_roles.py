@@ -1,7 +1,7 @@
 """Products of tensor memory by a warp of their own: right kernels are proven for any number of tiles,
 each part that is left out or changed is named, and fails on the machine.
 
-Covers: checker/phases/tensor_state.py, checker/phases/warp_clocks.py, checker/phases/block_memory.py, checker/phases/tensor_effects.py, machine/warp_clock.py, test/helpers/tensor_role_kernels.py
+Covers: checker/phases/tensor_state.py, checker/phases/warp_clocks.py, checker/phases/block_memory.py, checker/phases/op_effects.py, machine/warp_clock.py, test/helpers/tensor_role_kernels.py
 """
 
 from __future__ import annotations

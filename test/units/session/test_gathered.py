@@ -1,6 +1,6 @@
 """What a session of an attempt gathers is taken over once, or not at all.
 
-Covers: session/report.py, pipeliner/ask_checker/recount_existing.py
+Covers: session/report.py, pipeliner/ask_checker/attach_tokens.py
 """
 
 from __future__ import annotations

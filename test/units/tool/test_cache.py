@@ -24,7 +24,7 @@ from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.session.diagnostics import Diagnostic
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import __main__
-from mlir_async_pipe.tool.flags import Options
+from mlir_async_pipe.tool.command_line import Options
 from mlir_async_pipe.tool.inputs import Source
 
 INSTALLED = importlib.util.find_spec("diskcache") is not None

@@ -1,7 +1,7 @@
 """Habits of mlir-opt: lists of flags and passes, near misses, names of printed values, and remarks
 of --explain.
 
-Covers: tool/flags.py, tool/command_line.py, tool/printing.py, tool/explain.py, docs/driver.md
+Covers: tool/command_line.py, tool/printing.py, tool/explain.py, docs/driver.md
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from helpers.paths import ROOT
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.tool import command_line
-from mlir_async_pipe.tool.command_line import did_you_mean, mlir_passes
-from mlir_async_pipe.tool.flags import FLAGS
+from mlir_async_pipe.tool.command_line import FLAGS, did_you_mean, mlir_passes
 
 TWO = """func.func @f(%a: index) -> index {
   %0 = arith.addi %a, %a : index

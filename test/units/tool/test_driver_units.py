@@ -1,6 +1,6 @@
 """Small parts of the driver, each on its own: options, splitting, expectations, rendering.
 
-Covers: tool/flags.py, tool/command_line.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/output.py
+Covers: tool/command_line.py, tool/inputs.py, tool/verify_diagnostics.py, tool/render.py, tool/output.py
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mlir_async_pipe.tool import (
     reproducer,
     verify_diagnostics,
 )
-from mlir_async_pipe.tool.flags import PassFlag
+from mlir_async_pipe.tool.command_line import PassFlag
 from mlir_async_pipe.tool.inputs import Source
 
 

@@ -1,6 +1,6 @@
 """affine.apply, delinearize_index and linearize_index in the analyses, the checker and the machine.
 
-Covers: facts/values/affine_expressions.py, facts/values/linear.py, vocabulary/launch_ids.py
+Covers: facts/values/domains.py, facts/values/linear.py, vocabulary/launch_ids.py
 """
 
 from __future__ import annotations
