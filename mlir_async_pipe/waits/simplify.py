@@ -125,11 +125,13 @@ _SENTENCES = {
 def redundant_waits(analysis: TokenWaits) -> list[Item]:
     """The waits before which never more groups are in flight than they allow."""
     found: list[Item] = []
-    kinds = dict.fromkeys((item.queue, _abstract(item)) for item in analysis.graph.waits)
+    graph = analysis.graph
+    everything = [*graph.commits, *graph.waits, *graph.calls]
+    kinds = dict.fromkeys((item.queue, _abstract(item)) for item in graph.waits)
     for queue, abstract in kinds:
         if queue is None:
             continue
-        items = [item for item in _all_items(analysis) if item.kind == "call" or _uses(item, queue)]
+        items = [item for item in everything if item.kind == "call" or _uses(item, queue)]
         transfer = partial(_transfer, queue, abstract, _committing(analysis, queue))
         flight = Solver(analysis.conditions, items, InFlight(transfer), partial(_at_start, queue))
         for item in items:
@@ -142,11 +144,6 @@ def redundant_waits(analysis: TokenWaits) -> list[Item]:
             if limit is not None and flight.before.get(item, ANYTHING).cap <= limit:
                 found.append(item)
     return found
-
-
-def _all_items(analysis: TokenWaits) -> list[Item]:
-    graph = analysis.graph
-    return [*graph.commits, *graph.waits, *graph.calls]
 
 
 def _uses(item: Item, queue: Queue) -> bool:

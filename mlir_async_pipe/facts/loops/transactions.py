@@ -61,7 +61,6 @@ from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.vocabulary import (
     VIEW_OPS,
-    Row,
     groups_of,
     is_pure,
     named_row,
@@ -215,7 +214,7 @@ def has_transactions(loop: Operation) -> bool:
 
 def complete_on_mbarriers(names: Iterable[str]) -> bool:
     """Whether some ops of these names may complete on mbarriers."""
-    return any(_is_of_mbarriers(named_row(name)) for name in names)
+    return any(named_row(name).completion == "mbarrier" for name in names)
 
 
 # What announces or waits for a phase, or names an mbarrier: of a transaction, its commit and its wait.
@@ -229,7 +228,7 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
     commit-incomplete.
     """
     for op in walk(loop):
-        if _completes_on_mbarrier(op):
+        if row_of(op).completion == "mbarrier":
             _check_form(op)
     top = operations(loop.regions[0].blocks[0])
     of_products = {op for completion in completions_of(loop) for op in completion.ops}
@@ -251,15 +250,6 @@ def transactions_of(loop: Operation) -> tuple[Transaction, ...]:
         _check_bytes(transaction)
     places = {op: place for place, op in enumerate(top)}
     return tuple(sorted(made, key=lambda transaction: places[transaction.wait]))
-
-
-def _completes_on_mbarrier(op: Operation) -> bool:
-    row = row_of(op)
-    return _is_of_mbarriers(row)
-
-
-def _is_of_mbarriers(row: Row) -> bool:
-    return row.completion == "mbarrier"
 
 
 def _check_form(op: Operation) -> None:
@@ -375,9 +365,9 @@ class Products:
 
 def products_of(loop: Operation) -> Products:
     top = operations(loop.regions[0].blocks[0])
-    found = [op for op in walk(loop) if _queued(op)]
+    found = [op for op in walk(loop) if row_of(op).queue == WGMMA]
     waits = tuple(op for op in found if wait_attribute(op) is not None)
-    groups = sum(1 for op in found if _commits(op))
+    groups = sum(row_of(op).commits is not None for op in found)
     completions = completions_of(loop)
     if completions:
         other = next(iter(found), None) or hindrance(loop)
@@ -427,13 +417,3 @@ def wait_attribute(op: Operation) -> str | None:
         return PRODUCTS_LEFT
     row = row_of(op)
     return row.wait.count if row.queue == WGMMA and row.wait else None
-
-
-def _queued(op: Operation) -> bool:
-    row = row_of(op)
-    return row.queue == WGMMA
-
-
-def _commits(op: Operation) -> bool:
-    row = row_of(op)
-    return row.commits is not None

@@ -139,12 +139,7 @@ def _only_issues(op: Operation) -> bool:
     row = row_of(op)
     commits = row.queue == BULK_STORE and bool(row.commits)
     issues = use_of(op) == "expect" or op.name in TENSOR_LOADS or _is_store(op.name)
-    return only_computes(op) or _is_fence(op) or issues or commits
-
-
-def _is_fence(op: Operation) -> bool:
-    row = row_of(op)
-    return row.fence is not None
+    return only_computes(op) or row.fence is not None or issues or commits
 
 
 def _ends_met(ops: list[Operation]) -> bool:
@@ -178,7 +173,7 @@ def _each_thread_waits(kernel: Operation, same: Uniformity) -> bool:
             row = row_of(op)
             if op in left and row.wait is not None and not meets:
                 return False
-            if not (op in left or only_computes(op) or _is_fence(op)):
+            if not (op in left or only_computes(op) or row_of(op).fence is not None):
                 meets = op.name == _END or _is_barrier(op)
     return True
 

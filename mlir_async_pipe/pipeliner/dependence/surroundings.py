@@ -358,7 +358,7 @@ def _by_tokens(loop: Operation) -> OwnPipeline | None:
     for argument, initial in zip(arguments, list(loop.operands)[3:], strict=True):
         if type_text(argument.type) != TOKEN_TYPE:
             continue
-        waits = [user for user in users(argument) if _waits(user)]
+        waits = [user for user in users(argument) if row_of(user).wait is not None]
         group = defining_op(initial)
         if group is not None and (waits or not users(argument)):
             return OwnPipeline(group, waits[0] if waits else loop)
@@ -452,11 +452,6 @@ def _regions_after(holder: Operation) -> Callable[[int], list[int]]:
 def _in_flight(op: Operation, asynchronous: bool) -> bool:
     """Whether an access is part of an async copy: by itself, or inside a scope."""
     return asynchronous or any(above.name == SCOPE for above in ancestors(op))
-
-
-def _waits(op: Operation) -> bool:
-    row = row_of(op)
-    return row.wait is not None
 
 
 def refusal(error: AsyncPipeError, loop: Operation, around: Surroundings) -> AsyncPipeError:

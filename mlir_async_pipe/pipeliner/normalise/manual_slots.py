@@ -114,16 +114,11 @@ def _may_have_slots(body: Body) -> bool:
         access.memory
         for statement in body.statements
         for op in walk(statement.op)
-        if _may_write(op)
+        if any(rule.kind != "read" for rule in row_of(op).accesses)
         for access in accesses(op)
         if access.writes
     }
     return any(_shape_has_slots(root) for root in map(root_of, written) if _is_ours(root))
-
-
-def _may_write(op: Operation) -> bool:
-    row = row_of(op)
-    return any(rule.kind != "read" for rule in row.accesses)
 
 
 def _is_ours(root: Root) -> bool:

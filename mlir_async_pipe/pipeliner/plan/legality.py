@@ -220,8 +220,7 @@ def not_predicated(op: Operation, why: str) -> PipelineError:
 
 
 def _takes_source_elements(op: Operation) -> bool:
-    row = row_of(op)
-    return f"{SOURCE_ELEMENTS}?" in row.operands
+    return f"{SOURCE_ELEMENTS}?" in row_of(op).operands
 
 
 def zero_of(kind: Any) -> Any:

@@ -245,7 +245,7 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
     """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops, or
     where the input commits no group, since such copies are committed together only if nothing
     stands between them."""
-    if pairs or not any(map(_commits_group, body.ops)):
+    if pairs or not any(row_of(op).commits == "group" for op in body.ops):
         return [sorted(first)]
     by_op = {s.op: s.number for s in body.statements}
     ahead = sorted(first)
@@ -255,11 +255,6 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
         for producer in value_producers(body.statements[number].op, by_op, set()) & first
     )
     return joined(ahead, links)
-
-
-def _commits_group(op: Operation) -> bool:
-    row = row_of(op)
-    return row.commits == "group"
 
 
 def _loads(statement: Statement) -> bool:

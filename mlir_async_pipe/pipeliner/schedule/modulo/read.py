@@ -203,8 +203,7 @@ def _issued(op: Operation) -> list[Operation]:
 
 def _cycles_held(op: Operation, model: CostModel) -> float:
     if is_synchronisation(op):
-        row = row_of(op)
-        return model.barrier if row.barrier is not None else 0
+        return model.barrier if row_of(op).barrier is not None else 0
     inside = [
         sum(_cycles_held(inner, model) for block in region.blocks for inner in operations(block))
         for region in op.regions
