@@ -54,7 +54,7 @@ from mlir_async_pipe.checker.grid_blocks import (
 from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
 from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, thread_facts
+from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, is_about_threads, thread_facts
 from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval
@@ -117,7 +117,10 @@ class Owners:
             if (
                 self._racing(root, "block")
                 if groups is None
-                else any(self._threads_meet(a, b) for a, b in conflicting(groups, "block"))
+                else any(
+                    not self._is_promised(a, b) and self._threads_meet(a, b)
+                    for a, b in conflicting(groups, "block")
+                )
             )
         }
         met.update(self._unknown)
@@ -125,6 +128,14 @@ class Owners:
         if not self.grid.several:
             met.update(root for one, other, _ in self._aliases() for root in (one, other))
         return frozenset(met)
+
+    def _is_promised(self, a: AccessGroup, b: AccessGroup) -> bool:
+        """Whether a promise says that threads do not meet where nobody can know it: both are at places such as
+        row * stride, of the thread's own row and a stride that no path knows."""
+        sites = [site for group in (a, b) for touched, _ in group.members for site in touched.sites]
+        one = sites[0]
+        apart = all(self._are_independent(one, other) for other in sites)
+        return apart and all(map(_is_undecidable, (a, b)))
 
     def _racing(self, root: int, among: Scope) -> list[tuple[int, int]]:
         """Sites of two accesses to a root that race if they meet; one pair a manner."""
@@ -437,6 +448,24 @@ class Owners:
     def _are_independent(self, one: int, other: int) -> bool:
         asserted = self.judge.sites[one].independent
         return asserted is not None and asserted == self.judge.sites[other].independent
+
+
+def _is_undecidable(group: AccessGroup) -> bool:
+    """Whether a thread's number is multiplied by, or mixed with, what no path to these accesses knows: whether two threads
+    meet there cannot be answered then, also where it is asked path by path."""
+    known = {
+        atom
+        for touched, _ in group.members
+        for facts in (touched.facts, touched.launch, *touched.witness)
+        for atom, one in facts.items()
+        if one.exact is not None
+    }
+    return any(
+        is_about_threads(atom)
+        and any(not is_about_threads(part) for part in forms.atoms_under(atom) - known)
+        for form in group.shared
+        for atom, _ in form.terms
+    )
 
 
 def _is_alike(atom: Atom, differences: Differences) -> bool:

@@ -7,6 +7,10 @@
 floor(m x / 2^s) = floor(x / d) for each x below 2^w if e = m d - 2^s is 0 or more and e (2^w - 1) < 2^s
 (Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994, theorem 4.2). The shift may
 come in two parts, with the upper half of the product between them.
+
+    if ((x | y) >> 32 == 0)  zext (trunc x / trunc y)  else  x / y      -->      x / y
+
+LLVM divides 64 bits so, since 32 are faster: both ways give one number.
 """
 
 from __future__ import annotations
@@ -15,25 +19,109 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    Block,
     Operation,
     Value,
+    before,
+    constant,
     constant_value,
     defining_op,
     erase,
     functions,
+    integer_attribute,
+    operations,
+    terminator,
     users,
     walk_named,
 )
+from mlir_async_pipe.facts.values.integer_ops import PREDICATES
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
+from mlir_async_pipe.vocabulary.control_flow import truth
 
 
 def write_divisions(root: Any) -> None:
     """Rewrite the divisions of all functions."""
     for function in functions(root):
+        for op in walk_named(function, _BRANCH.__eq__):
+            slow = _slow_division(op)
+            if slow is not None:
+                _always(op, slow)
         for op in walk_named(function, "llvm.lshr".__eq__):
             found = _division(op)
             if found is not None:
                 _write(op, *found)
+
+
+_BRANCH = "llvm.cond_br"
+
+
+def _slow_division(branch: Operation) -> Block | None:
+    """The one of two blocks that divides 64 bits, if the other one divides the same two numbers where they have 32."""
+    if len(branch.successors) != 2 or len(branch.operands) != 1:
+        return None
+    blocks = list(branch.successors)
+    for slow, fast in (blocks, reversed(blocks)):
+        *made, end = operations(slow)
+        *narrow, other = operations(fast)
+        ends = {end.name, other.name} == {"llvm.br"} and end.successors[0] == other.successors[0]
+        alone = all(_has_one_predecessor(block) for block in (slow, fast))
+        if not (ends and alone and len(made) == 1 and made[0].name in ("llvm.udiv", "llvm.urem")):
+            continue
+        if [op.name for op in narrow] != ["llvm.trunc", "llvm.trunc", made[0].name, "llvm.zext"]:
+            continue
+        given = {op.results[0]: op.operands[0] for op in narrow[:2]}
+        same = [given.get(value) for value in narrow[2].operands] == list(made[0].operands)
+        handed = [list(one.operands) for one in (end, other)]
+        last = handed == [[made[0].results[0]], [narrow[3].results[0]]]
+        bits = [_bits(op.results[0]) for op in (made[0], narrow[2])] == [64, 32]
+        if same and last and bits and narrow[3].operands[0] == narrow[2].results[0]:
+            return slow if _are_narrow(branch.operands[0], made[0], fast == blocks[0]) else None
+    return None
+
+
+def _has_one_predecessor(block: Block) -> bool:
+    return sum(block in op.successors for op in map(terminator, block.region.blocks)) == 1
+
+
+def _are_narrow(condition: Value, division: Operation, holds: bool) -> bool:
+    """Whether a condition that holds, or does not, says that the upper halves of both operands are 0."""
+    found = truth(condition)
+    if isinstance(found, bool):
+        return False
+    asked, plain = found
+    made = defining_op(asked)
+    if made is None or made.name != "llvm.icmp" or constant_value(made.operands[1]) != 0:
+        return False
+    equal = PREDICATES[integer_attribute(made, "predicate") or 0]
+    masked = defining_op(made.operands[0])
+    if (
+        masked is None
+        or masked.name != "llvm.and"
+        or constant_value(masked.operands[1]) != -(1 << 32)
+    ):
+        return False
+    both = defining_op(masked.operands[0])
+    wanted = "eq" if holds == plain else "ne"
+    return (
+        both is not None
+        and both.name == "llvm.or"
+        and set(both.operands) == set(division.operands)
+        and equal == wanted
+    )
+
+
+def _always(branch: Operation, slow: Block) -> None:
+    """Divide 64 bits before the branch, which is decided: nobody reads what its blocks make."""
+    division, jump = operations(slow)
+    write = LlvmBuilder.before(branch)
+    result = write.binary(division.name, *division.operands)
+    jump.successors[0].arguments[0].replace_all_uses_with(result)
+    branch.operands[0] = constant(
+        int(branch.successors[0] == slow),
+        ir.IntegerType.get_signless(1, branch.context),
+        before(branch),
+        branch.location,
+    )
 
 
 def _division(op: Operation) -> tuple[Value, int] | None:

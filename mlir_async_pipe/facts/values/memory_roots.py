@@ -46,7 +46,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of, memoised
+from mlir_async_pipe.facts.flow.region_flow import origins
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.facts.values.views import beginning
@@ -247,26 +248,42 @@ def _address_in_sum(op: Operation) -> Value | None:
 
 
 def _may_hold_an_address(number: Value) -> bool:
-    """Whether an integer is made of an address, or of 64 bits of which nobody says what they are: loaded ones, and
-    what loops carry. A parameter is what its type says."""
+    """Whether an integer is made of an address, or of 64 bits of which nobody says what they are, as of loaded ones. A
+    parameter is what its type says; what a loop carries holds one if what it begins with does, or what is added to it."""
     made = defining_op(number)
-    known = {} if made is None else _found_in(made.block)
-    return bool(memoised(number, known, _holds_an_address))
+    block = ir.BlockArgument(number).owner if made is None else made.block
+    without = _without_address(block)
+    pending, seen = [number], {number}
+    while pending:
+        current = pending.pop()
+        if current in without or bits_of(current.type) < POINTER_BITS:
+            continue
+        made = defining_op(current)
+        found = origins(current)
+        if made is not None and made.name in OPERATORS:
+            parts = list(made.operands)
+        elif found.complete:
+            parts = found.values
+        elif _is_told(current):
+            parts = []
+        else:
+            return True
+        pending += [part for part in parts if part not in seen]
+        seen.update(parts)
+    without |= seen
+    return False
+
+
+def _is_told(value: Value) -> bool:
+    """Whether it is known what a number is that nothing in the function makes."""
+    given = defining_op(value) is None and _argument_root(value).kind == "argument"
+    return given or launch_id(value) is not None or constant_value(value) is not None
 
 
 @remembered
-def _found_in(block: Block) -> dict[Value, bool]:
-    """What was found of the integers that were asked about in a block: each is made of those before it."""
-    return {}
-
-
-def _holds_an_address(value: Value, known: Callable[[Value], bool]) -> bool:
-    made = defining_op(value)
-    if made is not None and made.name in OPERATORS:
-        return any(known(operand) for operand in made.operands)
-    given = made is None and _argument_root(value).kind == "argument"
-    told = given or launch_id(value) is not None or constant_value(value) is not None
-    return not told and bits_of(value.type) >= POINTER_BITS
+def _without_address(block: Block) -> set[Value]:
+    """The integers that were found to hold no address when those of a block were asked about."""
+    return set()
 
 
 # Addresses of shared memory, of which a block has less than 2^32 bytes, and of other memory.

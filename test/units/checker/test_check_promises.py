@@ -102,3 +102,40 @@ def test_ends_of_bits_are_exact(factor: int, proven: bool) -> None:
         "%at = llvm.add %first, %moved : i32",
     )
     assert (verdict(text, assume_no_overflow=True) == "proven") is proven
+
+
+ROWS = """
+llvm.func @f(%out: !llvm.ptr<1>, %n: i64) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: 128>}} {{
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %tid = nvvm.read.ptx.sreg.tid.x range <i32, 0, 128> : i32
+  %t = llvm.zext %tid : i32 to i64
+  %half = llvm.lshr %t, %c1 : i64
+  %is = llvm.icmp "eq" %n, %c0 : i64
+  llvm.cond_br {where}, ^there, ^done
+^there:
+  %row = llvm.mul {row} : i64
+  %to = llvm.getelementptr %out[%row] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i32
+  llvm.store %tid, %to : i32, !llvm.ptr<1>
+  llvm.br ^done
+^done:
+  llvm.return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("row", "where", "wanted"),
+    [
+        ("%t, %n", "%not", "proven"),
+        # The stride is 0 there; two threads have one row, whatever the stride.
+        ("%t, %n", "%is", "unsafe"),
+        ("%half, %c1", "%not", "unsafe"),
+    ],
+)
+def test_what_is_certain_of_threads_is_found_whatever_is_promised(
+    row: str, where: str, wanted: str
+) -> None:
+    text = ROWS.format(row=row, where=where).replace(
+        "  llvm.cond_br", '  %not = llvm.icmp "ne" %n, %c0 : i64\n  llvm.cond_br'
+    )
+    assert verdict(text, assume_no_overflow=True, assume_independent=True) == wanted

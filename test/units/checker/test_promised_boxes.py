@@ -29,10 +29,11 @@ PROMISES: dict[str, Any] = {
 
 
 @cache
-def gemm(roles: str = "together") -> str:
+def gemm(roles: str = "together", persistent: bool = False) -> str:
     """The PTX of a GEMM by tensor copies, as LLVM writes it: three slots, loops that test at their ends."""
     with new_context():
-        module = ir.Module.parse(pipelined_text(HopperGemm(roles=roles), False))
+        made = HopperGemm(roles=roles, persistent=persistent)
+        module = ir.Module.parse(pipelined_text(made, False))
         return lower(module, target="nvvm:sm_90a", emit="ptx").text
 
 
@@ -256,3 +257,19 @@ def test_what_is_no_box_on_a_copy_is_refused(said: str) -> None:
     with pytest.raises(AsyncPipeError) as error:
         copy("", mode=f"{{async_pipe.box = {said}}} ")
     assert error.value.code == "bad-box"
+
+
+@pytest.mark.slow
+def test_the_ptx_of_a_persistent_gemm_is_proven() -> None:
+    """Tiles in steps of the grid: addresses count by a number that the loop carries, which LLVM divides in two widths."""
+    assert found(gemm(persistent=True)) == ("proven", set())
+
+
+@pytest.mark.slow
+def test_in_a_persistent_gemm_one_more_group_of_products_in_flight_is_not_proven() -> None:
+    """Which of the faults is certain the checker does not find out: it is unknown."""
+    text = gemm(persistent=True)
+    old = "wgmma.wait_group.sync.aligned \t1"
+    assert old in text
+    verdict, _ = found(text.replace(old, "wgmma.wait_group.sync.aligned \t2"))
+    assert verdict != "proven"

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mlir_async_pipe as ap
 from helpers.check_harness import codes
 from helpers.driver_process import opt
 from helpers.paths import ROOT
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import new_context
-from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.bindings.raw_ops import constant_value, walk
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.ptx.divisions import divisor
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.diagnostics import InputError
@@ -206,3 +209,83 @@ def test_many_lines_and_comments_before_mlir_are_not_read_again_and_again() -> N
     blank = b"\n" * 5000 + b"//  a b  // c\n" * 200
     assert not Source("k", blank + b"module {}").is_ptx
     assert Source("k", blank + b"/* no */ .version 8.0\n").is_ptx
+
+
+COUNTED = """ld.param.u64 %d1, [x];
+cvta.to.global.u64 %d2, %d1;
+mov.u32 %r1, %ctaid.x;
+{first}
+$again:
+shl.b64 %d4, %d3, 2;
+add.s64 %d5, %d4, %d2;
+st.global.u32 [%d5], %r1;
+add.s64 %d3, %d3, {step};
+setp.lt.s64 %p1, %d3, 100;
+@%p1 bra $again;
+ret;"""
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "kind"),
+    [
+        ("cvt.u64.u32 %d3, %r1;", "4", "argument"),
+        ("mov.u64 %d3, 0;", "%d6", "argument"),
+        # Nobody says what is loaded; an address is added again and again.
+        ("ld.global.u64 %d3, [%d2];", "4", "unknown"),
+        ("cvt.u64.u32 %d3, %r1;", "%d2", "unknown"),
+    ],
+)
+def test_an_address_may_count_by_a_number_that_a_loop_carries(
+    first: str, step: str, kind: str
+) -> None:
+    """If what it begins with holds no address, and what is added to it holds none."""
+    count = "mov.u32 %r2, %nctaid.x;\ncvt.u64.u32 %d6, %r2;\n"
+    text = kernel(count + COUNTED.format(first=first, step=step))
+    module = raise_ptx(text, new_context(), "k.ptx")
+    (store,) = [op for op in walk(module.operation) if op.name == "llvm.store"]
+    assert root_of(store.operands[1]).kind == kind
+
+
+BOTH_WIDTHS = """ld.param.u64 %d1, [x];
+mov.u32 %r1, %tid.x;
+mul.wide.u32 %d2, %r1, 16;
+add.s64 %d3, %d1, %d2;
+ld.global.v2.u64 {{%d4, %d5}}, [%d3];
+or.b64 %d6, %d4, %d5;
+and.b64 %d6, %d6, {mask};
+setp.ne.b64 %p1, %d6, 0;
+@{guard} bra $narrow;
+div.u64 %d7, %d4, %d5;
+bra.uni $done;
+$narrow:
+cvt.u32.u64 %r2, {a};
+cvt.u32.u64 %r3, %d5;
+div.u32 %r4, %r2, %r3;
+cvt.u64.u32 %d7, %r4;
+$done:
+st.global.u64 [%d3], %d7;
+ret;"""
+WIDTHS = {"mask": "-4294967296", "guard": "!%p1", "a": "%d4"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_one"),
+    [
+        ({}, True),
+        ({"guard": "%p1"}, False),
+        ({"mask": "-65536"}, False),
+        ({"a": "%d5"}, False),
+    ],
+)
+def test_a_division_of_one_of_two_widths_is_one_division(changes: dict, is_one: bool) -> None:
+    text = kernel(BOTH_WIDTHS.format(**(WIDTHS | changes)))
+    module = raise_ptx(text, new_context(), "k.ptx")
+    branch = next(op for op in walk(module.operation) if op.name == "llvm.cond_br")
+    assert (constant_value(branch.operands[0]) is not None) is is_one
+    if is_one:
+        pairs = np.random.default_rng(5).integers(1, 2**40, (32, 2), dtype=np.uint64)
+        pairs[:9] %= 1000
+        pairs += 1
+        wanted = pairs[:, 0] // pairs[:, 1]
+        result = machine.run(module, "k", [pairs], threads=32)
+        assert np.array_equal(result.arrays[0][:, 0], wanted)
