@@ -35,7 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.vector_elements import register_of
 from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
 from mlir_async_pipe.ptx.raise_ptx import PtxBody, decided_predicates, declare_registers
-from mlir_async_pipe.ptx.syntax import Register, read_assembly
+from mlir_async_pipe.ptx.syntax import Instruction, Register, read_assembly
 from mlir_async_pipe.session.diagnostics import InputError, Place
 from mlir_async_pipe.vocabulary.control_flow import ASSEMBLY
 from mlir_async_pipe.vocabulary.memory_names import BITS_TAKEN, MEMBER_PUT
@@ -196,7 +196,9 @@ def _function(op: Operation, name: str) -> str:
         raise UnreadError
     arguments = [Value(f"%p{n}", kind) for n, kind in enumerate(types)]
     decided |= decided_predicates(kernel)
-    w = FunctionWriter(kernel, {one.name: one for one in arguments}, {}, decided=decided)
+    straight = all(isinstance(one, Instruction) and one.guard is None for one in kernel.body)
+    named = {one.name: one for one in arguments}
+    w = FunctionWriter(kernel, named, {}, decided=decided, hands_out=straight)
     declare_registers(w)
     for register, n in starts:
         w.assign(Register(register), arguments[n])

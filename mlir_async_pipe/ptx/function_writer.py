@@ -110,6 +110,8 @@ class FunctionWriter:
     named: Counter[str] = field(default_factory=Counter)
     # Registers that a load from tensor memory fills until the wait: what is loaded, and which of it.
     loading: dict[str, tuple[Value, int]] = field(default_factory=dict)
+    # Registers go to whoever is given them at the end, who may wait before.
+    hands_out: bool = False
     # The bank of each register that is in one.
     banks: dict[str, Bank] = field(default_factory=dict)
 

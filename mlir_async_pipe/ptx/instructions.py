@@ -1294,7 +1294,8 @@ def _load_tensor(w: FunctionWriter, i: Instruction) -> None:
     target, address, *offset = i.operands
     registers = elements_of(target)
     properties = _tensor_shape(i, len(registers)) + ", pack" * ("pack::16b" in i.parts)
-    if i.guard is not None or not w.comes_in_block(i, "tcgen05.wait::ld"):
+    waited = w.hands_out or w.comes_in_block(i, "tcgen05.wait::ld")
+    if i.guard is not None or not waited:
         raise UnreadError
     operands = [w.pointer(address, "tensor"), *(w.read(one, "i64") for one in offset)]
     kind = vector_type("i32", len(registers))

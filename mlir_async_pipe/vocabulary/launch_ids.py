@@ -188,6 +188,8 @@ def is_block_number(value: Value) -> bool:
     products = _products(value)
     if products is None or (_THREAD_X,) not in products:
         return False
+    if sorted(products) == sorted(_NUMBER):
+        return True
     around = enclosing(source_op(value), KERNEL_OPS)
     size = (None if around is None else block_size(around)) or (None, None, None)
     left = sorted(found for found in map(partial(_without_ones, size), products) if found)

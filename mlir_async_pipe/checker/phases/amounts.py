@@ -47,11 +47,15 @@ class EachThread:
 
     def split(self, mask: int) -> list[int]:
         """Some threads by their number."""
+        return list(self.groups(mask).values())
+
+    def groups(self, mask: int) -> dict[int, int]:
+        """Of some threads those that have each number."""
         found: dict[int, int] = {}
         for thread in threads_of(mask):
             number = int(self.numbers[thread])
             found[number] = found.get(number, 0) | 1 << thread
-        return list(found.values())
+        return found
 
 
 @lru_cache(maxsize=1 << 10)

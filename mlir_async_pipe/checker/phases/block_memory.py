@@ -635,11 +635,13 @@ class BlockMemory:
                     self._refuse("missing-barrier", touch, read, _READ[self.together])
 
     def _check_written(self, touch: Touch) -> None:
-        known = self.everybody if touch.by is None and self.together else touch.by
+        root, low, high = touch.region.root, touch.region.low, touch.region.high
         for write, fenced, done, after in self.generic.values():
-            if known is not None and not known & ~after:
+            # Most writes are elsewhere: this is asked for each product and each store of an epilogue.
+            other = write.region
+            if root >= 0 and (other.root != root or _apart(low, high, other.low, other.high)):
                 continue
-            if not meet(write.region, touch.region) or not self._threads(touch) & ~after:
+            if not meet(other, touch.region) or not self._threads(touch) & ~after:
                 continue
             if not fenced:
                 self._refuse("missing-fence", touch, write, _FENCE[self.together])
@@ -677,6 +679,13 @@ class BlockMemory:
 #
 # a copy that has landed     over for who knows that its phase is
 # a generic write            over for the async proxy after a fence, for who has waited since
+
+
+def _apart(low: int | None, high: int | None, first: int | None, last: int | None) -> bool:
+    """Whether two ranges of bytes are known not to meet."""
+    if low is None or high is None or first is None or last is None:
+        return False
+    return first >= high or last <= low
 
 
 class Landed(NamedTuple):

@@ -67,6 +67,12 @@ class BytePlace(NamedTuple):
     each: EachThread | None = None
 
 
+class OfRanks(NamedTuple):
+    """A place in the block of the cluster that each thread names: some threads, and theirs."""
+
+    parts: tuple[tuple[int, BytePlace], ...]
+
+
 def _of_threads(root: int, at: int | EachThread) -> BytePlace:
     if isinstance(at, int):
         return BytePlace(root, at, at, at)
@@ -133,7 +139,7 @@ class Asked:
     values: tuple[Any, Any] = (0, 1)
 
 
-Value = Amount | BytePlace | Described | EachRotation | Asked
+Value = Amount | BytePlace | OfRanks | Described | EachRotation | Asked
 
 
 def with_answers(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> Value:
@@ -213,8 +219,11 @@ def gathered(parts: list[tuple[int, Value]], whole: int) -> Value:
 
 
 @lru_cache(maxsize=1 << 12)
-def among(value: EachThread | EachRotation | BytePlace, mask: int) -> Value:
+def among(value: EachThread | EachRotation | BytePlace | OfRanks, mask: int) -> Value:
     """The values of some threads: one, if it is the same; what others have does not count."""
+    if isinstance(value, OfRanks):
+        parts = tuple((mine & mask, place) for mine, place in value.parts if mine & mask)
+        return parts[0][1] if [mine for mine, _ in parts] == [mask] else OfRanks(parts)
     if isinstance(value, EachThread):
         return amounts.among(value, mask)
     if isinstance(value, BytePlace):

@@ -13,7 +13,8 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import defining_op, remembered
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, Value
+from mlir_async_pipe.checker.phases.amounts import EachThread
+from mlir_async_pipe.checker.phases.byte_places import BytePlace, ByteRange, OfRanks, Value
 from mlir_async_pipe.checker.phases.warp_clocks import WARP
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -66,7 +67,14 @@ class ClusterBlocks:
         return [ByteRange(self.own(root, self.rank_of(mask))) for root in sorted(roots)]
 
     def named(self, place: Value, rank: Value, op: int) -> Value:
-        """What an address is in another block, which the op with this number names."""
+        """What an address is in another block, which the op with this number names: perhaps another one for each thread.
+        Threads that name none do not use it."""
+        if isinstance(place, BytePlace) and isinstance(rank, EachThread):
+            everybody = rank.groups((1 << len(rank.numbers)) - 1)
+            own = ((n, mask) for n, mask in everybody.items() if 0 <= n < self.count)
+            return OfRanks(
+                tuple((mask, place._replace(root=self.own(place.root, n))) for n, mask in own)
+            )
         if not isinstance(place, BytePlace) or not isinstance(rank, int):
             return None
         self._check(rank, op)

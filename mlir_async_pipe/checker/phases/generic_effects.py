@@ -22,6 +22,8 @@ from mlir_async_pipe.checker.phases.amounts import threads_of
 from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
     ByteRange,
+    OfRanks,
+    among,
     region_of_access,
 )
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, named_root
@@ -241,6 +243,8 @@ class Bounds:
     def mbarrier(self, spot: Spot, at: dict[str, int], op: int) -> tuple[int, int]:
         """The root and byte of the mbarrier that the op names."""
         place = spot.get(at["barrier"])
+        if isinstance(place, BytePlace | OfRanks) and spot.mask is not None:
+            place = among(place, spot.mask)
         index = spot.exact(at["index"]) if "index" in at else 0
         if isinstance(place, BytePlace) and place.each is not None:
             # Threads that do the same to different mbarriers are roles of their own.

@@ -26,6 +26,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
     ByteRange,
     Described,
+    OfRanks,
     Value,
     bytes_from,
     described_region,
@@ -182,9 +183,10 @@ class OpEffects(GenericEffects):
             mask = spot.where(spot.get(at["predicate"])) if "predicate" in at else spot.threads()
             if not mask:
                 return
-            spot.mask = mask
             try:
-                self._use(spot, run, use, at, number, size)
+                for those in _by_mbarrier(spot.get(at["barrier"]), mask, use):
+                    spot.mask = those
+                    self._use(spot, run, use, at, number, size)
             except PhaseFault as fault:
                 fault.at = self.bounds.mbarrier(spot, at, number)
                 raise
@@ -400,6 +402,17 @@ def _copied_bytes(op: Any) -> int | None:
     """The bytes that a copy moves for which it has no operand: as many as its row says, or its box has."""
     said = [one.extent for one in accesses(op) if one.kind == "write" and one.extent]
     return prod(said[0]) if said else box_bytes(op)
+
+
+def _by_mbarrier(place: Value, mask: int, use: PhaseUse) -> list[int]:
+    """The threads that name one mbarrier each: those that only arrive do not part for that."""
+    if use != "arrive":
+        return [mask]
+    if isinstance(place, OfRanks):
+        named = [mine & mask for mine, _ in place.parts if mine & mask]
+        return named if sum(named) == mask else [mask]
+    each = place.each if isinstance(place, BytePlace) else None
+    return [mask] if each is None else each.split(mask)
 
 
 class NeverAnsweredError(Exception):

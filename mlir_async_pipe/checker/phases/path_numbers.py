@@ -188,7 +188,7 @@ class PathNumbers:
         if op.name == MAPA:
             number = self.effects.number(run)
             place, rank = run.operands
-            return lambda spot: self.blocks.named(spot.get(place), spot.exact(rank), number)
+            return lambda spot: self.blocks.named(spot.get(place), spot.get(rank), number)
         is_known = is_memory(op.results[0].type) and self.given(run.results[0]) is not None
         if is_known or launch_id(op.results[0]) is not None:
             return lambda spot: self.given(run.results[0], self.blocks.rank_of(spot.mask))

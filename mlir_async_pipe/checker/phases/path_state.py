@@ -15,6 +15,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     Asked,
     BytePlace,
     EachRotation,
+    OfRanks,
     Value,
     among,
     is_made_of,
@@ -178,7 +179,7 @@ class PathState(RoleState):
     def get_here(self, number: int) -> Value:
         """A value by its number, as the threads that run have it."""
         value = self.get(number)
-        if isinstance(value, EachThread | EachRotation) and self.mask is not None:
+        if isinstance(value, EachThread | EachRotation | OfRanks) and self.mask is not None:
             return among(value, self.mask)
         if isinstance(value, BytePlace) and value.each is not None and self.mask is not None:
             return among(value, self.mask)

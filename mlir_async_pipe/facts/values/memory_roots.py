@@ -223,7 +223,7 @@ def _address_in_sum(op: Operation) -> Value | None:
     all those that its address is made of (LLVM language reference, pointer aliasing rules)."""
     if op.name != POINTER_OF_ADDRESS:
         return None
-    shared = type_text(op.results[0].type) in _SHARED
+    shared = type_text(op.results[0].type) in SHARED_POINTERS
     bits = SHARED_BITS if shared else POINTER_BITS
     found: list[Operation] = []
     open_ones = [op.operands[0]]
@@ -289,7 +289,7 @@ def _without_address(block: Block) -> set[Value]:
 # Addresses of shared memory, of which a block has less than 2^32 bytes, and of other memory.
 SHARED_BITS, POINTER_BITS = 32, 64
 # Pointers into shared memory of the block, and of the blocks of a cluster.
-_SHARED = ("!llvm.ptr<3>", "!llvm.ptr<7>")
+SHARED_POINTERS = ("!llvm.ptr<3>", "!llvm.ptr<7>")
 
 
 def _is_cast(op: Operation) -> bool:

@@ -21,6 +21,7 @@ are vectors of two numbers, and CuTe goes through those that it has by adding to
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -41,7 +42,7 @@ from mlir_async_pipe.facts.values.descriptors import (
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of, bits_of_text
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
-from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS
+from mlir_async_pipe.facts.values.memory_roots import POINTER_BITS, SHARED_BITS, SHARED_POINTERS
 from mlir_async_pipe.facts.values.vector_elements import (
     before_casts,
     element_taken,
@@ -68,7 +69,7 @@ from mlir_async_pipe.vocabulary.shuffles import SHUFFLES
 
 # Puts two halves together.
 _JOINED = "llvm.or"
-_NUMBER_OF_POINTER = "llvm.ptrtoint"
+_NUMBER_OF_POINTER, _CHOICE = "llvm.ptrtoint", "llvm.select"
 
 
 def replace(root: Operation) -> int:
@@ -100,7 +101,8 @@ def may_be_another(name: str) -> bool:
 
 
 def _may_be_replaced(name: str) -> bool:
-    return may_be_another(name) or takes_element(name) or name in (METADATA, _NUMBER_OF_POINTER)
+    others = METADATA, _NUMBER_OF_POINTER, _CHOICE
+    return may_be_another(name) or takes_element(name) or name in others
 
 
 def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
@@ -121,6 +123,8 @@ def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
             value = _taken_element(op)
         elif op.name == POINTER_OF_ADDRESS:
             value = _viewed_pointer(op)
+        elif op.name == _CHOICE:
+            value = _one_that_is_defined(op)
         elif op.name == _NUMBER_OF_POINTER:
             value = _number_back(op)
         elif op.name == BITS_TAKEN:
@@ -138,6 +142,13 @@ def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
             value = given if of_warps.is_of_warp(given, shuffle.lanes) else None
         if value is not None and value.type == op.results[0].type:
             yield op.results[0], value
+
+
+def _one_that_is_defined(op: Operation) -> Value | None:
+    """What is chosen where the other one may be anything: a register that instructions with a predicate write."""
+    _, yes, no = op.operands
+    made = defining_op(no)
+    return yes if made is not None and made.name in UNDEFINED else None
 
 
 def _number_back(op: Operation) -> Value | None:
@@ -164,7 +175,7 @@ def _taken_element(op: Operation) -> Value | None:
 def _viewed_pointer(op: Operation) -> Value | None:
     """The pointer whose whole address a number is that is taken for one."""
     kind = type_text(op.results[0].type)
-    bits = SHARED_BITS if kind == "!llvm.ptr<3>" else POINTER_BITS
+    bits = SHARED_BITS if kind in SHARED_POINTERS else POINTER_BITS
     number = op.operands[0]
     while bits_of(number.type) >= bits:
         made = defining_op(number)
@@ -297,8 +308,13 @@ def number_of_fields(kind: Any) -> int:
 
     !llvm.struct<(f32, struct<(i32, i32)>, array<2 x i8>)>     3
     """
+    return _fields_in(type_text(kind))
+
+
+@lru_cache(maxsize=1 << 8)
+def _fields_in(text: str) -> int:
     depth, count = 0, 1
-    for letter in type_text(kind):
+    for letter in text:
         depth += (letter in "<(") - (letter in ">)")
         count += letter == "," and depth == 2
     return count

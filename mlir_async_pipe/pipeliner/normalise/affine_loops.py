@@ -25,7 +25,6 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
-    OpWriter,
     Value,
     ancestors,
     as_kind,
@@ -104,7 +103,9 @@ def _write_sum(op: Operation, outer: Operation) -> None:
         pieces.append(create("affine.apply", given, [kind], one, ip=ip, loc=op.location).results[0])
     total = pieces[0]
     for piece in pieces[1:]:
-        total = OpWriter.before(op).make("arith.addi", [total, piece], kind)
+        total = create(
+            "arith.addi", [total, piece], [kind], ip=before(op), loc=op.location
+        ).results[0]
     op.results[0].replace_all_uses_with(total)
     op.erase()
 

@@ -40,6 +40,7 @@ from mlir_async_pipe.facts.values.vector_elements import (
     takes_element,
 )
 from mlir_async_pipe.vocabulary import named_row
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import (
     BITS_TAKEN,
     MEMBER_PUT,
@@ -48,6 +49,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
 )
 from mlir_async_pipe.vocabulary.products import holds_sums, is_register_of_sums
 from mlir_async_pipe.vocabulary.rows import WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 _LOOP, _BOUNDS = "scf.for", 3
 # An element of a value: a place in a vector, 0 of what is none.
@@ -81,8 +83,8 @@ def carry_sums(root: Operation) -> int:
 
 
 def sink_moves(root: Operation) -> None:
-    """Ops that only move registers of sums stand where what they give is needed first, after the wait for the product
-    perhaps: nobody writes or reads a register where bits are taken for those of another type.
+    """Ops that only move registers of sums, or what is loaded from tensor memory, stand where what they give is needed first,
+    after the wait for it perhaps: nobody writes or reads a register where bits are taken for those of another type.
 
     %x = llvm.extractvalue %sums[0]                       %x = llvm.extractvalue %sums[0]
     %v = llvm.bitcast %x : f32 to vector<1xf32>           nvvm.wgmma.wait.group.sync.aligned 0
@@ -90,13 +92,15 @@ def sink_moves(root: Operation) -> None:
     use %v                                                use %v
     """
     moves: dict[Operation, None] = {}
-    for op in walk_named(root, moves_bits):
+    for op in walk_named(root, lambda name: moves_bits(name) or name in CAST_OPS):
         makers = [defining_op(operand) for operand in op.operands]
-        if any(map(is_register_of_sums, op.operands)) or any(one in moves for one in makers if one):
+        taken = any(is_register_of_sums(one) or is_loaded(one) for one in op.operands)
+        if taken or any(one in moves for one in makers if one):
             moves[op] = None
     for op in reversed(moves):
         block = op.block
-        there = [one for one in (_in_block(use, block) for use in users(op.results[0])) if one]
+        uses = [use for result in op.results for use in users(result)]
+        there = [one for one in (_in_block(use, block) for use in uses) if one]
         first = there[0] if there else None
         for one in there[1:]:
             first = one if first is not None and one.is_before_in_block(first) else first

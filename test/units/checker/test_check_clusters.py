@@ -199,3 +199,34 @@ def test_blocks_that_end_early_do_not_stop_the_others_where_all_meet():
     last = once + "scf.if %is_first {\n" + cluster_rings.PARTS["meet last"] + "\n}"
     found = checked(meet_last=last)
     assert {code for code, _ in found.unsafe} == {"block-ended"}
+
+
+def by_lanes(lanes: str = "arith.cmpi ult, %lane, %c2", rank: str = "%lane") -> Checked:
+    """The ring whose consumers arrive by several lanes at once, each in the block of its number."""
+    arrives = f"""%named = arith.index_cast {rank} : index to i32
+        %its = nvvm.mapa %mine, %named : !llvm.ptr<3> -> !llvm.ptr<7>
+        nvvm.mbarrier.arrive %its : !llvm.ptr<7>"""
+    text = cluster_rings.text(arrive_remote=arrives, arrive_here="")
+    assert "arith.cmpi eq, %lane, %c0" in text
+    text = text.replace("arith.cmpi eq, %lane, %c0", lanes)
+    return check_text(text.replace("WG", "#gpu.address_space<workgroup>"))
+
+
+def test_lanes_that_arrive_in_a_block_each_are_proven():
+    found = by_lanes()
+    assert not found.unsafe | found.unknown
+
+
+@pytest.mark.parametrize(
+    ("changed", "unsafe", "unknown"),
+    [
+        # One lane alone, in its own block; both in the first one; a lane for a block that is not there.
+        ({"lanes": "arith.cmpi eq, %lane, %c0"}, {"wrong-bytes"}, False),
+        ({"rank": "%c0"}, {"phase-overtaken"}, False),
+        ({"lanes": "arith.cmpi ult, %lane, %c32"}, set(), True),
+    ],
+)
+def test_lanes_that_arrive_elsewhere(changed, unsafe, unknown):
+    found = by_lanes(**changed)
+    assert {code for code, _ in found.unsafe} == unsafe
+    assert bool(found.unknown) == unknown

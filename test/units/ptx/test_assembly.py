@@ -15,6 +15,7 @@ from helpers.check_harness import check_module, codes
 from helpers.driver_process import opt
 from helpers.machine_programs import parse
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.checker.as_read import as_read
 from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.ptx.assembly import raise_assembly
 
@@ -171,3 +172,40 @@ def test_the_table_is_loaded_where_there_is_assembly_only() -> None:
         [sys.executable, "-c", loads], capture_output=True, text=True, check=True
     )
     assert ended.stdout.strip() == "False"
+
+
+def loads(
+    between: str = "", text: str = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {$0, $1}, [$2];"
+) -> list[str]:
+    """The ops of a thread that loads two columns of tensor memory in assembly, as the checker reads them."""
+    root = parse(
+        f"""
+llvm.func @k(%at: i32, %to: !llvm.ptr<1>) attributes {{nvvm.kernel}} {{
+  %two = llvm.inline_asm has_side_effects "{text}", "=r,=r,r" %at : (i32) -> !llvm.struct<(i32, i32)>
+  %a = llvm.extractvalue %two[0] : !llvm.struct<(i32, i32)>
+  %f = llvm.bitcast %a : i32 to f32
+  {between}
+  nvvm.tcgen05.wait <load>
+  llvm.store %f, %to : f32, !llvm.ptr<1>
+  llvm.return
+}}"""
+    ).operation  # fmt: skip
+    return [str(op.name) for op in walk(as_read(root))]
+
+
+def test_what_assembly_loads_is_taken_after_the_wait():
+    names = loads()
+    wait = names.index("nvvm.tcgen05.wait")
+    assert names.index("nvvm.tcgen05.ld") < wait < names.index("llvm.bitcast")
+    assert not {"llvm.extractelement", "vector.extract"} & set(names[:wait])
+
+
+def test_what_is_computed_before_the_wait_stays_there():
+    names = loads("%g = llvm.fadd %f, %f : f32")
+    add, wait = names.index("llvm.fadd"), names.index("nvvm.tcgen05.wait")
+    assert names.index("llvm.extractelement") < add < wait
+
+
+def test_a_load_under_a_condition_is_not_read():
+    text = "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p tcgen05.ld.sync.aligned.32x32b.x2.b32 {$0, $1}, [$2]; }"
+    assert "llvm.inline_asm" in loads(text=text) and "nvvm.tcgen05.ld" not in loads(text=text)
