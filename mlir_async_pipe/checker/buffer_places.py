@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     attribute,
-    before,
     constant_value,
-    create,
     defining_op,
     walk_named,
 )
@@ -44,18 +43,14 @@ def _name_place(op: Operation) -> int:
     pointer = _pointer_of(op.operands[memory])
     if pointer is None or constant_value(op.operands[scalar]) != 0:
         return 0
-    step = create(
-        "llvm.getelementptr",
-        [pointer, _unmasked(op.operands[offset])],
-        [pointer.type],
-        {
-            "elem_type": attribute("i8", op.context),
-            "rawConstantIndices": attribute("array<i32: -2147483648>", op.context),
-        },
-        ip=before(op),
-        loc=op.location,
+    bytes_after = {
+        "elem_type": attribute("i8", op.context),
+        "rawConstantIndices": attribute("array<i32: -2147483648>", op.context),
+    }
+    operands = [pointer, _unmasked(op.operands[offset])]
+    op.operands[memory] = OpWriter.before(op).make(
+        "llvm.getelementptr", operands, pointer.type, bytes_after
     )
-    op.operands[memory] = step.results[0]
     return 1
 
 

@@ -19,7 +19,7 @@ from mlir_async_pipe.facts.values.domains import Expression, OperandPlace, resul
 from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of
 from mlir_async_pipe.machine.terms import identities
 from mlir_async_pipe.vocabulary.operator_table import (
     CEILING_DIVISION,
@@ -29,8 +29,6 @@ from mlir_async_pipe.vocabulary.operator_table import (
     SUM,
     Operator,
 )
-
-Array = np.ndarray
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.facts.flow.algorithms import by_loops
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import NONE, merge
+from mlir_async_pipe.machine.lane_values import NONE, Array, merge
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.machine.trace import Event, TraceEntry
@@ -541,9 +541,6 @@ def _stores_shuffled(op: Any, row: Row) -> bool:
 # Lanes that take different paths run one after the other under a mask, and meet again
 # after the structured op, or, for branches between blocks, at the first block in textual
 # order that some lane still has to run.
-
-
-Array = np.ndarray
 
 
 @dataclass(eq=False)

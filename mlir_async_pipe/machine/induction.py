@@ -25,7 +25,7 @@ import numpy as np
 from mlir_async_pipe.machine.counted_terms import counted, forms
 from mlir_async_pipe.machine.detector import NOBODY, Detector
 from mlir_async_pipe.machine.fifos import Fifo, Marks
-from mlir_async_pipe.machine.lane_values import MemRef, Token
+from mlir_async_pipe.machine.lane_values import Array, MemRef, Token
 from mlir_async_pipe.machine.long_arrays import LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
@@ -42,7 +42,6 @@ from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift, ma
 from mlir_async_pipe.machine.warp_order import LockStep
 from mlir_async_pipe.session.diagnostics import MachineError
 
-Array = np.ndarray
 Rows = Callable[[Array], Array]
 # Terms nested deeper than this are not looked into.
 _DEEPEST = 300

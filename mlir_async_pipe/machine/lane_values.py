@@ -16,6 +16,7 @@ from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.terms import is_array
 
 Array = np.ndarray
+"""Numbers of the lanes of a unit, or `Terms`, which stand in for them."""
 
 UNKNOWN_GROUP = -1
 

@@ -14,7 +14,7 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier, Mbarriers
 from mlir_async_pipe.machine.decode import Decoder, Function, Site, Unit
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.fifos import AsyncOp, Queues
-from mlir_async_pipe.machine.lane_values import lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.terms import is_array
@@ -22,9 +22,6 @@ from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
-
-Array = np.ndarray
-
 
 Extent = int | Sequence[int]
 # Of a grid along x, the largest that CUDA has (CUDA C++ Programming Guide, "Compute Capabilities").

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.counted_terms import counted, forms
-from mlir_async_pipe.machine.lane_values import uniform
+from mlir_async_pipe.machine.lane_values import Array, uniform
 from mlir_async_pipe.machine.memory import MemRefShape
 from mlir_async_pipe.machine.term_table import PLACES, TermTable, needs_numbers
 from mlir_async_pipe.machine.terms import Terms
 from mlir_async_pipe.session.diagnostics import MachineError
 
-Array = np.ndarray
 # Bytes from one array to the next; the machine's own memory is number 0.
 APART = 1 << 48
 

@@ -15,11 +15,9 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.kinds import POISON_BYTE, Kind, kind_of
-from mlir_async_pipe.machine.lane_values import MemRef, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, uniform
 from mlir_async_pipe.machine.terms import contiguous, is_symbolic
 from mlir_async_pipe.session.diagnostics import MachineError, Place
-
-Array = np.ndarray
 
 SMALLEST_BYTES = 1 << 16
 NULL_PAGE_BYTES = 4096

@@ -24,7 +24,7 @@ from mlir_async_pipe.machine.barrier_phases import StuckError
 from mlir_async_pipe.machine.decode import Decoder, Function, Unit
 from mlir_async_pipe.machine.detector import Detector, Race
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
-from mlir_async_pipe.machine.lane_values import MemRef, TensorMap, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch, LaunchOptions, RunOptions
 from mlir_async_pipe.machine.long_arrays import LongArray
 from mlir_async_pipe.machine.memory import (
@@ -44,7 +44,6 @@ from mlir_async_pipe.ptx import with_assembly_read
 from mlir_async_pipe.session.called_from import called_by_users, takes
 from mlir_async_pipe.session.diagnostics import MachineError, UsageError
 
-Array = np.ndarray
 # The clocks of so many threads, in each granule of memory, are no burden.
 _FEW_THREADS = 128
 

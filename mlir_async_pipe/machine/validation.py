@@ -56,7 +56,6 @@ from mlir_async_pipe.session.diagnostics import (
     UsageError,
 )
 
-Array = np.ndarray
 Verdict = Literal["equal", "different", "unknown"]
 # Findings that say no more than that a copy or a product of the program before is not waited for, or not fenced: what it
 # means is what it computes when they are complete at once.

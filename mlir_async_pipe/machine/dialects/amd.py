@@ -19,10 +19,8 @@ from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_
 from mlir_async_pipe.machine.dialects.gpu import as_bytes, slice_of, within_warp
 from mlir_async_pipe.machine.dialects.llvm import wave_base
 from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of
-
-Array = np.ndarray
 
 # Copies ---------------------------------------------------------------------------------
 

@@ -11,10 +11,8 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.gpu import fragment_product, whole_warps
 from mlir_async_pipe.machine.fragments import Fragment
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
-
-Array = np.ndarray
 
 
 @semantics("amdgpu.mfma")

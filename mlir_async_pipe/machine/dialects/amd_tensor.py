@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import issue_elements, refuse_in_scope
 from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
-from mlir_async_pipe.machine.lane_values import lanes_of
+from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.vocabulary import Queue, groups_of
 from mlir_async_pipe.vocabulary.tensor_mover import (
@@ -38,7 +38,6 @@ from mlir_async_pipe.vocabulary.tensor_mover import (
     Field,
 )
 
-Array = np.ndarray
 _WORD_BYTES = 4
 _WORD, _HIGH_HALF = (1 << 32) - 1, (1 << 25) - 1
 # What must be 0 in the words of a copy that runs.

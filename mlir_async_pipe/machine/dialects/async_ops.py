@@ -16,19 +16,12 @@ from mlir_async_pipe.machine.access import ByteSpan
 from mlir_async_pipe.machine.decode import Activation, DecodedRegion, Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import BYTE, POISON_BYTE, Kind
-from mlir_async_pipe.machine.lane_values import (
-    UNKNOWN_GROUP,
-    Token,
-    lanes_of,
-    uniform,
-)
+from mlir_async_pipe.machine.lane_values import UNKNOWN_GROUP, Array, Token, lanes_of, uniform
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import Queue, given_count, queue_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
-
-Array = np.ndarray
 
 
 def byte_span(unit: Unit, first: Array, count: int, active: Array | None) -> ByteSpan:

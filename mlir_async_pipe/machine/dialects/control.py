@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
@@ -24,8 +22,6 @@ from mlir_async_pipe.machine.lane_values import NONE, split
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
-
-Array = np.ndarray
 
 
 @semantics("func.call", "llvm.call")

@@ -14,13 +14,11 @@ from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy, refuse_in_scope
 from mlir_async_pipe.machine.dialects.mbarriers import warps_of
 from mlir_async_pipe.machine.kinds import BOOL, Kind, cut_tf32
-from mlir_async_pipe.machine.lane_values import MemRef, Token, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, Token, lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
 from mlir_async_pipe.vocabulary.launch_ids import Kind as LaunchKind
-
-Array = np.ndarray
 
 
 def thread_coordinate(unit: Unit, axis: int) -> Array:

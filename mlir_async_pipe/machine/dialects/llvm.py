@@ -14,13 +14,11 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics, size_
 from mlir_async_pipe.machine.dialects.arith import constant_array, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
-from mlir_async_pipe.machine.lane_values import lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.terms import is_array
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, members_of, steps_of
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory, taken_member
 from mlir_async_pipe.vocabulary.products import stays_in_place
-
-Array = np.ndarray
 
 
 @semantics("llvm.mlir.zero")

@@ -14,7 +14,7 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
-from mlir_async_pipe.machine.lane_values import lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
@@ -25,8 +25,6 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     is_relaxed,
     number_of_mbarriers,
 )
-
-Array = np.ndarray
 
 
 class MbarrierOperands:

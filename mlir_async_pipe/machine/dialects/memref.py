@@ -21,6 +21,7 @@ from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import (
     UNKNOWN_GROUP,
+    Array,
     MemRef,
     Token,
     lanes_of,
@@ -38,9 +39,6 @@ from mlir_async_pipe.machine.warp_clock import ClockedDetector
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.memory_names import is_dynamic_memory
-
-Array = np.ndarray
-
 
 # Loads and stores -----------------------------------------------------------------------
 

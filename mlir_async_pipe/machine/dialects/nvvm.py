@@ -25,12 +25,10 @@ from mlir_async_pipe.machine.dialects.gpu import (
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
-from mlir_async_pipe.machine.lane_values import lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
-
-Array = np.ndarray
 
 
 @semantics("nvvm.mma.sync")

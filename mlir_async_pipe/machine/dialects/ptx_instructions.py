@@ -18,10 +18,8 @@ from mlir_async_pipe.machine.dialects.llvm import ATOMICS, pointer_span
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
 from mlir_async_pipe.machine.dialects.tma import complete_on
 from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import lanes_of
+from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
-
-Array = np.ndarray
 
 
 def _span(unit: Unit, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:

@@ -11,13 +11,11 @@ from mlir_async_pipe.machine.access import AffineMap, integer_set
 from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Polling, Site, Unit, semantics
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.kinds import unsigned
-from mlir_async_pipe.machine.lane_values import NONE, merge, split
+from mlir_async_pipe.machine.lane_values import NONE, Array, merge, split
 from mlir_async_pipe.machine.memory import DYNAMIC
 from mlir_async_pipe.machine.term_table import PLACES, SELECT, TermTable, needs_numbers
 from mlir_async_pipe.machine.terms import Terms, is_array, is_symbolic
 from mlir_async_pipe.machine.warp_order import LockStep
-
-Array = np.ndarray
 
 
 def packer(site: Site) -> Any:

@@ -25,7 +25,7 @@ from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_r
 from mlir_async_pipe.machine.dialects.warpgroup import ProductArithmetic, operand_addresses
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, stored_kind
-from mlir_async_pipe.machine.lane_values import lanes_of
+from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory
 from mlir_async_pipe.machine.terms import contiguous
 from mlir_async_pipe.vocabulary import groups_of
@@ -43,8 +43,6 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     product_shape,
     waits_for,
 )
-
-Array = np.ndarray
 
 I32 = stored_kind(np.int32, "i32")
 _HALF = 16

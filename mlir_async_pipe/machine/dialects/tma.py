@@ -24,12 +24,17 @@ from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
-from mlir_async_pipe.machine.lane_values import LaneTensor, MemRef, TensorMap, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import (
+    Array,
+    LaneTensor,
+    MemRef,
+    TensorMap,
+    lanes_of,
+    uniform,
+)
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, moves_no_box
-
-Array = np.ndarray
 
 # A swizzle of W bytes xors the 16-byte chunk number with the number of the 128-byte line it is
 # in, modulo W / 16 (PTX ISA, swizzling modes).

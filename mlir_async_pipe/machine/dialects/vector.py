@@ -16,11 +16,8 @@ from mlir_async_pipe.machine.dialects.arith import COMBINE, bitcast
 from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.terms import room_for
-
-Array = np.ndarray
-
 
 # Memory ---------------------------------------------------------------------------------
 

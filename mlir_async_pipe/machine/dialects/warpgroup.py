@@ -27,7 +27,7 @@ from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
-from mlir_async_pipe.machine.lane_values import MemRef, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import Queue
@@ -42,8 +42,6 @@ from mlir_async_pipe.vocabulary.products import (
     product_form,
     shape_of_product,
 )
-
-Array = np.ndarray
 
 WARPGROUP = 128
 # The swizzle permutes the eight 16-byte chunks of a 128-byte line, with a period of eight lines.

@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
+    OpWriter,
     Value,
     ancestors,
     as_kind,
@@ -103,9 +104,7 @@ def _write_sum(op: Operation, outer: Operation) -> None:
         pieces.append(create("affine.apply", given, [kind], one, ip=ip, loc=op.location).results[0])
     total = pieces[0]
     for piece in pieces[1:]:
-        total = create(
-            "arith.addi", [total, piece], [kind], ip=before(op), loc=op.location
-        ).results[0]
+        total = OpWriter.before(op).make("arith.addi", [total, piece], kind)
     op.results[0].replace_all_uses_with(total)
     op.erase()
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     ancestors,
     attributes_of,
@@ -32,7 +33,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     clone,
     constant,
     constant_value,
-    create,
     defining_op,
     erase,
     is_function,
@@ -105,10 +105,8 @@ def _merge_inner(condition: Operation) -> None:
     for op in pure:
         op.move_before(condition)
     outer, other = condition.operands[0], inner.operands[0]
-    both = create(
-        "arith.andi", [outer, other], [outer.type], ip=before(condition), loc=inner.location
-    )
-    condition.operands[0] = both.results[0]
+    write = OpWriter(before(condition), inner.location)
+    condition.operands[0] = write.make("arith.andi", [outer, other], outer.type)
     for op in _then(inner):
         op.move_before(inner)
     inner.erase()

@@ -23,11 +23,11 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     DYNAMIC,
     Operation,
+    OpWriter,
     Value,
     again,
     ancestors,
     before,
-    create,
     defining_op,
     is_block_argument,
     operations,
@@ -286,18 +286,10 @@ def _rewrite_subview(op: Operation, new: Value) -> None:
     for name in ("static_offsets", "static_sizes", "static_strides"):
         rest = list(ir.DenseI64ArrayAttr(attributes[name]))[1:]
         attributes[name] = ir.DenseI64ArrayAttr.get(rest, op.context)
-    old = op.results[0].type
-    made = create(
-        _SUBVIEW,
-        operands,
-        [_view_type(op, offsets[1:])],
-        attributes,
-        ip=before(op),
-        loc=op.location,
-    )
-    value = made.results[0]
+    old, write = op.results[0].type, OpWriter.before(op)
+    value = write.make(_SUBVIEW, operands, _view_type(op, offsets[1:]), attributes)
     if value.type != old:
-        value = create("memref.cast", [value], [old], ip=before(op), loc=op.location).results[0]
+        value = write.make("memref.cast", [value], old)
     op.results[0].replace_all_uses_with(value)
     op.erase()
 

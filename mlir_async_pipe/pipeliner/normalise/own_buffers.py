@@ -23,11 +23,11 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
+    OpWriter,
     Value,
     ancestors,
     clone,
     constant_value,
-    create,
     defining_op,
     enclosing,
     erase,
@@ -153,14 +153,8 @@ def _allocate(windows: list[OwnWindow]) -> None:
                 "alignment": ir.IntegerAttr.get(i64, ALIGNMENT),
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0], function.context),
             }
-            made[window.start] = create(
-                "memref.alloc",
-                (),
-                (result.type,),
-                attributes,
-                ip=ir.InsertionPoint(first),
-                loc=window.view.location,
-            ).results[0]
+            write = OpWriter(ir.InsertionPoint(first), window.view.location)
+            made[window.start] = write.make("memref.alloc", (), result.type, attributes)
         result.replace_all_uses_with(made[window.start])
 
 

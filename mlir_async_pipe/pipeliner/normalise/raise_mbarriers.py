@@ -20,6 +20,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
+    OpWriter,
     Value,
     again,
     ancestors,
@@ -210,9 +211,7 @@ def _rewrite(function: Operation, root: Root, uses: list[MbarrierUse]) -> None:
         f"num_barriers = {count}>",
         function.context,
     )
-    group = create(
-        "nvgpu.mbarrier.create", (), [kind], ip=before(start), loc=start.location
-    ).results[0]
+    group = OpWriter.before(start).make("nvgpu.mbarrier.create", (), kind)
     for use in uses:
         _write_use(use, group)
 
@@ -244,12 +243,8 @@ def _write_use(use: MbarrierUse, group: Value) -> None:
             ticks = as_index("ticks") if operand(op, "ticks") is not None else write.constant(TICKS)
             operands = [group, _parity(op, write), ticks, number]
     predicate = operand(op, "predicate")
-    create(
-        name,
-        [*operands, *([] if predicate is None else [predicate])],
-        ip=before(replaced),
-        loc=op.location,
-    )
+    operands += [] if predicate is None else [predicate]
+    create(name, operands, ip=before(replaced), loc=op.location)
     replaced.erase()
 
 
@@ -306,10 +301,8 @@ def _dissolve(branch: Operation) -> None:
 def _add_predicate(op: Operation, condition: Value) -> None:
     given = operand(op, "predicate")
     if given is not None:
-        both = create(
-            "arith.andi", [condition, given], [given.type], ip=before(op), loc=op.location
-        )
-        op.operands[operand_number(op, "predicate")] = both.results[0]
+        both = OpWriter.before(op).make("arith.andi", [condition, given], given.type)
+        op.operands[operand_number(op, "predicate")] = both
         return
     attributes = attributes_of(op)
     if _SIZES in attributes:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     after,
     create,
@@ -193,13 +194,8 @@ def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, 
     for buffer in buffers:
         versions = buffer.plan.versions
         if versions not in slots:
-            slots[versions] = create(
-                "async_pipe.slot",
-                (),
-                [ir.IndexType.get(loop.context)],
-                ip=ir.InsertionPoint.at_block_begin(plan.units.body.block),
-                loc=loop.location,
-            ).results[0]
+            write = OpWriter(ir.InsertionPoint.at_block_begin(plan.units.body.block), loop.location)
+            slots[versions] = write.make("async_pipe.slot", (), ir.IndexType.get(loop.context))
     return slots
 
 

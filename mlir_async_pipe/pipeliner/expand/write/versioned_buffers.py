@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     DYNAMIC,
     FUNCTION_OPS,
     Operation,
+    OpWriter,
     Value,
     after,
     again,
@@ -212,14 +213,9 @@ def _widen_llvm_global(plan: BufferPlan, old: Value, loop: Operation) -> Version
     name = _declare_versions(plan, {"global_type": ir.TypeAttr.get(kind, context)})
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
-    new = create(
-        "llvm.mlir.addressof",
-        (),
-        [old.type],
-        {"global_name": ir.FlatSymbolRefAttr.get(name, context)},
-        ip=before(operations(function.regions[0].blocks[0])[0]),
-        loc=loop.location,
-    ).results[0]
+    write = OpWriter(before(operations(function.regions[0].blocks[0])[0]), loop.location)
+    named = {"global_name": ir.FlatSymbolRefAttr.get(name, context)}
+    new = write.make("llvm.mlir.addressof", (), old.type, named)
     for value in replaced:
         value.replace_all_uses_with(new)
     return VersionedBuffer(plan, new, (), new)
@@ -302,9 +298,7 @@ def slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value
         ip=ip,
         loc=ir.Location.unknown(kind.context),
     )
-    return create(
-        "memref.cast", [view], [kind], ip=ip, loc=ir.Location.unknown(kind.context)
-    ).results[0]
+    return OpWriter(ip, ir.Location.unknown(kind.context)).make("memref.cast", [view], kind)
 
 
 def slot_subview(
@@ -328,9 +322,7 @@ def slot_subview(
         "static_strides": ir.DenseI64ArrayAttr.get([1] * (len(shape) + 1), context),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0], context),
     }
-    return create(
-        "memref.subview", [value, *dynamic], [result], attributes, ip=ip, loc=loc
-    ).results[0]
+    return OpWriter(ip, loc).make("memref.subview", [value, *dynamic], result, attributes)
 
 
 def strided(kind: Any, shape: tuple[int, ...], strides: list[int], offset: str) -> Any:

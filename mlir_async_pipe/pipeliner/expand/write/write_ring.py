@@ -45,6 +45,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     after,
     again,
@@ -498,14 +499,8 @@ Arrivals = Callable[[IntegerWriter], Value]
 
 def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
     """The new group; mbarrier n of the old one is mbarriers n V … n V + V - 1 of it."""
-    made = create(
-        setup.create.name,
-        (),
-        [_group_of(setup.create.results[0].type, setup.count * versions)],
-        ip=before(setup.create),
-        loc=setup.create.location,
-    )
-    group = made.results[0]
+    kind = _group_of(setup.create.results[0].type, setup.count * versions)
+    group = OpWriter.before(setup.create).make(setup.create.name, (), kind)
     # Each thread fences what it initialised before it meets the others.
     if setup.meeting is None:
         write_fence({"workgroup"}, after(setup.last_init), setup.create.location)
