@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation, defining_op
+from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, defining_op
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.overlap import Comparer, Slots
@@ -177,7 +177,8 @@ class Judge:
     def _against_itself(self, event: Event, state: State) -> None:
         """An op that writes, in two threads at once."""
         site = self.sites[event.site]
-        if self._overlap(event, event, state, same_thread=False).verdict == "no":
+        meeting = self._overlap(event, event, state, same_thread=False)
+        if meeting.verdict == "no":
             return
         alike = 0 if site.stored is None else self._warps.alike(site.stored)
         if self._meet_apart(event, state, alike & (self.comparer.threads.sure_lanes - 1)) == "no":
@@ -185,7 +186,8 @@ class Judge:
             return
         unsure = site.stored is not None and self._warps.may_agree(site.stored)
         if unsure or self._meet_apart(event, state, alike) == "no":
-            self.unknown(event.site, event.site, "same-op", "same-value")
+            reason = "same-value" if meeting.verdict == "yes" else meeting.reason
+            self.unknown(event.site, event.site, "same-op", reason)
             return
         if not (site.asynchronous and copies_the_same(site.op, site.frame)):
             self._compare_threads(event, event, state, "same-op")
@@ -394,9 +396,12 @@ def _doubt(later: Event, earlier: Event, state: State) -> str:
 
 
 def is_made_by_warp(store: Site, read: Operation) -> bool:
-    """Whether what is stored is made by ops that all lanes of a warp run together, of what these read in the
-    same block: %r in D = mma(%a, …), where D is stored over the tile from which %a was loaded."""
-    open_ones = [] if store.stored is None else [(store.stored, False)]
+    """Whether what is stored is made by ops that all lanes of a warp run together, of what these read in the block of
+    those ops: %r in D = mma(%a, …), where D is stored over the tile from which %a was loaded; the sum by shuffles that
+    one lane stores over the first of its terms."""
+    open_ones: list[tuple[Value, Block | None]] = (
+        [] if store.stored is None else [(store.stored, None)]
+    )
     seen = set()
     while open_ones:
         value, together = open_ones.pop()
@@ -405,9 +410,10 @@ def is_made_by_warp(store: Site, read: Operation) -> bool:
             continue
         seen.add((value, together))
         if op == read:
-            return together and op.block == store.op.block
+            return together is not None and op.block == together
         if is_pure(op) and len(op.regions) == 0:
-            together = together or (named_row(op.name).agree == "differs" and op.name not in IDS)
+            if named_row(op.name).agree == "differs" and op.name not in IDS:
+                together = op.block
             open_ones += [(operand, together) for operand in op.operands]
     return False
 

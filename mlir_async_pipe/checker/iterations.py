@@ -7,7 +7,7 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -378,15 +378,22 @@ def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
 # Where instances differ by the iteration number alone, the youngest with "some earlier
 # iteration" stands for all; where they do not, what differs becomes "the whole dimension". Such
 # an access may be one that never was, so a conflict with it is never certain.
+#
+#     if (k < n): store row k      -->   row k - 16 - q
+#
+# What has not run for as many iterations as no ring has slots is one of some earlier iteration, too: it would be at
+# another distance, and make another state, for each iteration that comes.
 
 # Instances of one access that a set remembers one by one.
 LARGEST_SET = 6
+LONG_AGO = 16
 
 
 def bound(state: State, largest_wait: int) -> None:
     """Merge instances where a set, an open group or the oldest group holds too many."""
     facts = state.facts
-    state.log = frozenset(_bounded(list(state.log), facts))
+    state.log = frozenset(_bounded([_not_long_ago(event, facts) for event in state.log], facts))
+    state.done = frozenset((_not_long_ago(event, facts), wait) for event, wait in state.done)
     if len(state.done) > LARGEST_SET:
         waits = state.last_waits()
         latest = max(waits.values())
@@ -397,6 +404,32 @@ def bound(state: State, largest_wait: int) -> None:
             groups = (*groups[:-1], _bounded_group(groups[-1], facts))
         opened = _bounded_group(pending.open, facts)
         state.queues[name] = pending._replace(open=opened, groups=groups)
+
+
+def _not_long_ago(event: Event, facts: dict[Atom, AtomRange]) -> Event:
+    """The event, or one of some earlier iteration if it is of one long ago."""
+    counter, ago = next(filter(None, (p and _ago(p.start) for p in event.region.pieces)), (None, 0))
+    if counter is None or ago <= LONG_AGO:
+        return event
+    # Of k - 40 becomes of k - 16 - q, which is of k - 40 for q = 24: q <= k - 16 if k >= 40.
+    skipped = ago - LONG_AGO
+    before, _ = forms.earlier(counter)
+    mapping = {counter: forms.add(forms.of_atom(counter), Form(skipped)), before: Form(0)}
+    later = Substitution(mapping, {}).region(event.region)
+    low = facts.get(counter, ANYTHING).low
+    return _or_earlier(
+        moved(event, later), [counter], facts, None if low is None else low - skipped
+    )
+
+
+def _ago(form: Form) -> tuple[Atom, int] | None:
+    """An iteration number in a form, which may be the operand of an operator, and how many iterations before it
+    stands: 4096 k - 8192 is of two before k."""
+    for atom, step in form.terms:
+        if atom.kind == "iteration":
+            return atom, -form.constant // step
+    inner = (_ago(operand) for atom, _ in form.terms for operand in forms.operator_of(atom)[1])
+    return next(filter(None, inner), None)
 
 
 def _bounded_group(group: Group, facts: dict[Atom, AtomRange]) -> Group:
@@ -418,12 +451,20 @@ def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
     alike: dict[tuple[int, int, bool], list[Event]] = {}
     for event in events:
         alike.setdefault((event.site, event.region.root, event.met), []).append(event)
-    if all(len(same) <= LARGEST_SET for same in alike.values()):
+    if not any(map(_are_many, alike.values())):
         return events
     kept: list[Event] = []
     for same in alike.values():
-        kept += same if len(same) <= LARGEST_SET else _merged(_in_one_frame(same), facts)
+        kept += _merged(_in_one_frame(same), facts) if _are_many(same) else same
     return kept
+
+
+def _are_many(events: list[Event]) -> bool:
+    """Whether there are more instances than are remembered one by one: once they were, each that comes is one of them, or there
+    were another state for each number from 1 to as many."""
+    return len(events) > LARGEST_SET or (
+        len(events) > 1 and any(forms.is_earlier(a) for event in events for a in event.mentions)
+    )
 
 
 def _in_one_frame(events: list[Event]) -> list[Event]:
@@ -444,7 +485,7 @@ def _merged(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
                 break
         else:
             clusters.append([event])
-    merged = [_or_earlier(c, facts) if len(c) > 1 else c[0] for c in clusters]
+    merged = [_youngest_or_earlier(c, facts) if len(c) > 1 else c[0] for c in clusters]
     if len(merged) <= LARGEST_SET:
         return merged
     alike: dict[Hashable, list[Event]] = {}
@@ -523,19 +564,26 @@ def _counter(form: Form) -> Atom | None:
     return found[0] if len(found) == 1 else None
 
 
-def _or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> Event:
+def _youngest_or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> Event:
     """The first event, the youngest, or one of an earlier iteration of the loop whose number tells them
     apart."""
     event = _by_any_thread(events)
+    starts = [piece.start for piece in event.region.pieces if piece is not None]
+    # The youngest is of iteration k - 1 at most, and the oldest of 0 at least: q <= k - 1.
+    return _or_earlier(event, {c: None for c in map(_counter, starts) if c is not None}, facts, 1)
+
+
+def _or_earlier(
+    event: Event, counters: Iterable[Atom], facts: dict[Atom, AtomRange], least: int | None
+) -> Event:
+    """An event, or the same of an earlier iteration, q before, of the loops that have these numbers: k - q is `least` or more,
+    if that is known."""
     mapping: dict[Atom, Form] = {}
-    for piece in event.region.pieces:
-        counter = None if piece is None else _counter(piece.start)
-        if counter is not None and counter not in mapping:
-            before, left = forms.earlier(counter)
-            mapping[counter] = forms.subtract(forms.of_atom(counter), forms.of_atom(before))
-            # The youngest is of iteration k - 1 at most, and the oldest of 0 at least: q <= k - 1.
-            least = facts.get(left, AtomRange(1)).low
-            facts[left] = AtomRange(1 if least is None else min(least, 1))
+    for counter in counters:
+        before, left = forms.earlier(counter)
+        mapping[counter] = forms.subtract(forms.of_atom(counter), forms.of_atom(before))
+        known = facts.get(left, AtomRange(least)).low
+        facts[left] = AtomRange(None if known is None or least is None else min(known, least))
     region: Region = Substitution(mapping, {}).region(event.region)
     return moved(event, region._replace(certain=False))
 

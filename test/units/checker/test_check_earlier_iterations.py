@@ -250,3 +250,55 @@ def test_what_stands_for_many_stores_settles() -> None:
     assert summary.states < 2000
     assert found.unsafe
     assert summary.unknown == 0
+
+
+# The first `%m` iterations store a row each, the others none: the rows lie further back with each iteration.
+FIRST_ITERATIONS = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<?xf32> {{llvm.noalias}}, %m: index, %n: index)
+      workgroup(%s: memref<256x32xf32, 3>, %tile: memref<32xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c31 = arith.constant 31 : index
+    %ago = arith.constant {ago} : index
+    %x = arith.constant 1.0 : f32
+    %t = gpu.thread_id x
+    %other = arith.subi %c31, %t : index
+    scf.for %k = %c0 to %n step %c1 {{
+      %c = nvgpu.device_async_copy %A[%t], %tile[%t], 1 : memref<?xf32> to memref<32xf32, 3>
+      %g = nvgpu.device_async_create_group %c
+      nvgpu.device_async_wait %g {{numGroups = 0 : i32}}
+      %first = arith.cmpi slt, %k, %m : index
+      scf.if %first {{
+        memref.store %x, %s[%k, %t] : memref<256x32xf32, 3>
+      }}
+      %late = arith.cmpi sge, %k, %ago : index
+      scf.if %late {{
+        %row = arith.subi %k, %ago : index
+        %y = memref.load %s[%row, {column}] : memref<256x32xf32, 3>
+      }}
+    }}
+    gpu.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("ago", [3, 15, 16, 17, 40])
+def test_stores_of_the_first_iterations_settle(ago: int) -> None:
+    """Each thread reads what it stored itself. With each row at its distance from now there were 20,000 states and no answer."""
+    found = check_text(FIRST_ITERATIONS.format(ago=ago, column="%t"), "nvvm:sm_80")
+    (summary,) = found.report.of("checks")
+    assert summary.states < 4000
+    assert not (found.unsafe or found.unknown)
+
+
+@pytest.mark.parametrize("ago", [3, 15, 16, 17, 40])
+def test_a_row_of_long_ago_still_races(ago: int) -> None:
+    """What another thread stored as many iterations ago is read without a barrier."""
+    text = FIRST_ITERATIONS.format(ago=ago, column="%other")
+    found = check_text(text, "nvvm:sm_80")
+    (summary,) = found.report.of("checks")
+    assert summary.states < 4000
+    assert found.unsafe | found.unknown

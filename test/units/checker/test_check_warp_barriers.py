@@ -101,7 +101,59 @@ gpu.subgroup_mma_store_matrix %{value}, %m[%c0, %c0] {{leadDimension = 16 : inde
   {kind.format("C")}, memref<16x16xf16, #wg>"""
 
 
+# Lanes of one warp read a slot each, add them up by shuffles, and one of them stores the sum over the first.
+
+
+def sum_of_a_warp(store: str, steps: tuple[int, ...] = (16, 8, 4, 2, 1), at: str = "x") -> str:
+    """The sum of what the lanes of a warp have loaded from `%s[%at]`."""
+    lines = [
+        "%width = arith.constant 32 : i32",
+        f"%v = memref.load %s[%{at}] : memref<256xf32, #wg>",
+    ]
+    value = "%v"
+    for n, step in enumerate(steps):
+        lines += [
+            f"%by{n} = arith.constant {step} : i32",
+            f"%h{n}, %ok{n} = gpu.shuffle xor {value}, %by{n}, %width : f32",
+            f"%v{n} = arith.addf {value}, %h{n} : f32",
+        ]
+        value = f"%v{n}"
+    return "\n".join([*lines, store.format(value=value)])
+
+
+ONE_STORES = """%is_0 = arith.cmpi eq, %x, %c0 : index
+scf.if %is_0 {{
+  memref.store {value}, %s[%c4] : memref<256xf32, #wg>
+}}"""
+
+
+def two_sums(between: str) -> str:
+    """Each warp stores to its slot of one buffer, and all threads read what stands in the first: twice, as in a softmax,
+    whose maximum and sum go through one buffer."""
+    once = """%first{0} = arith.cmpi eq, %lane, %c0 : index
+%warp{0} = arith.divui %x, %c32 : index
+scf.if %first{0} {{
+  memref.store %zero, %s[%warp{0}] : memref<256xf32, #wg>
+}}
+gpu.barrier
+%sum{0} = memref.load %s[%c0] : memref<256xf32, #wg>"""
+    return f"{once.format(0)}\n{between}\n{once.format(1)}"
+
+
 CASES = {
+    "the second sum through the buffer of the first": Case(two_sums(""), "unsafe", True),
+    "a barrier between two sums": Case(two_sums("gpu.barrier"), "proven", False),
+    "the sum of what was read": Case(sum_of_a_warp(ONE_STORES), "unknown", True, "32, 1, 1"),
+    "the sum of what two warps read": Case(sum_of_a_warp(ONE_STORES), "unknown", True, "64, 1, 1"),
+    "another warp reads it": Case(
+        sum_of_a_warp(ONE_STORES, at="opposite"), "unsafe", True, "128, 1, 1"
+    ),
+    "what was read is stored, and no sum": Case(
+        sum_of_a_warp(ONE_STORES.replace("{value}", "%v")), "unsafe", True, "32, 1, 1"
+    ),
+    "a sum of something else": Case(
+        sum_of_a_warp(ONE_STORES.replace("{value}", "%zero")), "unsafe", True, "32, 1, 1"
+    ),
     "the lanes of a warp meet": Case(f"{STORE}\n{SYNC}\n{LOAD}", "proven", False),
     "they do not": Case(f"{STORE}\n{LOAD}", "unsafe", True),
     "before the store": Case(f"{SYNC}\n{STORE}\n{LOAD}", "unsafe", True),

@@ -472,3 +472,17 @@ def test_threads_meet_where_they_make_a_value_together_but_see_no_memory_of_othe
     text = text.replace("%t = gpu", "%c = arith.constant 1 : i32\n  %t = gpu")
     found = check_module(parse(text), assume_noalias_arguments=True)
     assert found.unknown
+
+
+def test_where_threads_may_not_meet_at_all_the_reason_is_what_their_places_depend_on() -> None:
+    """Rows of `%n` elements are apart but for `%n` = 0: that is to be promised, and not that values are the same."""
+    product = (
+        "%a = llvm.mlir.undef : vector<4xf16>\n  %s = llvm.mlir.undef : vector<4xf32>\n"
+        "  %d = rocdl.mfma.f32.16x16x16f16 %a, %a, %s, 0, 0, 0 : (vector<4xf16>, vector<4xf16>, vector<4xf32>) "
+        "-> vector<4xf32>\n  %e = llvm.extractelement %d[%c0 : i32] : vector<4xf32>\n  %y = llvm.bitcast %e : f32 to i32\n"
+        "  %row = llvm.mul %tid, %n : i32"
+    )
+    report = check_module(parse(WAVES.format(body=product, place="%row", lanes=64))).report
+    (summary,) = report.of("checks")
+    assert summary.unknown
+    assert "same-value" not in summary.reasons
