@@ -241,15 +241,15 @@ class Judge:
         """An op of which nothing is known, since no path was followed there to its end."""
         self.findings[site, site, cause] = Finding(site, site, cause, False, reason)
 
-    def divergent(self, site: int, state: State) -> None:
+    def divergent(self, site: int, state: State, *, may_be_met_elsewhere: bool) -> None:
         """A barrier on one side of a branch whose sides different threads took, or in a loop
         that they leave apart: certainly one that some threads do not reach, where ids of threads
-        alone decide."""
+        alone decide, unless those meet it at another one."""
         before = state.sides[-1].parting.facts if state.sides else {}
         decided = {a for a, k in state.facts.items() if before.get(a) != k}
         certain = (
             bool(state.sides)
-            and not (state.tainted or state.uneven)
+            and not (state.tainted or state.uneven or may_be_met_elsewhere)
             and all(map(is_thread_condition, decided))
         )
         key: tuple[int, int, Cause] = (site, site, "divergent-barrier")

@@ -32,13 +32,19 @@ from mlir_async_pipe.checker.state import (
 )
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_divergence import Divergence
-from mlir_async_pipe.checker.thread_grid import ThreadRange, is_about_threads, is_thread_condition
+from mlir_async_pipe.checker.thread_grid import (
+    ThreadRange,
+    are_whole_warps,
+    is_about_threads,
+    is_thread_condition,
+)
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row, meets_whole_warp
+from mlir_async_pipe.vocabulary.barriers import BARE_BARRIER
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 # As many events of one access are distinguished as a ring has slots, usually.
@@ -158,7 +164,12 @@ class Effects:
         """A barrier, which all threads of the block must reach."""
         # Sides without a join are choices of values, or paths that have ended.
         if state.uneven or any(joins_again(side) for side in state.sides):
-            self.judge.divergent(self.sites.opaque(run.op, run.frame), state)
+            # AMD's counts waves, whichever of their barriers they are at: another one may be what the others reach.
+            ranges = thread_ranges(state, self.judge.base_facts)
+            whole = are_whole_warps(ranges, self.judge.comparer.threads)
+            met_elsewhere = run.name == BARE_BARRIER and whole
+            site = self.sites.opaque(run.op, run.frame)
+            self.judge.divergent(site, state, may_be_met_elsewhere=met_elsewhere)
 
     # Accesses -----------------------------------------------------------------------------
 

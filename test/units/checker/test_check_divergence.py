@@ -145,3 +145,32 @@ def test_threads_that_choose_different_places_race_too(other: str, races: bool) 
     assert bool(unsafe) == races
     assert not unknown
     assert bool(machine_races(text, TARGET, trips=[0])) == races
+
+
+# Two groups of waves take memory and products in turn: one of them waits once more.
+IN_TURN = """
+llvm.func @f() attributes {{rocdl.kernel, rocdl.reqd_work_group_size = array<i32: 256, 1, 1>}} {{
+  %tid = rocdl.workitem.id.x : i32
+  %number = llvm.mlir.constant({number} : i32) : i32
+  %late = llvm.icmp "{which}" %tid, %number : i32
+  llvm.cond_br %late, ^one, ^both
+^one:
+  rocdl.s.barrier
+  llvm.br ^both
+^both:
+  rocdl.s.barrier
+  llvm.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "number", "found"),
+    [("uge", 128, "unknown"), ("ult", 64, "unknown"), ("uge", 100, "unsafe"), ("eq", 0, "unsafe")],
+)
+def test_a_barrier_of_amd_counts_waves_wherever_they_are(
+    which: str, number: int, found: str
+) -> None:
+    """Whole waves may be met at another barrier; half a wave is not."""
+    result = check_text(IN_TURN.format(which=which, number=number), "rocdl:gfx942")
+    assert found == ("unsafe" if result.unsafe else "unknown" if result.unknown else "safe")
