@@ -24,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_names import BITS_TAKEN, ELEMENT_PUT
+from mlir_async_pipe.vocabulary.tensor_boxes import tensor_map_type
 
 SLICE, EXTRACT, EXTRACT_LLVM = (
     "vector.extract_strided_slice",
@@ -107,7 +108,8 @@ def element_of(vector: Value, place: int) -> Value | None:
 
 
 def before_casts(value: Value) -> Value | None:
-    """The value that a cast gives back after another one; None if that is not what makes it.
+    """The value that a cast gives back after another one; None if that is not what makes it, or the type between says
+    the box of a tensor map.
 
     %v = unrealized_conversion_cast %a, %b : A, A to B
     %c:2 = unrealized_conversion_cast %v : B to A, A           %c#1 is %b
@@ -116,7 +118,7 @@ def before_casts(value: Value) -> Value | None:
     first = None if made is None or not len(made.operands) else defining_op(made.operands[0])
     if made is None or first is None or not {made.name, first.name} <= {*CAST_OPS}:
         return None
-    if list(made.operands) != list(first.results):
+    if list(made.operands) != list(first.results) or tensor_map_type(value):
         return None
     kinds = [[one.type for one in values] for values in (first.operands, made.results)]
     return first.operands[result_number(value)] if kinds[0] == kinds[1] else None

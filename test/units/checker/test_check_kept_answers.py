@@ -12,7 +12,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.overlap import Comparer
-from mlir_async_pipe.checker.residues import _numbers
+from mlir_async_pipe.checker.places import _numbers
 from mlir_async_pipe.checker.thread_grid import (
     Threads,
     by_position,
