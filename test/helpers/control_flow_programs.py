@@ -67,6 +67,7 @@ OTHERWISE = {
     "llvm.func": "a kernel of its own, see FUNCTIONS",
     "cuda.kernel": "a kernel of its own, see test_cuda_kernels.py",
     "gpu.module": "holds functions only",
+    "gpu.all_reduce": "its region adds two numbers up, and sees nothing else",
     "builtin.module": "holds functions only",
 }
 BRANCHES = {

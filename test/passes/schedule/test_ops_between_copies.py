@@ -66,8 +66,8 @@ def test_a_hint_hinders_nothing_and_stays(hint):
     [
         (
             "%q = gpu.all_reduce add %one {} : (f32) -> f32",
-            "memory-order",
-            "it sums over the block",
+            "unproven-independence",
+            "threads of the block meet at it",
         ),
         (
             "amdgpu.memory_counter_wait load(0)",
