@@ -440,7 +440,7 @@ class Meeting:
 
     spaces: Callable[[Any], frozenset[str]]
     of: Literal["block", "warp", "cluster"]
-    opaque: ClassVar[Opaque] = Opaque("not all threads of the block meet at it", meets=True)
+    opaque: ClassVar[Opaque] = Opaque("some or all threads of the block meet at it", meets=True)
 
 
 Effect = Opaque | Phase | Tensor | Fence | Meeting
