@@ -33,7 +33,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import update_wrapper
+from functools import reduce, update_wrapper
 from io import StringIO
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -469,6 +469,16 @@ def again(
 
 def before(op: Operation) -> Any:
     return ir.InsertionPoint(op)
+
+
+def first_of(ops: Sequence[Operation]) -> Operation:
+    """The first of some ops of one block."""
+    return reduce(lambda one, other: other if other.is_before_in_block(one) else one, ops)
+
+
+def last_of(ops: Sequence[Operation]) -> Operation:
+    """The last of some ops of one block."""
+    return reduce(lambda one, other: other if one.is_before_in_block(other) else one, ops)
 
 
 def after(op: Operation) -> Any:

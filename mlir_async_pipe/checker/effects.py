@@ -44,7 +44,6 @@ from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row, meets_whole_warp
-from mlir_async_pipe.vocabulary.barriers import BARE_BARRIER
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS
 
 # As many events of one access are distinguished as a ring has slots, usually.
@@ -164,12 +163,12 @@ class Effects:
         """A barrier, which all threads of the block must reach."""
         # Sides without a join are choices of values, or paths that have ended.
         if state.uneven or any(joins_again(side) for side in state.sides):
-            # AMD's counts waves, whichever of their barriers they are at: another one may be what the others reach.
             ranges = thread_ranges(state, self.judge.base_facts)
-            whole = are_whole_warps(ranges, self.judge.comparer.threads)
-            met_elsewhere = run.name == BARE_BARRIER and whole
+            elsewhere = run.row.counts_waves and are_whole_warps(
+                ranges, self.judge.comparer.threads
+            )
             site = self.sites.opaque(run.op, run.frame)
-            self.judge.divergent(site, state, may_be_met_elsewhere=met_elsewhere)
+            self.judge.divergent(site, state, may_be_met_elsewhere=elsewhere)
 
     # Accesses -----------------------------------------------------------------------------
 

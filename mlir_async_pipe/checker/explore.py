@@ -36,7 +36,7 @@ from mlir_async_pipe.checker.effects import (
     own,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
-from mlir_async_pipe.checker.iterations import Iterations
+from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
 from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
@@ -545,10 +545,6 @@ def _tests(flow: Flow) -> dict[int, int]:
 #
 # Each new number would be a new state, for ever. After as many as no ring has slots, the number
 # is forgotten: from then on it may be anything.
-
-# Tiles of 16 KiB fill the 228 KiB of an H100 with 14 slots. What two counters count together makes
-# the square of it in states: with 64 a kernel over tiles of unknown number takes more than 20000.
-LARGEST_RING = 16
 
 
 class Counters:

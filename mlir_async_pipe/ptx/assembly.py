@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     erase,
+    last_of,
     operations,
     raw,
     symbol_name,
@@ -155,12 +156,9 @@ def _lift(op: Operation) -> None:
         return
     block = op.operation.block
     made = [one for one in map(defining_op, op.operands) if one is not None and one.block == block]
-    latest = made[0] if made else op
-    for one in made[1:]:
-        latest = one if latest.is_before_in_block(one) else latest
     first = block.operations[0]
     if made:
-        op.move_after(latest)
+        op.move_after(last_of(made))
     elif first.operation != op:
         op.move_before(first)
 

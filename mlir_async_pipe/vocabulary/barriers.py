@@ -251,7 +251,7 @@ BARRIER_ROWS = (
     ),
     Row("rocdl.barrier", barrier=everything),
     Row("amdgpu.lds_barrier", barrier=workgroup_only),
-    Row(BARE_BARRIER, barrier=between_fences),
+    Row(BARE_BARRIER, barrier=between_fences, counts_waves=True),
     replace(_PART, op=SIGNAL, by_op=_signalled),
     replace(_PART, op=WAIT, by_op=_waited),
 )

@@ -57,6 +57,13 @@ def instruction_of(op: Any) -> Instruction | None:
     return read_instruction(text, constraints.count("="))
 
 
+def known_instruction(op: Any) -> Instruction:
+    """The same of an op that has one of these rows."""
+    found = instruction_of(op)
+    assert found is not None
+    return found
+
+
 @cache
 def read_instruction(text: str, results: int) -> Instruction | None:
     """The same of its text."""
@@ -86,16 +93,13 @@ def _bytes(kind: str) -> int:
 
 
 def _moved(op: Any) -> tuple[int, ...]:
-    found = instruction_of(op)
-    assert found is not None
-    return (found.size,)
+    return (known_instruction(op).size,)
 
 
 def _order(op: Any) -> MemoryOrder:
     """multimem.ld_reduce.acquire.sys: strong, for the threads of its scope; a weak access orders nothing. Without a
     word reductions are relaxed for the system's threads, accesses weak."""
-    found = instruction_of(op)
-    assert found is not None
+    found = known_instruction(op)
     named = next((part for part in found.parts if part in _ORDERS), "weak")
     if named == "weak" and not found.row.endswith(".red"):
         return UNORDERED

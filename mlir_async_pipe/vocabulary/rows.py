@@ -484,6 +484,8 @@ class Row:
     whole: Callable[[Any], bool] | None = None
     # Whose threads meet at a barrier.
     meets: Literal["block", "warp", "cluster"] = "block"
+    # Whether the barrier counts waves, whichever of the block's barriers they are at.
+    counts_waves: bool = False
     # Slots of its queue that the op acquires; below 0, that it releases.
     slots: int = 0
     # The operand group of workgroup memory that lies there as a tensor map says.

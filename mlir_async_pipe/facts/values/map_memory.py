@@ -9,7 +9,6 @@ of the map, not of that memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -180,7 +179,8 @@ def _stored_numbers(pointer: Value, reader: Operation) -> list[int] | None:
     if place is None or place[1] or not isinstance(place[0], ir.Value):
         return None
     numbers: dict[int, int] = {}
-    for op, named in _users(place[0]):
+    for use, named in uses_of_memory(place[0]):
+        op = use.owner.operation
         if named or op == reader:
             continue
         at = _place(op.operands[1]) if op.name == "llvm.store" else None
@@ -188,18 +188,6 @@ def _stored_numbers(pointer: Value, reader: Operation) -> list[int] | None:
         if at is None or number is None or at[1] in numbers:
             return None
         numbers[at[1]] = number
-    return (
-        [numbers[at] for at in sorted(numbers)]
-        if list(sorted(numbers)) == _in_turn(numbers)
-        else None
-    )
-
-
-def _in_turn(numbers: dict[int, int]) -> list[int]:
-    return [_SIZE_BYTES * n for n in range(len(numbers))]
-
-
-def _users(memory: Value) -> Iterator[tuple[Operation, bool]]:
-    """The ops that use memory, and whether they only name it anew."""
-    for use, named in uses_of_memory(memory):
-        yield use.owner.operation, bool(named)
+    # One after the other: numbers at bytes 0, 8, 16, …
+    in_turn = range(0, _SIZE_BYTES * len(numbers), _SIZE_BYTES)
+    return [numbers[at] for at in in_turn] if numbers.keys() == {*in_turn} else None

@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
 from mlir_async_pipe.machine.dialects.tma import complete_on
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of
-from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
+from mlir_async_pipe.vocabulary.ptx_rows import known_instruction
 
 
 def _span(unit: Unit, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:
@@ -29,8 +29,7 @@ def _span(unit: Unit, pointer: Array, kind: Kind, number: int) -> access.ByteSpa
 
 @semantics("ptx.multimem.ld_reduce")
 def load_reduced(site: Site) -> Execute:
-    found = instruction_of(site.op)
-    assert found is not None
+    found = known_instruction(site.op)
     kind = _kind(site, found.size // found.results)
 
     def execute(unit: Unit, pointer: Array) -> Any:
@@ -68,8 +67,7 @@ def store_to_all(site: Site) -> Execute:
 def combine_with_all(site: Site) -> Execute:
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
     _check_width(site, kinds)
-    found = instruction_of(site.op)
-    assert found is not None
+    found = known_instruction(site.op)
     name = next(
         (one for one in ("add", "min", "max", "and", "or", "xor") if one in found.parts), ""
     )
@@ -87,8 +85,7 @@ def combine_with_all(site: Site) -> Execute:
 
 
 def _check_width(site: Site, kinds: list[Kind]) -> None:
-    found = instruction_of(site.op)
-    assert found is not None
+    found = known_instruction(site.op)
     if sum(kind.item_bytes for kind in kinds) != found.size:
         raise site.unsupported("elements that are narrower than their registers")
 

@@ -26,7 +26,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     again,
     ancestors,
     defining_op,
+    first_of,
     is_block_argument,
+    last_of,
     users,
     walk_named,
 )
@@ -101,11 +103,8 @@ def sink_moves(root: Operation) -> None:
         block = op.block
         uses = [use for result in op.results for use in users(result)]
         there = [one for one in (_in_block(use, block) for use in uses) if one]
-        first = there[0] if there else None
-        for one in there[1:]:
-            first = one if first is not None and one.is_before_in_block(first) else first
-        if first is not None:
-            op.move_before(first)
+        if there:
+            op.move_before(first_of(there))
 
 
 def _in_block(op: Operation, block: Block) -> Operation | None:
@@ -233,10 +232,7 @@ def _put_together(loop: Operation, values: list[Value], sums: Sums) -> Value:
     given = [values[sums.arguments.index(argument)] for argument, _ in sums.elements]
     elements = [_register(one, n) or one for one, (_, n) in zip(given, sums.elements, strict=True)]
     made = [op for op in map(defining_op, elements) if op is not None and op.block == loop.block]
-    latest = made[0] if made else None
-    for op in made[1:]:
-        latest = op if latest is not None and latest.is_before_in_block(op) else latest
-    ip = ir.InsertionPoint.at_block_begin(loop.block) if latest is None else after(latest)
+    ip = after(last_of(made)) if made else ir.InsertionPoint.at_block_begin(loop.block)
     write, kind = OpWriter(ip, loop.location), sums.last.results[0].type
     whole = write.make("llvm.mlir.poison", [], kind)
     field = sums.last.operands[1].type
