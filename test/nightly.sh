@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Runs every test and the judges at full size, several hours on two cores, and prints one table of what they found.
 #
-#     test/nightly.sh [SEED]        SEED defaults to today's date
+#     test/nightly.sh [SEED [SHARE]]        SEED defaults to today's date
+#
+# With a SHARE of 4, say, the judges look at a fourth of the programs, and of the slow tests and the laws at the share that CI draws on
+# that day: for a machine that has an hour, and no night.
 #
 # A run that was cut off goes on where it stopped if it is started again with the same seed and the same sources: what each judge
 # said of them is kept.
@@ -15,16 +18,23 @@ cd "$root" || exit 1
 set_up nvidia amd upstream test
 
 seed=${1:-$(date +%Y%m%d)}
+share=${2:-1}
+tier=all
+[ "$share" = 1 ] || tier=push
 jobs=$("$bin/python" -c 'import os; print(os.cpu_count() or 1)')
 out=build/nightly
 failed=0
 
-judged="$seed $(git rev-parse HEAD) $(git diff HEAD | cksum)"
+judged="$seed $share $(git rev-parse HEAD) $(git diff HEAD | cksum)"
 if [ "$(cat "$out/judged" 2>/dev/null)" != "$judged" ]; then
   rm -rf "$out"
   mkdir -p "$out"
   printf '%s\n' "$judged" >"$out/judged"
 fi
+
+of() { # $1 in the whole run: how many now
+  printf '%s\n' "$((($1 + share - 1) / share))"
+}
 
 judge() {
   local name=$1 code
@@ -49,20 +59,20 @@ judge() {
 mapfile -t laws < <(grep -rl --include='test_*.py' --exclude=test_random_pipelines.py ASYNC_PIPE_NIGHTLY test)
 second=test/laws/test_second_machine.py
 judge lit "$bin/lit" --succinct --workers "$jobs" lit-tests
-judge pipelines test/reports/random_pipelines_report.py --per-feature 200 --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
-judge flags test/reports/random_flags_report.py --programs 1000 --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
-judge mutants test/reports/mutation_report.py --mutants 5000 --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
-judge ptx test/reports/ptx_report.py --kernels 3000 --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
-judge tensors test/reports/tensor_loops_report.py --loops 400 --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"
-judge phases test/reports/phase_report.py --loops 300 --mutants 900 --made 200 --seed "$seed" --jobs "$jobs" --json "$out/phases.json"
-judge validation test/reports/validation_report.py --mutants 2000 --seed "$seed" --jobs "$jobs" --json "$out/validation.json"
-judge validated test/reports/validated_ptx_report.py --kernels 200 --seed "$seed" --jobs "$jobs" --json "$out/validated.json"
-judge amd test/reports/amd_isa_report.py --kernels 300 --seed "$seed" --json "$out/amd.json"
-ASYNC_PIPE_SAMPLES=8 judge second -m pytest --numprocesses "$jobs" "$second"
-ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --numprocesses "$jobs" "${laws[@]}"
+judge pipelines test/reports/random_pipelines_report.py --per-feature "$(of 200)" --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
+judge flags test/reports/random_flags_report.py --programs "$(of 1000)" --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
+judge mutants test/reports/mutation_report.py --mutants "$(of 5000)" --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
+judge ptx test/reports/ptx_report.py --kernels "$(of 3000)" --seed "$seed" --jobs "$jobs" --json "$out/ptx.json"
+judge tensors test/reports/tensor_loops_report.py --loops "$(of 400)" --seed "$seed" --jobs "$jobs" --json "$out/tensors.json"
+judge phases test/reports/phase_report.py --loops "$(of 300)" --mutants "$(of 900)" --made "$(of 200)" --seed "$seed" --jobs "$jobs" --json "$out/phases.json"
+judge validation test/reports/validation_report.py --mutants "$(of 2000)" --seed "$seed" --jobs "$jobs" --json "$out/validation.json"
+judge validated test/reports/validated_ptx_report.py --kernels "$(of 200)" --seed "$seed" --jobs "$jobs" --json "$out/validated.json"
+judge amd test/reports/amd_isa_report.py --kernels "$(of 300)" --seed "$seed" --json "$out/amd.json"
+ASYNC_PIPE_SAMPLES=8 judge second -m pytest --tier "$tier" --numprocesses "$jobs" "$second"
+ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --tier "$tier" --numprocesses "$jobs" "${laws[@]}"
 judge code bench/code.py --compare
 # The longest one is last, and names each failure when it comes: what was cut off has told something, too.
-judge all -m pytest --verbose --verbose --numprocesses "$jobs" --dist worksteal --tier all --junitxml="$out/all.xml" \
+judge all -m pytest --verbose --verbose --numprocesses "$jobs" --dist worksteal --tier "$tier" --junitxml="$out/all.xml" \
   "--ignore=$second" "${laws[@]/#/--ignore=}"
 
 "$bin/python" test/reports/nightly_table.py "$out" "$seed" | tee "$out/table.md"

@@ -12,7 +12,7 @@ path 2:  k = 7                     both: k in [0, 7], and nothing of n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, reduce
 from itertools import combinations, combinations_with_replacement
 from typing import Any, Literal
@@ -28,13 +28,14 @@ from mlir_async_pipe.checker.grid_blocks import (
 )
 from mlir_async_pipe.checker.overlap import span
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
-from mlir_async_pipe.checker.places import Accesses, is_of_thread
+from mlir_async_pipe.checker.places import Accesses
 from mlir_async_pipe.checker.sites import Manner, Site, conflict
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
     ends_of_threads,
+    is_of_thread,
     thread_facts,
 )
 from mlir_async_pipe.facts.values import sums
@@ -237,10 +238,26 @@ def shifted(accesses: Accesses, offset: tuple[int, ...]) -> Accesses:
     ]
 
 
-def beside(accesses: Accesses, numbers: list[Atom]) -> Accesses:
+def beside(accesses: Accesses, numbers: list[Form]) -> Accesses:
     """The accesses with numbers of their threads as more dimensions: places of one of them only meet."""
-    more = tuple(Piece(forms.of_atom(number), (), 1) for number in numbers)
+    more = tuple(Piece(number, (), 1) for number in numbers)
     return [(event, (*pieces, *more)) for event, pieces in accesses]
+
+
+def in_rows(
+    group: AccessGroup, terms: frozenset[tuple[Atom, int]], rows: tuple[Piece, ...]
+) -> AccessGroup:
+    """The group without some terms of its starts, and with more dimensions."""
+
+    def without(form: Form) -> Form:
+        return Form(form.constant, form.terms - terms)
+
+    members = []
+    for touched, region in group.members:
+        cut = (p and p._replace(start=without(p.start)) for p in region.pieces)
+        members.append((touched, region._replace(pieces=(*cut, *rows))))
+    shared = (*map(without, group.shared), *(row.start for row in rows))
+    return replace(group, shared=shared, members=tuple(members))
 
 
 def conflicting(

@@ -26,10 +26,12 @@ from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
     compared,
+    deciding_numbers,
     from_zero,
     has_numbers,
     is_about_threads,
     is_common,
+    is_of_thread,
     is_thread_number,
     thread_facts,
 )
@@ -39,6 +41,9 @@ from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes
 
 # Iterations that are tried one by one where a subscript meets a fixed place.
 LONGEST_MEETING = 32
+
+# Why nothing is known of places that are made of what nobody can compute.
+OPAQUE = "opaque-subscript"
 
 Answers = dict[tuple[object, ...], Overlap]
 """What was answered, by question."""
@@ -155,6 +160,10 @@ class Comparer:
         left = [_cancelled(x, y, same_thread) for x, y in pairs]
         grid = Grid(self.threads, same_thread, ranges)
         found = _enumerate(left, facts, grid, (a.lanes, b.lanes), self._known)
+        if found.reason == OPAQUE and not same_thread:
+            alike = _where_alike(left)
+            if alike and _enumerate(alike, facts, grid, (a.lanes, b.lanes), self._known) is YES:
+                found = YES
         self.budget.decided(grid.positions)
         starts = (piece.start for pair in left for piece in pair)
         may_wrap = may_wrap_round or any(forms.may_wrap(s) for s in starts)
@@ -257,11 +266,30 @@ def _enumerate(
     if all(answer.verdict == "no" for answer in answers):
         return NO
     if len(decided) < len(pairs):
-        return Overlap("cannot tell", "opaque-subscript")
+        return Overlap("cannot tell", OPAQUE)
     # Not every residue of an unknown need occur.
     certain = all(answer.verdict == "yes" for answer in answers)
     unsure = next((answer for answer in answers if answer.verdict == "cannot tell"), None)
-    return YES if certain else unsure or Overlap("cannot tell", "opaque-subscript")
+    return YES if certain else unsure or Overlap("cannot tell", OPAQUE)
+
+
+def _where_alike(pairs: list[tuple[Piece, Piece]]) -> list[tuple[Piece, Piece]] | None:
+    """The pairs where two threads have all numbers alike that decide terms which cannot be computed; None where
+    other terms are left.
+
+        A[(tid div 2) * n]  vs  A[(tid' div 2) * n]      -->      tid div 2 = tid' div 2: threads 0 and 1
+    """
+    found: list[tuple[Piece, Piece]] = []
+    for x, y in pairs:
+        opaque = frozenset(term for term in x.start.terms if not is_of_thread(term[0]))
+        own = [Form(p.start.constant, p.start.terms - opaque) for p in (x, y)]
+        deciding = [deciding_numbers(atom) for atom, _ in opaque]
+        if not all(map(is_thread_number, own)) or None in deciding:
+            return None
+        found += _with_starts([(x, y)], own)
+        numbers = {Piece(number, (), 1) for some in deciding for number in some or ()}
+        found += [(number, number) for number in numbers]
+    return found
 
 
 def _is_of_numbers(x: Piece, y: Piece) -> bool:

@@ -37,6 +37,7 @@ from mlir_async_pipe.checker.footprints import (
     both_ranges,
     conflicting,
     groups_of,
+    in_rows,
     must_meet,
     neighbours,
     of_axis,
@@ -51,13 +52,22 @@ from mlir_async_pipe.checker.grid_blocks import (
     distinct_axis,
     thread_axis,
 )
-from mlir_async_pipe.checker.places import Places, is_of_thread, with_ranges
+from mlir_async_pipe.checker.places import Places, with_ranges
 from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State
-from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads, is_about_threads, thread_facts
+from mlir_async_pipe.checker.thread_grid import (
+    ThreadRange,
+    Threads,
+    deciding_numbers,
+    has_numbers,
+    is_about_threads,
+    is_of_thread,
+    thread_facts,
+)
 from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval
+from mlir_async_pipe.facts.values.views import Piece
 from mlir_async_pipe.vocabulary.rows import Scope
 
 OTHER_BLOCKS = "other-blocks"
@@ -131,11 +141,20 @@ class Owners:
 
     def _is_promised(self, a: AccessGroup, b: AccessGroup) -> bool:
         """Whether a promise says that threads do not meet where nobody can know it: both are at places such as
-        row * stride, of the thread's own row and a stride that no path knows."""
+        row * stride, of the thread's own row and a stride that no path knows. Two threads of one row certainly meet."""
         sites = [site for group in (a, b) for touched, _ in group.members for site in touched.sites]
         one = sites[0]
         apart = all(self._are_independent(one, other) for other in sites)
-        return apart and all(map(_is_undecidable, (a, b)))
+        return apart and all(map(_is_undecidable, (a, b))) and not self._rows_meet(a, b)
+
+    def _rows_meet(self, a: AccessGroup, b: AccessGroup) -> bool:
+        """Whether two threads may have all numbers alike that decide what is shared, and meet beside it."""
+        deciding = [deciding_numbers(atom) for form in a.shared for atom, _ in form.terms]
+        if a.shared != b.shared or None in deciding or self.threads.size is None:
+            return False
+        rows = [number for numbers in deciding for number in numbers or ()]
+        ends = (beside(thread_parts(group), rows) for group in (a, b))
+        return Places(self.threads).threads_meet(*ends)
 
     def _racing(self, root: int, among: Scope) -> list[tuple[int, int]]:
         """Sites of two accesses to a root that race if they meet; one pair a manner."""
@@ -234,7 +253,7 @@ class Owners:
             return False
         offsets = differences.sums(len(a.shared))
         one, other = thread_parts(a), thread_parts(b)
-        alike = [atom for atom in differences.bounds if _is_alike(atom, differences)]
+        alike = [forms.of_atom(a) for a in differences.bounds if _is_alike(a, differences)]
         places = Places(self.threads)
         if offsets is not None and not any(
             places.threads_meet(beside(shifted(one, offset), alike), beside(other, alike))
@@ -275,8 +294,10 @@ class Owners:
             self._compare_blocks(*pair)
         if pairs:
             return
-        for one, other in neighbours(self.grid, self._scopes.is_fixed, a, b):
-            met = Places(self.threads).blocks_meet(parts_of(a), parts_of(b), one, other)
+        x_parts, y_parts = self._in_rows(a, b)
+        for one, other in neighbours(self.grid, self._scopes.is_fixed, x_parts, y_parts):
+            ends = parts_of(x_parts), parts_of(y_parts)
+            met = Places(self.threads).blocks_meet(*ends, one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
                 certain = x.event.region.certain and y.event.region.certain
@@ -286,6 +307,26 @@ class Owners:
                 self._found(x.event.site, y.event.site, certain)
                 return
         self._found(a.members[0][0].event.site, b.members[0][0].event.site, None)
+
+    def _in_rows(self, a: AccessGroup, b: AccessGroup) -> list[AccessGroup]:
+        """Both, where they have the same terms that cannot be computed, with the numbers that decide these instead, as more
+        dimensions: blocks that have them alike have the terms alike. Others stay as they are.
+
+            A[(block div 2) * n + tid]    -->    A[tid, block div 2]
+        """
+
+        def is_number(atom: Atom) -> bool:
+            known = has_numbers(
+                forms.of_atom(atom), lambda a: a.kind == "iteration" or block_axis(a) is not None
+            )
+            return known and not any(inner.kind == "any" for inner in forms.atoms_under(atom))
+
+        terms = frozenset(t for form in a.shared for t in form.terms if not is_number(t[0]))
+        deciding = [deciding_numbers(t[0], is_number, self._scopes.is_fixed) for t in terms]
+        if a.shared != b.shared or None in deciding:
+            return [a, b]
+        rows = tuple(Piece(n, (), 1) for numbers in deciding for n in numbers or ())
+        return [in_rows(group, terms, rows) for group in (a, b)]
 
     def _is_one_block(self, a: AccessGroup, b: AccessGroup, differences: Differences) -> bool:
         """Whether what both touch puts them into one block."""

@@ -25,7 +25,6 @@ from mlir_async_pipe.checker.thread_grid import (
     Threads,
     by_position,
     equal_rows,
-    has_numbers,
     ids_in,
     is_thread_number,
     may_differ,
@@ -38,12 +37,6 @@ from mlir_async_pipe.facts.values.views import Piece
 Array = np.ndarray
 Accesses = list[tuple[Event, tuple[Piece, ...]]]
 Touched = tuple[tuple[ThreadRange, tuple[Piece, ...]], ...]
-
-
-def is_of_thread(atom: Atom) -> bool:
-    """Whether thread ids alone decide an atom."""
-    form = forms.of_atom(atom)
-    return has_numbers(form) and all(inner.kind != "any" for inner in forms.atoms_of(form))
 
 
 def with_ranges(*ends: Accesses) -> list[Accesses]:

@@ -112,15 +112,42 @@ def is_thread_number(form: Form) -> bool:
     return has_numbers(form) and all(atom.kind != "any" for atom in forms.atoms_of(form))
 
 
-def has_numbers(form: Form) -> bool:
-    """Whether thread ids and short ranges are all that the form depends on."""
+def has_numbers(form: Form, is_number: Callable[[Atom], bool] = lambda atom: False) -> bool:
+    """Whether thread ids and short ranges are all that the form depends on, beside what else `is_number`."""
     for atom in forms.atoms_of(form):
         if atom.kind == "tid" or (atom.kind == "any" and range_length(atom) is not None):
             continue
-        if forms.operator_of(atom)[0] in _NUMPY:
+        if is_number(atom) or forms.operator_of(atom)[0] in _NUMPY:
             continue
         return False
     return True
+
+
+def is_of_thread(atom: Atom) -> bool:
+    """Whether thread ids alone decide an atom."""
+    return is_thread_number(forms.of_atom(atom))
+
+
+def deciding_numbers(
+    atom: Atom,
+    is_number: Callable[[Atom], bool] = is_of_thread,
+    is_shared: Callable[[Atom], bool] = lambda atom: is_common(atom, same_thread=False),
+) -> frozenset[Form] | None:
+    """Numbers that decide an atom: threads, or blocks, that have them alike have the atom alike. None where something
+    else decides, too, which is neither a number nor shared by all, such as what a thread has loaded.
+
+        (tid div 2) * n + m    -->    tid div 2         where all threads have one n and m
+    """
+    if is_shared(atom):
+        return frozenset()
+    found: set[Form] = set()
+    for argument in forms.operator_of(atom)[1]:
+        own = frozenset(term for term in argument.terms if is_number(term[0]))
+        rest = [deciding_numbers(a, is_number, is_shared) for a, _ in argument.terms - own]
+        if None in rest:
+            return None
+        found.update({Form(0, own)} if own else (), *(some or () for some in rest))
+    return frozenset(found) if atom.kind == "call" else None
 
 
 def range_length(atom: Atom) -> int | None:

@@ -130,6 +130,7 @@ llvm.func @f(%out: !llvm.ptr<1>, %n: i64) attributes {{nvvm.kernel, nvvm.reqntid
         # The stride is 0 there; two threads have one row, whatever the stride.
         ("%t, %n", "%is", "unsafe"),
         ("%half, %c1", "%not", "unsafe"),
+        ("%half, %n", "%not", "unsafe"),
     ],
 )
 def test_what_is_certain_of_threads_is_found_whatever_is_promised(
@@ -139,3 +140,39 @@ def test_what_is_certain_of_threads_is_found_whatever_is_promised(
         "  llvm.cond_br", '  %not = llvm.icmp "ne" %n, %c0 : i64\n  llvm.cond_br'
     )
     assert verdict(text, assume_no_overflow=True, assume_independent=True) == wanted
+
+
+@pytest.mark.parametrize("number", ["gpu.thread_id x", "gpu.block_id x"])
+@pytest.mark.parametrize(
+    ("place", "wanted"),
+    [
+        # Two threads, or blocks, are in each row.
+        ("%row", ("unsafe", "unsafe")),
+        ("%row + %odd", ("unknown", "proven")),
+        ("%row + %pair", ("unsafe", "unsafe")),
+        # What each has loaded decides, too.
+        ("%row + %seen", ("unknown", "proven")),
+    ],
+)
+def test_what_is_in_one_row_meets_whatever_the_stride(
+    place: str, wanted: tuple[str, str], number: str
+) -> None:
+    row, _, more = place.partition(" + ")
+    threads, blocks = (32, 1) if "thread" in number else (1, 32)
+    text = f"""
+    gpu.module @m {{
+      gpu.func @k(%out: memref<?xi32>, %n: index, %from: memref<32xindex>) kernel attributes {{
+          known_block_size = array<i32: {threads}, 1, 1>, known_grid_size = array<i32: {blocks}, 1, 1>}} {{
+        %c2 = arith.constant 2 : index
+        %tid = {number}
+        %pair = arith.divui %tid, %c2 : index
+        %odd = arith.remui %tid, %c2 : index
+        %seen = memref.load %from[%tid] : memref<32xindex>
+        %row = arith.muli %pair, %n : index
+        %at = arith.addi {row}, {more or "%n"} : index
+        %v = arith.index_cast %tid : index to i32
+        memref.store %v, %out[%at] : memref<?xi32>
+        gpu.return
+      }}
+    }}"""
+    assert (verdict(text), verdict(text, assume_independent=True)) == wanted
