@@ -51,10 +51,13 @@ def run_gemm(
     *,
     types: str = "f16",
     completion: str = "late",
+    threads: int = 128,
 ) -> tuple[RunResult, bool]:
     """Run the kernel @gemm; returns the run, and whether C is the product."""
     arguments, product = operands(shape, types)
-    result = machine.run(module, "gemm", arguments, threads=128, grid=grid, completion=completion)
+    result = machine.run(
+        module, "gemm", arguments, threads=threads, grid=grid, completion=completion
+    )
     found = result.arrays[2]
     assert found is not None
     return result, bool(np.array_equal(found.astype(np.float64), product))

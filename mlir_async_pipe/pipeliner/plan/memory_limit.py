@@ -27,12 +27,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation
+from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, integer_attribute, is_function
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, fits, taken_distances
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError, Place
-from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.launch_ids import REGISTER_LIMITS, Size, enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import REGISTER_BITS, registers_of_type
 
 # Steps of the pipelines that are tried: each choice of versions is one. 8 buffers with
@@ -126,6 +126,16 @@ def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
     )
     carried = sum(number * registers_of_type(kind) for kind, number in Counter(types).items())
     return carried + -(-private * 8 // REGISTER_BITS)
+
+
+def register_budget(op: Operation, chip: Chip) -> int:
+    """Registers of 32 bits that a thread of the kernel around an op may have: what the chip has for a block
+    of this size, and for as many as the kernel wants at a time, and no more than the kernel says."""
+    size = enclosing_launch_size(op)
+    kernel = next(filter(is_function, ancestors(op)), op)
+    most, blocks = (integer_attribute(kernel, name) for name in REGISTER_LIMITS)
+    have = chip.registers_of_thread(None if size is None else prod(size) * (blocks or 1))
+    return min(have, most or have)
 
 
 def remark_excess(

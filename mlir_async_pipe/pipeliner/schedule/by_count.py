@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
@@ -72,7 +71,7 @@ from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.normalise.guarded_stores import not_issued
 from mlir_async_pipe.pipeliner.plan.legality import ORDER_ADVICE
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_places
-from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
+from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     DEFAULT,
@@ -84,7 +83,6 @@ from mlir_async_pipe.pipeliner.schedule.issue_order import (
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
-from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
@@ -609,8 +607,7 @@ def stages_in_budget(
     chip = None if session.target is None else session.target.chip
     if chip is None or stages <= FEWEST:
         return stages
-    block = enclosing_launch_size(loop)
-    budget = chip.registers_of_thread(None if block is None else prod(block))
+    budget = register_budget(loop, chip)
     each = registers_of((value.type for op in loads for value in op.results), ())
     carried = registers_of((value.type for value in loop.results), ())
     fitting = stages if not each else min(stages, (budget - carried) // each + 1)

@@ -34,16 +34,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from math import prod
 from typing import Literal
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    ancestors,
     captured,
     defining_op,
-    is_function,
     type_text,
     walk,
 )
@@ -63,14 +60,14 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
-from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of
+from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Units, rematerialisable
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.session.diagnostics import Place as SourcePlace
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
-from mlir_async_pipe.vocabulary.launch_ids import Size, block_size
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.products import is_product
 
 Issue = Literal["first", "spread", "last"]
@@ -440,30 +437,28 @@ def _registers_fit(
         _fragment_registers(step.loads) + _fragment_registers(after.loads)
         for step, after in zip(steps, following, strict=True)
     )
-    function = next((op for op in ancestors(body.loop) if is_function(op)), None)
-    size = None if function is None else block_size(function)
-    pointers = sum(
-        not access.writes and root_of(access.memory).space == "global"
-        for s in body.statements
-        if s.number in copies
-        for op in walk(s.op)
-        for access in accesses(op)
-    )
-    addresses = _addresses(steps, pointers, size, target)
-    needed = _held(body, steps) + fragments + addresses + RESERVE
-    budget = target.chip.registers_of_thread(None if size is None else prod(size))
+    loads = [s for step in steps for s in step.loads]
+    needed = _held(body, loads) + fragments + _addresses(body, loads, copies, target) + RESERVE
+    budget = register_budget(body.loop, target.chip)
     why = f"{needed} registers are needed, and {target.chip.name} has {budget} for a thread"
     return needed <= budget, why
 
 
-def _held(body: Body, steps: list[ProductStep]) -> int:
+def registers_beside(body: Body, copies: Collection[int], target: Target) -> int:
+    """Registers of a thread for what is no value of the loop: values from outside, and addresses. `copies` are the
+    numbers of the statements that copy."""
+    loads = [s for s in body.statements if _loads(s)]
+    return _from_outside(body) + _addresses(body, loads, copies, target)
+
+
+def _held(body: Body, loads: list[Statement]) -> int:
     """The most registers that values of the loop take at a time, in the order in which it is written, with
-    those that it uses from outside; without fragments and numbers, which are counted by themselves.
+    those that it uses from outside; without what `loads` load and numbers, which are counted by themselves.
 
         attention of 64 x 64, D = 128: 64 of sums and 4 of the softmax, 32 of scores, 32 of Q
     """
     table, made = body.table, len(body.table.maker)
-    fragments = {result for step in steps for s in step.loads for result in s.op.results}
+    fragments = {result for s in loads for result in s.op.results}
     sizes = [0] * made
     # What is only taken out of fragments takes no more registers.
     for op in table.ops:
@@ -483,13 +478,17 @@ def _held(body: Body, steps: list[ProductStep]) -> int:
         if end > begin:
             change[begin] += size
             change[end] -= size
-    inside = {*body.block.arguments, *(result for op in table.ops for result in op.results)}
-    outside = {v for op in table.ops for v in captured(op) if v not in inside}
+    return _from_outside(body) + max(accumulate(change))
+
+
+def _from_outside(body: Body) -> int:
+    ops = body.table.ops
+    inside = {*body.block.arguments, *(result for op in ops for result in op.results)}
+    outside = {v for op in ops for v in captured(op) if v not in inside}
     constants = {
         v for v in outside if (made_by := defining_op(v)) is not None and not made_by.operands
     }
-    kept = sum(map(_value_registers, outside - constants))
-    return kept + max(accumulate(change))
+    return sum(map(_value_registers, outside - constants))
 
 
 def _value_registers(value: Value) -> int:
@@ -497,16 +496,24 @@ def _value_registers(value: Value) -> int:
     return 0 if bits_of_text(type_text(value.type)) else registers_of((value.type,), ())
 
 
-def _addresses(steps: list[ProductStep], pointers: int, block: Size | None, target: Target) -> int:
+def _addresses(body: Body, loads: list[Statement], copies: Collection[int], target: Target) -> int:
     """Registers of the addresses that a loop steps or keeps: a pointer to global memory for each copy, and one for
     all loads of fragments whose addresses differ by a constant, which is an immediate of the load.
 
         ldmatrix %sa[%r, %c xor (%r / 2 mod 4) * 8]            one register:
         ldmatrix %sa[%r + 16, %c xor ((%r + 16) / 2 mod 4) * 8]   16 rows further for every thread
     """
+    block = enclosing_launch_size(body.loop)
     addresses = ThreadAddresses(block or _SOME_BLOCK, target.chip.lanes)
+    pointers = sum(
+        not access.writes and root_of(access.memory).space == "global"
+        for s in body.statements
+        if s.number in copies
+        for op in walk(s.op)
+        for access in accesses(op)
+    )
     apart = set()
-    for op in (op for step in steps for s in step.loads for op in walk(s.op)):
+    for op in (op for s in loads for op in walk(s.op)):
         for access in accesses(op):
             memory, bytes_ = addresses.of(access)
             apart.add((memory, (bytes_ - bytes_[0]).tobytes()))

@@ -38,12 +38,15 @@ TENSOR_COPIES = frozenset(
 STORES = {"store-not-overlapped"}
 # test_clusters.py, test_cluster_together.py and test_asked_clusters.py follow it.
 CLUSTERS = {"cluster-unsupported", "cluster-conflict", "bad-usage"}
+# test_unit_schedule.py follows it.
+REGISTERS = {"register-limit"}
 ELSEWHERE = {
     "unknown-annotation",
     "not-a-loop",
     "latency-without-statement",
     *STORES,
     *CLUSTERS,
+    *REGISTERS,
 } | TENSOR_COPIES
 
 

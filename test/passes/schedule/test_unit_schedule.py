@@ -15,9 +15,11 @@ import pytest
 from helpers.gemm_kernels import gemm_text, run_gemm
 from helpers.paths import ROOT
 from mlir_async_pipe import api, machine
-from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.pipeliner.schedule.modulo.problems import gantt
+from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import ByUnits, gantt
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import Scheduling
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloProblem, Precedence, Task, solve
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import run as schedule
@@ -83,6 +85,49 @@ def test_attention_multiplies_for_the_next_iteration_beside_its_exponentials():
             assert found is not None
             # Weights of at most 1 are rounded to f16, 2^-11; elements of V are below 5.
             assert np.abs(found - wanted).max() < 5 * 2**-11
+
+
+# 64 registers of sums, 24 of a step's fragments, and 128 a thread in a block of 16 warps.
+OF_16_WARPS = ("--stages=3", "--tile-m=256", "--tile-n=128", "--warps-m=4", "--warps-n=4")
+
+
+@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_schedule_within_the_registers_of_a_thread_has_no_spills(limited, monkeypatch):
+    """The same interval; without the limit the fragments of both steps are loaded before the products of either."""
+    if not limited:
+        monkeypatch.setattr(ByUnits, "capacities", Scheduling.capacities)
+    with new_context():
+        module = ir.Module.parse(asked(gemm_text(*OF_16_WARPS)))
+        report = api.pipeline(module, target="nvvm:sm_80")
+        result, right = run_gemm(module, (256, 128, 128), threads=512)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        (kernel,) = api.lower(module, target="nvvm:sm_80", emit="cubin").kernels
+    assert right and result.races == ()
+    (record,) = report.of("schedules")
+    assert (record.interval, record.proven) == (256, True)
+    reduced = [d.message for d in report.diagnostics if d.code == "stages-reduced"]
+    assert [("138 registers of a thread, the limit is 128" in said) for said in reduced] == (
+        [True] if limited else []
+    )
+    assert (kernel.resources.spill_store_bytes == 0) == limited
+
+
+def test_registers_that_a_kernel_cannot_have_are_refused_at_the_loop():
+    text = asked(gemm_text("--stages=3"))
+    for most, refused in ((96, True), (168, False)):
+        said = text.replace(
+            "kernel attributes {", f"kernel attributes {{nvvm.maxnreg = {most} : i32, "
+        )
+        if not refused:
+            scheduled(said)
+            continue
+        with pytest.raises(PipelineError) as refusal:
+            scheduled(said)
+        assert refusal.value.code == "register-limit"
+        assert "takes 128 registers of a thread, which has 96" in str(refusal.value)
+        loop = next(n for n, line in enumerate(text.splitlines(), 1) if "scf.for" in line)
+        assert refusal.value.diagnostic.place.line == loop
 
 
 def scheduled(text: str, cost: str = "") -> Session:

@@ -26,6 +26,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     bytes_of_ranges,
     is_kept,
     solve,
+    taken,
 )
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
@@ -167,6 +168,64 @@ def test_a_cycle_without_distance_is_no_problem_of_a_loop():
     )
     with pytest.raises(ValueError, match="without distance"):
         solve(problem)
+
+
+def test_too_few_registers_keep_loads_near_their_products():
+    # Two loads, each multiplied 10 cycles later; the tensor cores are never idle at 16, but both values are alive
+    # at a time. With room for one, each load waits for the other one's product: 10 + 10.
+    tasks = (on("load", 1), on("load", 1), on("tensor", 8), on("tensor", 8))
+    values = tuple(LiveRange(4, ((n, n + 2, 0),), "registers") for n in (0, 1))
+    free = ModuloProblem(tasks, (Precedence(0, 2, 10, 0), Precedence(1, 3, 10, 0)), values)
+    assert solved(free).interval == 16
+    assert taken(free, solved(free).begins, 16, "registers") == 8
+    limited = replace(free, limits=(("registers", 4),))
+    found = solved(limited)
+    assert (found.interval, found.interval_proven) == (20, True)
+    assert "every order of the units was tried at 19" in found.certificate()
+    assert solve(replace(limited, limits=(("registers", 3),))) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_schedule_of_three_tasks_is_shorter_with_so_few_registers(seed: int) -> None:
+    """The smallest interval at which any schedule keeps the limit, values alive counted cycle by cycle."""
+    draw = random.Random(seed)
+    uses = ((0, 1, 0), (1, 2, 0), (2, 0, 1), (0, 2, 0))
+    problem = ModuloProblem(
+        tuple(on(draw.choice("ab"), draw.randint(1, 2)) for _ in range(3)),
+        (
+            Precedence(0, 1, draw.randint(1, 4), 0),
+            Precedence(draw.randint(0, 1), 2, draw.randint(1, 4), 0),
+            Precedence(0, 2, 1, 0),
+            Precedence(2, 0, 1, 1),
+        ),
+        tuple(LiveRange(draw.randint(1, 3), (use,), "registers") for use in uses),
+        largest_stages=3,
+    )
+    ranges = problem.ranges
+
+    def most_alive(begins: tuple[int, ...], interval: int) -> int:
+        """Of iterations that began long ago and will begin, all that are alive in each cycle of a step."""
+        return max(
+            sum(
+                r.bytes
+                for r in ranges
+                for w, x, d in r.uses
+                for k in range(-8, 9)
+                if begins[w] + k * interval <= cycle < begins[x] + (d + k) * interval
+            )
+            for cycle in range(interval)
+        )
+
+    limited = replace(problem, limits=(("registers", draw.randint(2, 7)),))
+    found = solve(limited)
+    most = dict(limited.limits)["registers"]
+    for interval in range(1, found.interval if found is not None else 10):
+        free = every_schedule(problem, interval, 3)
+        assert all(most_alive(begins, interval) > most for begins in free)
+    if found is not None:
+        assert found.interval_proven
+        assert most_alive(found.begins, found.interval) <= most
+        assert is_kept(limited, found.begins, found.interval)
 
 
 def every_schedule(problem: ModuloProblem, interval: int, stages: int):

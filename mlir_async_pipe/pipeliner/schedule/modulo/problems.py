@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, combinations, product
-from math import ceil
+from math import ceil, prod
 from string import ascii_letters
 from typing import Any
 
@@ -40,9 +41,17 @@ from mlir_async_pipe.facts.flow.algorithms import reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision
-from mlir_async_pipe.pipeliner.schedule.modulo.read import LoopNumbers, ScheduledNode
+from mlir_async_pipe.pipeliner.schedule.issue_order import registers_beside
+from mlir_async_pipe.pipeliner.schedule.modulo.read import (
+    LoopNumbers,
+    ScheduledNode,
+    producers_of,
+)
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
+    WORKGROUP,
+    Capacity,
     Explained,
     Formulation,
     Found,
@@ -53,16 +62,19 @@ from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     CONSTRAINTS,
+    REGISTERS,
     LiveRange,
     ModuloProblem,
     ModuloSchedule,
     Precedence,
     Task,
     bounds_of,
+    taken,
 )
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import registers_of_type
 
 THREAD = "the thread"
@@ -232,7 +244,7 @@ def _ranges(loop: LoopNumbers) -> tuple[LiveRange, ...]:
         LiveRange(
             buffer.bytes,
             tuple((w, x, 0) for x, w in buffer.pairs),
-            "workgroup" if buffer.shared else "private",
+            WORKGROUP if buffer.shared else "private",
         )
         for buffer in loop.buffers
     )
@@ -384,6 +396,9 @@ def needed_by_copies(loop: LoopNumbers) -> set[int]:
 # More tasks are joined: neighbours that load with those that multiply, then all neighbours.
 LARGEST_TASKS = 24
 REGISTER_BYTES = 4
+# Counters, and what the back end moves values with: ptxas spills where a GEMM 256x128x32 of 16 warps leaves 6 of
+# 128 registers, and does not where one of 128x256x32 leaves 30.
+RESERVE = 16
 
 
 def schedule_by_units(
@@ -391,7 +406,7 @@ def schedule_by_units(
 ) -> Decision | None:
     """The best schedule of a loop over the units of its chip; None, with a warning, if nothing can overlap.
 
-    Raises PipelineError (regions-in-schedule, dependence-violated, or what the planner refuses).
+    Raises PipelineError (regions-in-schedule, register-limit, dependence-violated, or what the planner refuses).
     """
     nested = next((s.op for s in body.statements if len(s.op.regions)), None)
     if nested is not None:
@@ -401,6 +416,16 @@ def schedule_by_units(
             code="regions-in-schedule",
             at=nested,
             advice=f"unroll it, or give '{names.NUM_STAGES}'",
+        )
+    chip = options.limits.chip
+    carried = registers_of((value.type for value in body.loop.results), ())
+    if chip is not None and carried > (have := register_budget(body.loop, chip)):
+        raise PipelineError(
+            f"cannot pipeline: what an iteration hands to the next takes {carried} registers of a thread, "
+            f"which has {have}",
+            code="register-limit",
+            at=body.loop,
+            advice="take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'",
         )
     body = read_body(body.loop, _computing(body, options.model))
     return schedule_loop(ByUnits, body, options, session, around)
@@ -589,22 +614,43 @@ class ByUnits(Scheduling):
             uses = tuple((w, x, 0) for w, x in sorted(pairs) if w != x)
             if uses:
                 found.append(LiveRange(buffer.bytes, uses))
-        threads = 128
         kept: dict[tuple[tuple[int, int, int], ...], int] = defaultdict(int)
         users_of: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
-        for edge in self.reading.loop.edges:
-            source, target = self.task_of[edge.source], self.task_of[edge.target]
-            if source != target and not self.nodes[edge.source].asynchronous:
-                users_of[edge.source].add((source, target, edge.distance))
+        for op, node in self.reading.node_of.items():
+            for source, distance in producers_of(op, self.body, self.reading.node_of):
+                made, used = self.task_of[source], self.task_of[node]
+                if made != used or distance:
+                    users_of[source].add((made, used, distance))
         for node, uses_of_node in users_of.items():
             registers = sum(registers_of_type(v.type) for op in self._ops(node) for v in op.results)
             if registers:
                 kept[tuple(sorted(uses_of_node))] += registers
         found += [
-            LiveRange(number * REGISTER_BYTES * threads, uses, "registers")
+            LiveRange(number * self.register_bytes, uses, REGISTERS)
             for uses, number in kept.items()
         ]
         return found
+
+    @cached_property
+    def register_bytes(self) -> int:
+        """Bytes of one register of all threads."""
+        return REGISTER_BYTES * prod(enclosing_launch_size(self.body.loop) or (128,))
+
+    def capacities(self) -> list[Capacity]:
+        """Also the registers of a thread, less those of addresses and of values from outside; where an iteration
+        in the order of the text takes more, as many as that."""
+        target = self.options.target
+        if target is None:
+            return super().capacities()
+        copies = {n for node in self.nodes if node.asynchronous for n in node.statements}
+        beside = registers_beside(self.body, copies, target) + RESERVE
+        have = register_budget(self.body.loop, target.chip)
+        problem = self.formulations()[0].problem
+        count = len(problem.tasks)
+        alone = taken(problem, range(count), count, REGISTERS)
+        most = max((have - beside) * self.register_bytes, alone)
+        what = "registers of a thread"
+        return [*super().capacities(), Capacity(REGISTERS, most, what, self.register_bytes, beside)]
 
     # The answer ------------------------------------------------------------------------------
 
@@ -613,9 +659,13 @@ class ByUnits(Scheduling):
         bound, stages = schedule.bound, kernel.schedule.stage_count
         lines = gantt(found.formulation.problem, schedule, self._names(kernel.schedule))
         binding = [task for task in (bound.tasks if bound else ()) if task < self.count]
+        within = f" in {held_down_by}" if held_down_by else ""
+        much = [
+            f"{each.number(found.taken(each.memory))} {each.what}" for each in self.capacities()
+        ]
         return Explained(
-            f"{schedule.interval} cycles between iterations; {schedule.certificate()}; "
-            f"{stages} stage{'' if stages == 1 else 's'}, {kernel.shared_bytes} bytes of workgroup memory",
+            f"{schedule.interval} cycles between iterations; {schedule.certificate(within)}; "
+            f"{', '.join([f'{stages} stage' + 's' * (stages > 1), *much])}",
             str(bound) if bound else held_down_by or "the orders of its units",
             found.least,
             tuple((f"'{op.name}' binds", op) for op in (self._members(t)[0] for t in binding)),

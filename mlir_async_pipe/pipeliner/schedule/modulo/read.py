@@ -368,7 +368,7 @@ def _edges(
             nearest[(source, target)] = distance
 
     for op, node in node_of.items():
-        for producer, distance in _producers(op, body, node_of):
+        for producer, distance in producers_of(op, body, node_of):
             add(producer, node, distance)
     for source, target, distance in _carried(body, node_of):
         add(source, target, distance)
@@ -377,7 +377,7 @@ def _edges(
     return tuple(DependenceEdge(i, j, distance) for (i, j), distance in sorted(nearest.items()))
 
 
-def _producers(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:
+def producers_of(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:
     """The nodes whose values reach `op`, directly, through pure ops and through iter_args, with
     the number of iterations between."""
     table = body.table

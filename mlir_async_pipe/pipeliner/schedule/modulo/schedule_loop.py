@@ -36,6 +36,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     ModuloSchedule,
     bytes_of_ranges,
     solve,
+    taken,
     versions_of,
 )
 from mlir_async_pipe.session.diagnostics import PipelineError, Place
@@ -73,6 +74,25 @@ class SearchOptions:
     target: Target | None
 
 
+WORKGROUP = "workgroup"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What there is of a memory, in bytes, beside the `beside` units that are taken anyway; a unit has
+    `unit` bytes."""
+
+    memory: str
+    most: int
+    what: str = "bytes of workgroup memory"
+    unit: int = 1
+    beside: int = 0
+
+    def number(self, taken: int) -> int:
+        """Units, for so many bytes."""
+        return taken // self.unit + self.beside
+
+
 @dataclass(frozen=True)
 class Formulation:
     """A loop as a problem: the task of each node, which nodes come first where tasks begin together,
@@ -100,6 +120,12 @@ class Found:
     def kept(self) -> bool:
         """Whether the kernel is as fast as the schedule."""
         return self.kernel.interval * self.formulation.scale <= self.schedule.interval + TOLERANCE
+
+    def taken(self, memory: str) -> int:
+        """Bytes of versions as they are planned, or, in registers, as they are scheduled."""
+        if memory == WORKGROUP:
+            return self.kernel.shared_bytes
+        return taken(self.formulation.problem, self.schedule.begins, self.schedule.interval, memory)
 
     @property
     def proven(self) -> bool:
@@ -155,6 +181,11 @@ class Scheduling(ABC):
     def explained(self, found: Found, held_down_by: str | None) -> Explained:
         """What is reported of the schedule that was found."""
 
+    def capacities(self) -> list[Capacity]:
+        """What a schedule may take."""
+        limit = self.options.limits.workgroup_bytes
+        return [] if limit is None else [Capacity(WORKGROUP, limit)]
+
     def run(self) -> Decision | None:
         """The decision; None (with a warning) if nothing can overlap.
 
@@ -196,31 +227,39 @@ class Scheduling(ABC):
         free = self._search(self._trials(None), self.largest_stages)
         if isinstance(free, PipelineError):
             raise free
-        limit, stages = self.options.limits.workgroup_bytes, free.kernel.schedule.stage_count
-        if limit is None or free.kernel.shared_bytes <= limit:
+        stages, capacities = free.kernel.schedule.stage_count, self.capacities()
+        over = [each for each in capacities if free.taken(each.memory) > each.most]
+        if not over:
             return free, f"{stages} stages" if stages == self.largest_stages else None
-        trials = self._trials(limit)
+        limits = tuple((each.memory, each.most) for each in capacities)
+        planned = dict(limits).get(WORKGROUP)
+        trials = self._trials(planned)
         # A plan may do with fewer versions than the problem says, by a wait more, or need one more:
         # then fewer stages may be better than what the problem says with the limit in it.
-        best: Found | PipelineError = self._search(trials, stages, (("workgroup", limit),))
+        best: Found | PipelineError = self._search(trials, self.largest_stages, limits)
+        others = tuple(limit for limit in limits if limit[0] != WORKGROUP)
         for largest in range(stages, 0, -1):
             if isinstance(best, Found) and best.kept:
                 break
-            other = self._search(trials, largest)
+            other = self._search(trials, largest, others)
             if isinstance(best, PipelineError) or (
                 isinstance(other, Found) and other.kernel.key < best.kernel.key
             ):
                 best = other
         if isinstance(best, PipelineError):
             raise best
+        much = " and ".join(
+            f"{each.number(free.taken(each.memory))} {each.what}, the limit is {each.number(each.most)}"
+            for each in over
+        )
         self.session.diagnostics.remark(
             f"{best.kernel.schedule.stage_count} stages and {best.kernel.interval:g} cycles between "
-            f"iterations instead of {stages} and {free.kernel.interval:g}: those would need "
-            f"{free.kernel.shared_bytes} bytes of workgroup memory, the limit is {limit}",
+            f"iterations instead of {stages} and {free.kernel.interval:g}: those would need {much}",
             code="stages-reduced",
             at=self.body.loop,
         )
-        return best, f"the stages that fit into {limit} bytes of workgroup memory"
+        fit = " and ".join(f"{each.number(each.most)} {each.what}" for each in over)
+        return best, f"the stages that fit into {fit}"
 
     def _trials(self, limit: int | None) -> Trials:
         limits = Limits(limit, chip=self.options.limits.chip)

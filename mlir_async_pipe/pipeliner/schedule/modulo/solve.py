@@ -59,6 +59,7 @@ import numpy.typing as npt
 
 
 TOLERANCE = 1e-6
+Matrix = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Precedence:
     distance: int
 
 
+REGISTERS = "registers"
+
+
 @dataclass(frozen=True)
 class LiveRange:
     """Memory of an iteration: the bytes of one version, and its uses (w, x, d): what task w writes is
@@ -100,7 +104,9 @@ class ModuloProblem:
     The units in `interleaved` are held in pieces between those of other tasks, as issue slots are: they
     bound the interval by what an iteration takes of them, and order nothing. `in_order` is a unit that
     runs one task after the other to its end (a thread): none begins, and no step ends, inside
-    another one, even if it takes 0 cycles. `limits` are the bytes that all versions in a memory may take.
+    another one, even if it takes 0 cycles. `limits` are the bytes that all versions in a memory may take; in
+    `REGISTERS`, which are no slots, those that are alive at a time (MaxLive; A. Eichenberger and others,
+    "Optimum Modulo Schedules for Minimum Register Requirements", ICS 1995).
     `linked` are (i, j, p, q): as many iterations of i begin before j as of p before q; queues complete
     in the order in which they were given their copies.
     """
@@ -117,6 +123,13 @@ class ModuloProblem:
     @cached_property
     def units(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(unit for task in self.tasks for unit, _ in task.uses))
+
+    @cached_property
+    def in_registers(self) -> Matrix:
+        """A column for each use of a value in registers: number and bytes of the value, its (w, x, d)."""
+        values = [live for live in self.ranges if live.memory == REGISTERS]
+        uses = [(n, live.bytes, *use) for n, live in enumerate(values) for use in live.uses]
+        return np.array(uses, dtype=np.int64).reshape(-1, 5).T
 
     def held_in_order(self, task: int) -> int:
         return 0 if self.in_order in self.interleaved else self.tasks[task].cycles(self.in_order)
@@ -167,6 +180,28 @@ def bytes_of_ranges(
     )
 
 
+def alive(problem: ModuloProblem, paths: Matrix, interval: int) -> Matrix:
+    """Bytes in registers, at least, when each task y begins, if t_j - t_i >= `paths[i, j]`. A value lives from the
+    begin of its task to that of its last use: floor((t_y - t_w) / II) - floor((t_y - t_x) / II) + d times."""
+    value, size, w, x, d = problem.in_registers
+    count = len(problem.tasks)
+    before, after = paths[w, :count] // interval, -paths[:count, x].T // interval
+    living = np.zeros((value.max(initial=-1) + 1, count), dtype=np.int64)
+    np.maximum.at(living, value, size[:, None] * (before - after + d[:, None]))
+    return living.sum(axis=0)
+
+
+def taken(problem: ModuloProblem, begins: Sequence[int], interval: int, memory: str) -> int:
+    """The bytes that a limit of a memory is about."""
+    if memory != REGISTERS:
+        return bytes_of_ranges(problem, begins, interval, memory)
+    return int(alive(problem, _apart(begins), interval).max())
+
+
+def _apart(begins: Sequence[int]) -> Matrix:
+    return np.subtract.outer(np.array(begins), np.array(begins)).T
+
+
 def is_kept(problem: ModuloProblem, begins: Sequence[int], interval: int) -> bool:
     """Whether begins keep every precedence and offset, no unit is held twice at a time, and limits hold."""
     return (
@@ -190,10 +225,7 @@ def is_kept(problem: ModuloProblem, begins: Sequence[int], interval: int) -> boo
             <= min((begins[x] - begins[w]) // interval for w, x in ((i, j), (p, q)))
             for i, j, p, q in problem.linked
         )
-        and all(
-            bytes_of_ranges(problem, begins, interval, memory) <= most
-            for memory, most in problem.limits
-        )
+        and all(taken(problem, begins, interval, memory) <= most for memory, most in problem.limits)
     )
 
 
@@ -308,7 +340,6 @@ def bounds_of(problem: ModuloProblem) -> list[Bound]:
     return sorted(found, key=lambda bound: -bound.cycles)
 
 
-Matrix = npt.NDArray[np.int64]
 NEVER = -(1 << 40)
 UNLIMITED = 1 << 50
 
@@ -353,14 +384,14 @@ class ModuloSchedule:
         best = self.bounds[0]
         return best if ceil(best.cycles - TOLERANCE) == self.interval else None
 
-    def certificate(self) -> str:
-        """In words: what makes a smaller interval impossible, and what is not proven."""
+    def certificate(self, within: str = "") -> str:
+        """In words: what makes a smaller interval impossible, and what is not proven; `within` are the limits."""
         if self.bound is not None:
             said = f"no smaller interval: {self.bound}"
         elif self.interval_proven:
-            said = f"no smaller interval: every order of the units was tried at {self.least - 1}"
+            said = f"no smaller interval{within}: every order of the units was tried at {self.least - 1}"
         else:
-            said = f"not proven: a smaller interval is at least {self.least} ({self.gap:.1%} less)"
+            said = f"not proven: a smaller interval{within} is at least {self.least} ({self.gap:.1%} less)"
         open_ = [
             f"{what} at least {least} (is {found})"
             for what, found, least in (
@@ -616,13 +647,15 @@ class _Placement:
         ]
         self.of, self.w, self.x, self.over = np.array(uses, dtype=np.int64).reshape(-1, 4).T
         # Bytes of a version: of all memory in the first row, then of each that is limited.
-        memories = [None, *(memory for memory, _ in problem.limits)]
+        limits = dict(problem.limits)
+        self.registers = limits.pop(REGISTERS, None)
+        memories = [None, *limits]
         rows = [
             [live.bytes if memory in (None, live.memory) else 0 for live in problem.ranges]
             for memory in memories
         ]
         self.sizes = np.array(rows, dtype=np.int64)
-        self.most = np.array([UNLIMITED, *(most for _, most in problem.limits)], dtype=np.int64)
+        self.most = np.array([UNLIMITED, *limits.values()], dtype=np.int64)
 
     def _order_equals(self, part: list[int]) -> None:
         """Free tasks that hold the same units for as long may stand in one order."""
@@ -705,11 +738,33 @@ class _Placement:
                     branches = [extended(state, x, w, -last), extended(state, w, x, last + 1)]
                     pending += [found for found in reversed(branches) if found is not None]
                     continue
+            limited = self.registers if most is not None else None
+            if limited is not None and alive(self.problem, state, self.interval).max() > limited:
+                continue
             choice = self.choice(state)
-            if choice is None:
-                return self.earliest(state)
-            pending += reversed(self.branches(state, choice))
+            if choice is not None:
+                pending += reversed(self.branches(state, choice))
+                continue
+            begins = self.earliest(state)
+            if limited is None or taken(self.problem, begins, self.interval, REGISTERS) <= limited:
+                return begins
+            pending += self._shorter(state, _apart(begins))
         return None
+
+    def _shorter(self, paths: Matrix, apart: Matrix) -> list[Matrix]:
+        """Of what lives at the worst t_y, but need not, the largest value: how many iterations of its task, or of
+        its use, have come by then, one number by itself, and all others; what frees it is the last."""
+        _, size, w, x, _ = self.problem.in_registers
+        y = int(np.argmax(alive(self.problem, apart, self.interval)))
+        fewest = paths[w, y] // self.interval - -paths[y, x] // self.interval
+        living = apart[w, y] // self.interval - apart[x, y] // self.interval
+        n = int(np.argmax(np.where(living > fewest, size, -1)))
+        made = paths[w[n], y] // self.interval < -paths[y, w[n]] // self.interval
+        task = int(w[n] if made else x[n])
+        least = (int(paths[task, y]) // self.interval + 1) * self.interval
+        later, sooner = extended(paths, y, task, 1 - least), extended(paths, task, y, least)
+        both = [sooner, later] if made else [later, sooner]
+        return [found for found in both if found is not None]
 
     def _versions(self, paths: Matrix) -> Matrix:
         """The fewest versions of each range."""
