@@ -113,6 +113,7 @@ class Gemm:
     nested: bool = False
     persistent: bool = False
     staging: Literal["async", "registers"] = "async"
+    roles: Literal["", "ping-pong"] = ""
 
     @property
     def threads(self) -> int:
@@ -140,6 +141,8 @@ class Gemm:
             return ["the nested pipeline is written for NVIDIA tensor cores"]
         if self.staging == "registers" and (self.edges or not self.chip):
             return ["copies through registers are written for AMD chips and whole tiles"]
+        if self.roles and (not self.chip or self.warps[0] * self.warps[1] != 8):
+            return ["eight warps of an AMD chip make two groups that take turns"]
         return self.tiles.problems((self.tile_m, self.tile_n))
 
     def module(self) -> str:
@@ -284,10 +287,12 @@ class Gemm:
         self.tiles.store(w, ("%C", kinds[1]), c_at, totals, limits)
 
     def _annotation(self) -> str:
-        through = ', async_pipe.stage_through = "registers"'
-        return f"async_pipe.num_stages = {self.stages} : i64" + (
-            through if self.staging == "registers" else ""
-        )
+        asked = [f"async_pipe.num_stages = {self.stages} : i64"]
+        if self.staging == "registers":
+            asked.append('async_pipe.stage_through = "registers"')
+        if self.roles:
+            asked.append(f'async_pipe.roles = "{self.roles}"')
+        return ", ".join(asked)
 
     def _copies_as_statement(self, w: Writer, name: str, tile: Any) -> list[str]:
         """All copies of one operand as one statement, which hands on the last one's token."""
@@ -352,6 +357,12 @@ def main(arguments: list[str]) -> int:
         help="asynchronous copies, or loads ahead into registers (AMD chips, without --edges)",
     )
     parser.add_argument(
+        "--roles",
+        choices=("", "ping-pong"),
+        default="",
+        help="two groups of four warps that take memory and products in turn (AMD chips)",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -370,6 +381,7 @@ def main(arguments: list[str]) -> int:
         chosen.nested,
         chosen.persistent,
         chosen.staging,
+        chosen.roles,
     )
     problems = gemm.problems()
     if problems:

@@ -18,6 +18,7 @@ from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import Group, Issue, Pending, State, Token
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange
+from mlir_async_pipe.checker.wave_groups import pass_together
 from mlir_async_pipe.vocabulary import Row, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
@@ -243,6 +244,8 @@ class Groups:
         if not is_reached_by_all(state):
             state.unordered = True
             spaces = frozenset()
+        if state.turns is not None:
+            pass_together(state, lambda event: found_in(event.region.root) <= spaces)
         state.done = frozenset(e for e in state.done if not found_in(e[0].region.root) <= spaces)
         state.log = frozenset(e for e in state.log if not found_in(e.region.root) <= spaces)
         if spaces:

@@ -23,14 +23,17 @@ from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.overlap import Comparer, Slots
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
-from mlir_async_pipe.checker.state import Event, State
+from mlir_async_pipe.checker.state import Event, State, WaveGroups
 from mlir_async_pipe.checker.thread_grid import (
     NO,
+    YES,
     Overlap,
+    ThreadRange,
     are_whole_warps,
     is_thread_condition,
 )
 from mlir_async_pipe.checker.thread_ids import differs
+from mlir_async_pipe.checker.wave_groups import of_group
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.warp_values import WarpValues
@@ -78,6 +81,8 @@ class Finding:
     loose: frozenset[Atom] = frozenset()
 
 
+# Two groups of waves take turns, and whether a copy of one is over when the other comes is not known.
+IN_TURN = "wave-groups"
 # Why nothing is known of two accesses by different names.
 MAY_ALIAS = "may-alias"
 # What is stored is made of what the other lanes of the warp have read: on hardware these reads are over.
@@ -134,6 +139,18 @@ class Judge:
             is_new = not self._is_reported(later, event, state)
             if is_new and self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
+        if state.turns is not None:
+            self._against_late(of_group(later, state.turns.early), state)
+
+    def _against_late(self, later: Event, state: State) -> None:
+        """An access of the early waves against what the late ones did before the last barrier, which these pass one later."""
+        waits: dict[Event, int | None] = dict(sorted(state.behind, key=lambda e: e[1] or -1))
+        for event in self._close(later, waits, state.facts):
+            wait = waits[event]
+            if wait is not None or self._may_miss_a_barrier(later, event):
+                cause: Cause = "missing-barrier" if wait is None else "not-visible"
+                overlap = self._overlap(later, event, state, same_thread=False, in_turn=False)
+                self._compare_threads(later, event, state, cause, wait, overlap)
 
     def _close(
         self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
@@ -284,9 +301,15 @@ class Judge:
                 finding.wait_age, finding.wait = wait
 
     def _compare_threads(
-        self, later: Event, earlier: Event, state: State, cause: Cause, wait: int | None = None
+        self,
+        later: Event,
+        earlier: Event,
+        state: State,
+        cause: Cause,
+        wait: int | None = None,
+        overlap: Overlap | None = None,
     ) -> None:
-        overlap = self._overlap(later, earlier, state, same_thread=False)
+        overlap = overlap or self._overlap(later, earlier, state, same_thread=False)
         if overlap.verdict == "no":
             return
         finding = self._finding(later, earlier, state, cause, overlap, False)
@@ -295,12 +318,41 @@ class Judge:
             finding.wait = wait
         finding.barrier = state.barrier if finding.barrier is None else finding.barrier
 
-    def _overlap(self, later: Event, earlier: Event, state: State, *, same_thread: bool) -> Overlap:
-        found = self._proven_overlap(later, earlier, state, same_thread=same_thread)
+    def _overlap(
+        self,
+        later: Event,
+        earlier: Event,
+        state: State,
+        *,
+        same_thread: bool,
+        in_turn: bool = True,
+    ) -> Overlap:
+        """Whether two accesses meet, of groups of waves `in_turn` those that no barrier between the groups orders."""
+        if state.turns is None or same_thread or not in_turn:
+            found = self._proven_overlap(later, earlier, state, same_thread=same_thread)
+        else:
+            found = self._overlap_in_turn(later, earlier, state, state.turns)
         asserted = self.sites[later.site].independent
         if asserted is None or asserted != self.sites[earlier.site].independent:
             return found
         return NO if found.verdict == "cannot tell" else found
+
+    def _overlap_in_turn(
+        self, later: Event, earlier: Event, state: State, turns: WaveGroups
+    ) -> Overlap:
+        """The same for accesses of one interval of the program: in one group, or in two that are in order, unless one of
+        them goes on after the interval."""
+        groups = (turns.early, turns.late)
+
+        def meet(group: ThreadRange, other: ThreadRange) -> Overlap:
+            ends = of_group(later, group), of_group(earlier, other)
+            return self._proven_overlap(*ends, state, same_thread=False)
+
+        found = [meet(group, group) for group in groups]
+        if YES not in found and any(self.sites[e.site].asynchronous for e in (later, earlier)):
+            apart = [meet(*groups), meet(*groups[::-1])]
+            found += [Overlap("cannot tell", IN_TURN) for one in apart if one.verdict != "no"]
+        return max(found, key=lambda one: ("no", "cannot tell", "yes").index(one.verdict))
 
     def _proven_overlap(
         self, later: Event, earlier: Event, state: State, *, same_thread: bool

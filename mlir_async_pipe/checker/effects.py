@@ -40,6 +40,7 @@ from mlir_async_pipe.checker.thread_grid import (
 )
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
+from mlir_async_pipe.checker.wave_groups import LoneBarrier, pass_alone
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
@@ -162,13 +163,28 @@ class Effects:
     def _divergent(self, run: Run, state: State) -> None:
         """A barrier, which all threads of the block must reach."""
         # Sides without a join are choices of values, or paths that have ended.
-        if state.uneven or any(joins_again(side) for side in state.sides):
+        turns, row = state.turns, run.row
+        in_order = turns is None or (row.counts_waves and _orders(run) == turns.spaces)
+        if state.uneven or not in_order or any(joins_again(side) for side in state.sides):
             ranges = thread_ranges(state, self.judge.base_facts)
             elsewhere = run.row.counts_waves and are_whole_warps(
                 ranges, self.judge.comparer.threads
             )
             site = self.sites.opaque(run.op, run.frame)
             self.judge.divergent(site, state, may_be_met_elsewhere=elsewhere)
+
+    def pass_alone(self, state: State, run: Run, waves: ThreadRange, others: ThreadRange) -> bool:
+        """A barrier that some waves alone pass, if that begins or ends turns."""
+        spaces = _orders(run)
+        site = self.sites.opaque(run.op, run.frame)
+        barrier = LoneBarrier(waves, others, spaces, site)
+        found_in = self.sites.roots.spaces
+        return pass_alone(
+            state,
+            barrier,
+            self.judge.comparer.threads,
+            lambda event: found_in(event.region.root) <= spaces,
+        )
 
     # Accesses -----------------------------------------------------------------------------
 
@@ -309,6 +325,11 @@ class Effects:
 
     def _is_shared(self, root: int) -> bool:
         return self.sites.roots.roots[root].space == "workgroup"
+
+
+def _orders(run: Run) -> frozenset[str]:
+    """The address spaces that a barrier orders."""
+    return run.row.barrier(run.op) if run.row.barrier is not None else frozenset()
 
 
 def _taint_copies(state: State) -> None:

@@ -34,6 +34,7 @@ from mlir_async_pipe.checker.effects import (
     OutsideAccesses,
     another_thread,
     own,
+    thread_ranges,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
@@ -88,6 +89,14 @@ class GuardedCopies(NamedTuple):
     onwards: ControlEdge
 
 
+class BarrierAlone(NamedTuple):
+    """The barrier that is passed where a branch is `truth`, and the edge to where paths meet."""
+
+    truth: int
+    barrier: Run
+    onwards: ControlEdge
+
+
 @dataclass
 class Explorer:
     """One run over one kernel. `budget` bounds the work.
@@ -138,11 +147,10 @@ class Explorer:
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
         }
-        self.guarded = {
-            block.number: found
-            for block in self.flow.blocks
-            if (found := self._guarded_copies(block)) is not None
-        }
+        self.guarded: dict[int, GuardedCopies] = {}
+        self.alone: dict[int, BarrierAlone] = {}
+        for block in self.flow.blocks:
+            self._find_one_sided(block)
         # Loops that certainly have few iterations: these are not taken for each other.
         short = (loop.number for loop in self.flow.loops if loop.bounds and is_short(loop.place))
         self.short = frozenset(() if self.rung is Rung.SYMBOLS else short)
@@ -368,7 +376,9 @@ class Explorer:
                 self._follow(edge, state)
             case Branch(condition, then, otherwise):
                 form = self.values.form(state, condition)
-                if not self._copy_under(form, state, block):
+                if not (
+                    self._copy_under(form, state, block) or self._pass_alone(form, state, block)
+                ):
                     self._split(state, form, {1: then, 0: otherwise}, block)
             case LoopTest(loop, body, out):
                 again, left = self.iterations.test(loop, state)
@@ -383,24 +393,29 @@ class Explorer:
             case Switch(value, cases, default):
                 self._switch(block, value, cases, default, state)
             case Stop():
+                if state.turns is not None:
+                    self.effects.judge.divergent(state.turns.site, state, may_be_met_elsewhere=True)
                 if not state.other:
                     self.tainted = self.tainted or state.tainted
                     self.effects.judge.end(state)
 
-    def _guarded_copies(self, block: Block) -> GuardedCopies | None:
-        """The copies of waves on one side of a branch, if they are all that it decides."""
+    def _find_one_sided(self, block: Block) -> None:
+        """Remember the copies of waves, or the barrier that counts these, on one side of a branch, if they are all that it
+        decides."""
         if not isinstance(block.exit, Branch):
-            return None
+            return
         edges = {1: block.exit.then, 0: block.exit.otherwise}
         for truth, edge in edges.items():
             steps = self._alone_until_join(edge)
             other = self._alone_until_join(edges[1 - truth])
-            if steps is None or other is None or steps[1].target != other[1].target:
+            if steps is None or other is None or other[0] or steps[1].target != other[1].target:
                 continue
             effects = [s for s in steps[0] if isinstance(s, Run) and not s.makes_values]
-            if effects and not other[0] and all(step.row.by_wave for step in effects):
-                return GuardedCopies(truth, edge.target, steps[1])
-        return None
+            if effects and all(step.row.by_wave for step in effects):
+                self.guarded[block.number] = GuardedCopies(truth, edge.target, steps[1])
+            barriers = [step for step in effects if step.row.counts_waves]
+            if len(barriers) == len(self.plans[edge.target]) == 1:
+                self.alone[block.number] = BarrierAlone(truth, barriers[0], steps[1])
 
     def _alone_until_join(self, edge: ControlEdge) -> tuple[list[Step], ControlEdge] | None:
         """What runs on a side of a branch, and the edge to where paths meet; None if it does more than
@@ -425,16 +440,10 @@ class Explorer:
         guarded = self.guarded.get(block.number)
         if guarded is None or not self.counted:
             return False
-        sides = {side.truth: side for side in self._sides(form, state, block)}
-        if len(sides) < 2 or not all(side.exact for side in sides.values()):
+        sides = self._sides_of_threads(form, state, block)
+        if sides is None:
             return False
-        facts = sides[guarded.truth].facts
-        decided = {atom for atom, known in facts.items() if state.facts.get(atom) != known}
-        if not all(map(is_thread_condition, decided)) or any(
-            exact(settle(form, side.facts), side.facts) != side.truth for side in sides.values()
-        ):
-            return False
-        issued = state.under(facts, True)
+        issued = state.under(sides[guarded.truth].facts, True)
         try:
             for plan in self.plans[guarded.block]:
                 plan(issued)
@@ -443,6 +452,35 @@ class Explorer:
         issued.facts = dict(state.facts)
         self._follow(guarded.onwards, issued)
         return True
+
+    def _pass_alone(self, form: Form, state: State, block: Block) -> bool:
+        """Let the waves that meet the condition at the end of a block pass a barrier that the others do not, without a
+        path of their own, where that begins or ends turns (see `wave_groups`)."""
+        alone = self.alone.get(block.number)
+        sides = None if alone is None else self._sides_of_threads(form, state, block)
+        if alone is None or sides is None:
+            return False
+        groups = [
+            thread_ranges(state.under(sides[truth].facts, True), self.values.base_facts)
+            for truth in (alone.truth, 1 - alone.truth)
+        ]
+        if not self.effects.pass_alone(state, alone.barrier, *groups):
+            return False
+        self._follow(alone.onwards, state)
+        return True
+
+    def _sides_of_threads(
+        self, form: Form, state: State, block: Block
+    ) -> dict[int, SplitSide] | None:
+        """The sides on which a condition is 1 and 0, if the numbers of threads alone decide who takes which."""
+        found = {}
+        for side in self._sides(form, state, block):
+            decided = {a for a, known in side.facts.items() if state.facts.get(a) != known}
+            value = exact(settle(form, side.facts), side.facts)
+            if value is None or not side.exact or not all(map(is_thread_condition, decided)):
+                return None
+            found[value] = side
+        return found if found.keys() == {0, 1} else None
 
     def _split(self, state: State, form: Form, edges: dict[int, ControlEdge], block: Block) -> None:
         sides = self._sides(form, state, block)
@@ -661,7 +699,7 @@ class Seen:
     def adds(self, state: State, separate: int) -> bool:
         """Whether no state before covers this one. It is then kept; if there are `separate` ones that
         differ from it in numbers alone, it is widened."""
-        memory = (tuple(sorted(state.queues.items())), state.done, state.log)
+        memory = (tuple(sorted(state.queues.items())), state.done, state.log, state.behind)
         known = self._facts.get(memory, [])
         if any(covers(facts, state.facts) for facts in known):
             return False
@@ -713,7 +751,7 @@ def key_of(
         state.callers,
         state.scopes,
         state.sides,
-        (state.tainted, state.other, state.uneven, state.unordered),
+        (state.tainted, state.other, state.uneven, state.unordered, state.turns),
         bits,
         residues,
         numbers,

@@ -116,6 +116,11 @@ class Points:
             return False
         return spaces <= step.row.barrier(step.op)
 
+    def counts_waves(self, point: Point) -> bool:
+        """Whether a barrier stands at a point that waves may meet at another one."""
+        step = self.step(point)
+        return isinstance(step, Run) and step.row.counts_waves
+
 
 @dataclass
 class FlagOrders:
@@ -301,6 +306,10 @@ class AwaitedFlags:
         them does."""
         fences = self._points.fences
         found = [p for p in self._points.all() if fences(p, frozenset({"global"}))]
+        waves = [p for p in self._points.all() if self._points.counts_waves(p)]
+        if not all(self.divergence.is_met(block) for block, _ in waves):
+            # Groups of waves meet each other at other barriers than their own.
+            return []
         return [point for point in found if self.divergence.is_met(point[0])]
 
     def _leads(self, one: Point, other: Point) -> bool:

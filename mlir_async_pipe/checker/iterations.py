@@ -396,6 +396,7 @@ def bound(state: State, largest_wait: int) -> None:
     facts = state.facts
     state.log = frozenset(_bounded([_not_long_ago(event, facts) for event in state.log], facts))
     state.done = frozenset((_not_long_ago(event, facts), wait) for event, wait in state.done)
+    state.behind = frozenset((_not_long_ago(event, facts), wait) for event, wait in state.behind)
     if len(state.done) > LARGEST_SET:
         waits = state.last_waits()
         latest = max(waits.values())

@@ -45,6 +45,7 @@ def rewrite(
     state.queues = {name: old.changed(replaced.event) for name, old in state.queues.items()}
     state.done = frozenset((replaced.event(e), wait) for e, wait in state.done)
     state.log = frozenset(replaced.event(e) for e in state.log)
+    state.behind = frozenset((replaced.event(e), wait) for e, wait in state.behind)
     state.passed = tuple(p._replace(event=replaced.event(p.event)) for p in state.passed)
     state.callers = tuple(
         tuple((name, old.changed(replaced.event)) for name, old in saved) for saved in state.callers

@@ -140,6 +140,16 @@ class Side(NamedTuple):
     interval: int
 
 
+class WaveGroups(NamedTuple):
+    """Two groups of waves of which the `late` one has passed one barrier more, at `site`, and is an interval behind; all
+    barriers order the same address spaces (see `wave_groups`)."""
+
+    early: ThreadRange
+    late: ThreadRange
+    spaces: frozenset[str]
+    site: int
+
+
 @dataclass
 class State:
     """One abstract state.
@@ -152,7 +162,8 @@ class State:
     `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
     the loops around that other threads may have left already; `unordered`: a barrier was passed
     that not all threads need reach. `loose` are the iteration numbers of which less is known, since
-    states were widened, than that some path came here with them.
+    states were widened, than that some path came here with them. While two groups of waves take `turns`, `behind` is what
+    the late one did before the last barrier, with the wait that it waited for it.
     """
 
     env: dict[int, Value]
@@ -171,6 +182,8 @@ class State:
     uneven: frozenset[int] = frozenset()
     unordered: bool = False
     loose: frozenset[Atom] = frozenset()
+    turns: WaveGroups | None = None
+    behind: frozenset[tuple[Event, int | None]] = frozenset()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -205,10 +218,12 @@ class State:
         for event, _ in self.done:
             yield event
         yield from self.log
+        for event, _ in self.behind:
+            yield event
 
     def size(self) -> int:
         """How much the state remembers, in events and issues."""
-        return sum(1 for _ in self.issues()) + len(self.done) + len(self.log)
+        return sum(1 for _ in self.issues()) + len(self.done) + len(self.log) + len(self.behind)
 
     def remembered(self) -> frozenset[Hashable]:
         """What the state remembers of this function, each event with where: it may conflict with no
@@ -221,7 +236,8 @@ class State:
             for event in issue
         )
         logged = (("log", event) for event in self.log)
-        return frozenset([*issued, *self.done, *logged, *self.passed])
+        behind = (("behind", entry) for entry in self.behind)
+        return frozenset([*issued, *self.done, *logged, *behind, *self.passed])
 
     def last_waits(self) -> dict[Event, int]:
         """The events that were waited for, each with the last wait that did."""

@@ -347,13 +347,20 @@ def are_whole_warps(ranges: ThreadRange, threads: Threads) -> bool:
     known that is not proven."""
     if not ranges:
         return True
-    if threads.is_open or not all(has_numbers(forms.form_under(atom)) for atom, _ in ranges):
+    met = threads_within(ranges, threads)
+    if met is None:
         return False
+    each = np.array(met)
+    each = np.pad(each, (0, -len(each) % threads.lanes), mode="edge").reshape(-1, threads.lanes)
+    return bool((each == each[:, :1]).all())
+
+
+def threads_within(ranges: ThreadRange, threads: Threads) -> tuple[bool, ...] | None:
+    """Which threads of a block meet conditions, by their numbers; None if its shape or conditions are not known."""
+    if threads.is_open or not all(has_numbers(forms.form_under(atom)) for atom, _ in ranges):
+        return None
     ids = ids_in(threads.size or (LARGEST_BLOCK, 1, 1), threads.lanes)
-    numbers = np.arange(len(ids[Atom("tid", "x")]))
-    met = within(numbers, ranges, ids)
-    met = np.pad(met, (0, -len(met) % threads.lanes), mode="edge").reshape(-1, threads.lanes)
-    return bool((met == met[:, :1]).all())
+    return tuple(within(np.arange(len(ids[Atom("tid", "x")])), ranges, ids).tolist())
 
 
 # Positions of threads as rows of numbers: (thread, start in each dimension), each once.

@@ -130,6 +130,11 @@ class Site:
         return self.meets == "block"
 
     @property
+    def counts_waves(self) -> bool:
+        """Whether the op is a barrier that waves may meet at another one."""
+        return self.row is not None and self.row.counts_waves
+
+    @property
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
         row = self.row

@@ -145,12 +145,13 @@ class UnitByUnit:
         for worker in met:
             worker.met = False
         units = len(self._workers) // self._launch.together
-        together = len(met) == units and len({w.site.number for w in met}) == 1
-        if not together:
+        alike = len({w.site.number for w in met}) == 1 or all(w.site.counts_waves for w in met)
+        if not (len(met) == units and alike):
             for worker in met:
                 self._launch.detector.report("divergent-barrier", worker.site.number)
             return
-        self._launch.meet(met[0].unit.rank, met[0].spaces)
+        spaces = set.intersection(*(set(worker.spaces) for worker in met))
+        self._launch.meet(met[0].unit.rank, tuple(sorted(spaces)))
 
 
 def _refuse_parts(site: Site, unit: Unit) -> None:
@@ -246,8 +247,8 @@ class _Worker:
 def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     """The scheduler of that name; raises UsageError (bad-schedule).
 
-    Products of warpgroups need whole ones as units. Where warps wait for each other on mbarriers,
-    or blocks of a cluster do, one unit for all would wait for itself.
+    Products of warpgroups need whole ones as units. Where warps wait for each other on mbarriers, or at
+    different barriers, or blocks of a cluster do, one unit for all would wait for itself.
     """
     if name not in SCHEDULES:
         raise UsageError(
@@ -259,7 +260,7 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
     waits = any(
-        (site.row is not None and site.row.phase) or site.meets_some
+        (site.row is not None and site.row.phase) or site.meets_some or site.counts_waves
         for site in launch.decoder.sites
     )
     waits = waits or launch.follows_flags

@@ -1,6 +1,6 @@
 """The pass `async-pipe`: everything from an annotated loop to a checked one.
 
-    affine --> cursors --> recount --> normalise-… --> schedule --> expand --> stores --> count-waits
+    affine --> cursors --> recount --> normalise-… --> schedule --> expand --> turns --> stores --> count-waits
            --> barriers where a function asks for them --> drop-drains --> simplify-waits
            --> drop-barriers --> check
 
@@ -47,6 +47,7 @@ MEMBERS = (
     "async-pipe-cursors",
     "async-pipe-recount",
     *OTHERS,
+    "async-pipe-turns",
     "async-pipe-stores",
     "async-pipe-count-waits",
     "async-pipe-barriers",

@@ -81,6 +81,7 @@ _MODULES: dict[str, str] = {
     "async-pipe-schedule": "mlir_async_pipe.pipeliner.schedule.schedule_pass",
     "async-pipe-suggest": "mlir_async_pipe.pipeliner.schedule.suggest",
     "async-pipe-expand": "mlir_async_pipe.pipeliner.expand.expand_pass",
+    "async-pipe-turns": "mlir_async_pipe.pipeliner.expand.wave_turns",
     "async-pipe-stores": "mlir_async_pipe.pipeliner.expand.stores_pass",
     "async-pipe-barriers": "mlir_async_pipe.pipeliner.ask_checker.insert_barriers",
     "async-pipe-count-waits": "mlir_async_pipe.waits.count_pass",

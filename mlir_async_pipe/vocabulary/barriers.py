@@ -28,8 +28,10 @@ from mlir_async_pipe.vocabulary.control_flow import leaves_region
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.op_table import SIZES, is_pure, operand_groups
 from mlir_async_pipe.vocabulary.rows import (
+    ACQUIRE,
     ALL_SPACES,
     EVERYTHING,
+    RELEASE,
     Fence,
     Meeting,
     MemoryOrder,
@@ -71,6 +73,19 @@ def write_fence(spaces: Iterable[str], ip: Any, loc: Any) -> None:
     listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
     fenced = {"address_spaces": attribute(f"[{listed}]", loc.context)}
     create("gpu.barrier", (), (), fenced, ip=ip, loc=loc)
+
+
+def write_wave_barrier(ip: Any, loc: Any) -> None:
+    """A barrier of AMD that counts waves and orders workgroup memory."""
+    tag = attribute('#llvm.mmra_tag<"amdgpu-synchronize-as":"local">', loc.context)
+    scope = ir.StringAttr.get("workgroup", loc.context)
+    first, then = (
+        {"ordering": attribute(f"{order} : i64", loc.context), "syncscope": scope, "llvm.mmra": tag}
+        for order in (RELEASE, ACQUIRE)
+    )
+    create("llvm.fence", attributes=first, ip=ip, loc=loc)
+    create(BARE_BARRIER, ip=ip, loc=loc)
+    create("llvm.fence", attributes=then, ip=ip, loc=loc)
 
 
 def everything(op: Any) -> frozenset[str]:

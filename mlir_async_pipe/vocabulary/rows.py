@@ -96,7 +96,7 @@ _SCOPES: dict[str, Scope] = {
     "gpu": "device",
 }
 # LLVM's numbers of atomic orderings; "unordered" and "monotonic" (1, 2) order nothing.
-_ACQUIRE, _RELEASE, _BOTH, _SEQUENTIAL = 4, 5, 6, 7
+ACQUIRE, RELEASE, _BOTH, _SEQUENTIAL = 4, 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ def attribute_order(op: Any) -> MemoryOrder:
     # A load cannot release (it has a pointer alone), and a store, without a result, cannot acquire.
     loads, stores = len(op.operands) == 1, len(op.operands) > 1 and not len(op.results)
     order = MemoryOrder(
-        acquire=bool(ordering & {_ACQUIRE, _BOTH, _SEQUENTIAL}) and not stores,
-        release=bool(ordering & {_RELEASE, _BOTH, _SEQUENTIAL}) and not loads,
+        acquire=bool(ordering & {ACQUIRE, _BOTH, _SEQUENTIAL}) and not stores,
+        release=bool(ordering & {RELEASE, _BOTH, _SEQUENTIAL}) and not loads,
         strong=strong,
         scope=scope,
         spaces=_spaces_of(op),

@@ -30,12 +30,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     unchanged,
 )
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.chips.target import Chip, target_for
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
+from mlir_async_pipe.pipeliner.expand.wave_turns import asks_for_turns, check_block
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import place_unexpanded, write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
@@ -162,7 +163,7 @@ def _planned(
                 rings = _rings(tensors, limits, around, options)
                 of_groups = [loop for loop in loops if loop not in tensors]
                 for loop in of_groups:
-                    _check_roles(loop)
+                    _check_roles(loop, limits.chip)
                 plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
             return around, rings, plans
         except PipelineError as error:
@@ -182,10 +183,14 @@ def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
     )
 
 
-def _check_roles(loop: Operation) -> None:
+def _check_roles(loop: Operation, chip: Chip | None) -> None:
     """Only tensor copies leave a warp nothing to do but to name them: 32 lanes that copy by
-    cp.async take as many instructions as all did, and wait for what they issued themselves."""
-    if names.ROLES in loop.attributes and names.read_loop(loop).roles in names.APART:
+    cp.async take as many instructions as all did, and wait for what they issued themselves. On AMD two groups
+    of waves may take turns that all copy and compute (`wave_turns`)."""
+    asked = names.read_loop(loop).roles if names.ROLES in loop.attributes else "auto"
+    if asked == "ping-pong" and chip is not None and chip.lowering == "rocdl":
+        check_block(loop, chip)
+    elif asked in names.APART:
         refuse(
             "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
             loop,
@@ -246,7 +251,10 @@ def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> li
     rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
     carried = []
     for plan in plans:
+        in_turn = asks_for_turns(plan.loop)
         kernel = write_loop(plan, rooms.of(plan.loop, plan.buffers))
+        if in_turn:
+            kernel.attributes[names.ROLES] = ir.StringAttr.get("ping-pong", kernel.context)
         carried.append(registers_of((value.type for value in kernel.results), plan.buffers))
     _write_rings(rings, rooms)
     rooms.close(module)

@@ -140,6 +140,9 @@ def arrange(
     """The order of an iteration, of which `first` are the copies and what they need, and `copies`
     those that are asynchronous (none where loads run ahead into registers)."""
     issue = found.issue if options.issue == "auto" else options.issue
+    if found.roles == "ping-pong" and issue == "auto":
+        # Groups of waves in turn place them themselves.
+        issue = "first"
     place = SourcePlace.of(body.loop)
     fragments: FragmentsAhead | str = "copies come first" if copies else "nothing is copied"
     if copies and issue != "first":
