@@ -1,6 +1,7 @@
 """What finding schedules costs: by latencies on abstract loops, and over units.
 
     python bench/latency.py [--loops 40]
+    python bench/latency.py --kernels [--kernel=chain] [--chip=sm_80]
 
 Abstract loops have 4, 8 and 12 nodes (1 to 4 copies, loads that read them, stores that need some
 of the loads, random cycles) and, above the exact search, 24 and 48. Times are processor
@@ -8,6 +9,10 @@ milliseconds; proven is how many loops have a proof that no interval is smaller.
 
 Problems over units have random tasks on up to five units, with precedences and recurrences (as the tests
 have them); three columns say how many are proven: the interval, then the bytes, then the length.
+
+`--kernels` are those of the examples from their plain loops: the interval and what binds it, what ptxas or LLVM says of
+registers and spills, what the checker says, whether the pipelined kernel computes what the plain loop does (for
+all data of one size), and processor seconds for all of `pipeline`.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ import statistics
 import sys
 import time
 from pathlib import Path
+
+from optimal_kernels import HEAD, measured, rows
 
 from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
@@ -73,7 +80,16 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loops", type=int, default=40)
-    count = parser.parse_args().loops
+    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--kernel", default="")
+    parser.add_argument("--chip", default="")
+    asked = parser.parse_args()
+    if asked.kernels or asked.kernel or asked.chip:
+        print(HEAD)
+        for row in rows(asked.kernel, asked.chip):
+            print(measured(row), flush=True)
+        return
+    count = asked.loops
     print("| nodes | median ms | largest ms | proven |\n|---:|---:|---:|---:|")
     for size in SIZES:
         taken, proven = [], 0

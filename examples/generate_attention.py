@@ -20,7 +20,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from attention_tiles import MMA_K, AttentionTiles
 from mlir_text import Writer
@@ -30,7 +30,6 @@ from tile_copies import group_and_wait
 
 ROWS, WARPS = 64, 4
 TYPE = TYPES["f16"]
-OPERANDS = (("Q", "f16"), ("K", "f16"), ("V", "f16"), ("O", "f32"))
 # Statements: copies of K, copies of V, scores with their softmax, product with V.
 APART = (
     "async_pipe.stage = array<i64: 0, 1, 3, 3>, async_pipe.order = array<i64: 3, 2, 0, 1>, "
@@ -48,6 +47,17 @@ class Attention:
     stages: int = 3
     schedule: Literal["stages", "apart"] = "stages"
 
+    # What kernels of the same shape do otherwise: see generate_backward.py.
+    operands = (("Q", "f16"), ("K", "f16"), ("V", "f16"), ("O", "f32"))
+    of_rows: ClassVar[tuple[str, ...]] = ()
+    resident = "q"
+    softmax: ClassVar[dict[str, str]] = {
+        "%m0": "%low",
+        "%m1": "%low",
+        "%l0": "%none",
+        "%l1": "%none",
+    }
+
     @property
     def tiles(self) -> AttentionTiles:
         """Copies of all three operands, and Q K^T of a warp."""
@@ -63,9 +73,17 @@ class Attention:
         space = "#gpu.address_space<workgroup>"
         tile = f"memref<{ROWS}x{self.features}xf16, {space}>"
         arguments = ", ".join(
-            f"%{name}_heads : {self._heads(kind)} {{llvm.noalias}}" for name, kind in OPERANDS
+            [
+                *(
+                    f"%{name}_heads : {self._heads(kind)} {{llvm.noalias}}"
+                    for name, kind in self.operands
+                ),
+                *(f"%{name} : memref<?x?xf32> {{llvm.noalias}}" for name in self.of_rows),
+            ]
         )
-        shared = ", ".join(f"%{name}_tile : {tile} {{llvm.align = 16 : i64}}" for name in "qkv")
+        shared = ", ".join(
+            f"%{name}_tile : {tile} {{llvm.align = 16 : i64}}" for name in f"{self.resident}kv"
+        )
         size = f"known_block_size = array<i32: {32 * WARPS}, 1, 1>"
         w = Writer(indent=2)
         self._body(w, tile)
@@ -89,7 +107,7 @@ class Attention:
         q_row = w.mul("q_first", w.value("block", "gpu.block_id x"), ROWS)
         head = w.value("head", "gpu.block_id y")
         w.value("N", f"memref.dim %K_heads, {w.constant(1)} : {self._heads('f16')}")
-        for name, kind in OPERANDS:
+        for name, kind in self.operands:
             w.value(
                 name,
                 f"memref.subview %{name}_heads[{head}, 0, 0] [1, %N, {self.features}] [1, 1, 1] "
@@ -98,20 +116,25 @@ class Attention:
         constants(w, self.features)
         w.value("zeros", f"arith.constant dense<0.0> : {self.tiles.accumulator_type}")
         count = self.outputs.accumulators
-        state = ["%low"] * 2 + ["%none"] * 2 + ["%zeros"] * count
-        copies = self._copies(w, "q", tile, q_row)
+        state = [*self.softmax.values(), *["%zeros"] * count]
+        copies = [c for name in self.resident for c in self._copies(w, name, tile, q_row)]
         if self.causal:
             # The only tile with a mask comes first: its latency is that of Q.
             for name in "kv":
                 copies += self._copies(w, name, tile, q_row)
         group_and_wait(w, [copies])
         w.line("gpu.barrier")
-        q_parts = self.tiles.first_operand(w, ("%q_tile", tile), warp_row)
+        q_parts = [
+            part
+            for name in self.resident
+            for part in self.tiles.first_operand(w, (f"%{name}_tile", tile), warp_row)
+        ]
+        self._values_of_rows(w, q_row, warp_row)
         if self.causal:
             state = self._iteration(w, q_parts, tile, state, warp_row)
             w.line("gpu.barrier")
-        names = ["%m0", "%m1", "%l0", "%l1", *(f"%o_{number}" for number in range(count))]
-        types = ", ".join(["f32"] * 4 + [self.tiles.accumulator_type] * count)
+        names = [*self.softmax, *(f"%o_{number}" for number in range(count))]
+        types = ", ".join(["f32"] * len(self.softmax) + [self.tiles.accumulator_type] * count)
         carried = ", ".join(f"{n} = {start}" for n, start in zip(names, state, strict=True))
         last = q_row if self.causal else "%N"
         bounds = f"%j = {zero} to {last} step {w.constant(ROWS)}"
@@ -129,6 +152,9 @@ class Attention:
             w.line("gpu.barrier")
             w.line(f"scf.yield {', '.join(yielded)} : {types}")
         self._store(w, w.add("o_row", q_row, warp_row))
+
+    def _values_of_rows(self, w: Writer, block_row: str, warp_row: str) -> None:
+        """What is loaded of the rows of a lane, before the loop."""
 
     def _annotation(self) -> str:
         return APART if self.schedule == "apart" else f"async_pipe.num_stages = {self.stages} : i64"

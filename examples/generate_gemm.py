@@ -15,6 +15,9 @@ multiples of the tile; with it M and N are free, and K a multiple of 16 bytes.
 The loop, its copies, groups, waits and barriers are the same for both:
 
     python examples/generate_gemm.py --chip=gfx950 --stages=3
+
+With --weights=i8 the loop dequantises: B is copied as integers of 8 bits, a lane turns what it reads of them
+into f16, and what a column is scaled by is left to whoever reads C.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import Any, Literal, Protocol
 
 from amd_matrix_chips import MATRIX_CHIPS
 from amd_tiles import AmdTiles
+from dequant_tiles import AmdDequantTiles, NvidiaDequantTiles
 from mlir_text import Writer
 from nvidia_tiles import TYPES, ElementTypes, NvidiaTiles
 
@@ -114,6 +118,7 @@ class Gemm:
     persistent: bool = False
     staging: Literal["async", "registers"] = "async"
     roles: Literal["", "ping-pong"] = ""
+    weights: Literal["", "i8"] = ""
 
     @property
     def threads(self) -> int:
@@ -128,8 +133,10 @@ class Gemm:
         matrix_chip = MATRIX_CHIPS.get(self.chip)
         if matrix_chip is not None:
             threads = rows * columns * matrix_chip.lanes
-            return AmdTiles(matrix_chip, self.types, self.tile_k, threads, *warp, self.staging)
-        return NvidiaTiles(self.types, self.tile_k, rows * columns * 32, *warp)
+            amd = AmdDequantTiles if self.weights else AmdTiles
+            return amd(matrix_chip, self.types, self.tile_k, threads, *warp, self.staging)
+        nvidia = NvidiaDequantTiles if self.weights else NvidiaTiles
+        return nvidia(self.types, self.tile_k, rows * columns * 32, *warp)
 
     def problems(self) -> list[str]:
         """Why this kernel cannot be made, [] if it can."""
@@ -143,6 +150,8 @@ class Gemm:
             return ["copies through registers are written for AMD chips and whole tiles"]
         if self.roles and (not self.chip or self.warps[0] * self.warps[1] != 8):
             return ["eight warps of an AMD chip make two groups that take turns"]
+        if self.weights and (self.types.operand != "f16" or self.edges or self.nested):
+            return ["weights of 8 bits are written for f16, whole tiles and one loop"]
         return self.tiles.problems((self.tile_m, self.tile_n))
 
     def module(self) -> str:
@@ -161,16 +170,23 @@ class Gemm:
     def _buffers(self) -> dict[str, str]:
         space = "#gpu.address_space<workgroup>"
         return {
-            operand: f"memref<{rows}x{self.tile_k}x{self.types.operand}, {space}>"
-            for operand, rows in (("a", self.tile_m), ("b", self.tile_n))
+            operand: f"memref<{rows}x{self.tile_k}x{kind}, {space}>"
+            for operand, rows, kind in (
+                ("a", self.tile_m, self.types.operand),
+                ("b", self.tile_n, self.weights or self.types.operand),
+            )
         }
+
+    @property
+    def _kind_of_b(self) -> str:
+        return f"memref<?x?x{self.weights or self.types.operand}>"
 
     def _kernel(self) -> str:
         operand = f"memref<?x?x{self.types.operand}>"
         result = f"memref<?x?x{self.types.accumulator}>"
         arguments = ", ".join(
             f"%{name} : {kind} {{llvm.noalias}}"
-            for name, kind in (("A", operand), ("B", operand), ("C", result))
+            for name, kind in (("A", operand), ("B", self._kind_of_b), ("C", result))
         )
         attributions = ", ".join(
             f"%{name}_shared : {kind} {{llvm.align = 16 : i64}}"
@@ -197,7 +213,7 @@ class Gemm:
         m_size = n_size = ""
         if self.edges or self.persistent:
             m_size = w.value("M", f"memref.dim %A, {zero} : {kinds[0]}")
-            n_size = w.value("N", f"memref.dim %B, {zero} : {kinds[0]}")
+            n_size = w.value("N", f"memref.dim %B, {zero} : {self._kind_of_b}")
         sizes = (m_size, n_size, k_size)
         rows, columns = self.warps
         warp_m = w.mul("warp_m", w.div("warp_row", warp, columns), self.tile_m // rows)
@@ -258,12 +274,12 @@ class Gemm:
         loop = f"%total:{count} = scf.for {bounds}\n        iter_args({carried}) -> ({types})"
         with w.block(loop, f"}} {{{NESTED_OUTER if self.nested else self._annotation()}}}"):
             groups: list[list[str]] = []
-            for name, rows_, at, size in (
-                ("A", self.tile_m, at_m, m_size),
-                ("B", self.tile_n, at_n, n_size),
+            for name, of, rows_, at, size in (
+                ("A", kinds[0], self.tile_m, at_m, m_size),
+                ("B", self._kind_of_b, self.tile_n, at_n, n_size),
             ):
                 limits = (size, k_size) if self.edges else None
-                tile = (shared[name.lower()], (f"%{name}", kinds[0]), rows_, (at, "%k"), limits)
+                tile = (shared[name.lower()], (f"%{name}", of), rows_, (at, "%k"), limits)
                 groups.append(
                     self._copies_as_statement(w, name.lower(), tile)
                     if self.nested
@@ -363,6 +379,9 @@ def main(arguments: list[str]) -> int:
         help="two groups of four warps that take memory and products in turn (AMD chips)",
     )
     parser.add_argument(
+        "--weights", choices=("i8",), default="", help="B stands in memory as integers of 8 bits"
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -382,6 +401,7 @@ def main(arguments: list[str]) -> int:
         chosen.persistent,
         chosen.staging,
         chosen.roles,
+        chosen.weights,
     )
     problems = gemm.problems()
     if problems:

@@ -36,10 +36,10 @@ def online_softmax(
         row = {place: score for place, score in elements.items() if place[1] == half}
         largest = _largest_of_row(w, [*row.values()], state[half])
         shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
-        factor = _exponential(w, state[half], shift)
+        factor = exponential(w, state[half], shift)
         total = w.value("old_l", f"arith.mulf {state[2 + half]}, {factor} : f32")
         for place, score in row.items():
-            weights[place] = _exponential(w, score, shift)
+            weights[place] = exponential(w, score, shift)
             total = w.value("l", f"arith.addf {total}, {weights[place]} : f32")
         new_m.append(largest)
         new_l.append(total)
@@ -72,7 +72,7 @@ def _of_four_lanes(w: Writer, value: str, combine: str) -> str:
     return value
 
 
-def _exponential(w: Writer, score: str, shift: str) -> str:
+def exponential(w: Writer, score: str, shift: str) -> str:
     """2 ^ (score * scale + shift)."""
     power = w.value("power", f"math.fma {score}, %scale, {shift} : f32")
     return w.value("weight", f"nvvm.ex2 {power} {{ftz = true}} : f32")
