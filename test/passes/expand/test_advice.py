@@ -188,9 +188,10 @@ ROWS = (
     Row(
         "regions-in-schedule",
         "give 'async_pipe.num_stages'",
-        loop(f"scf.if %some {{ {COPY} }}\n" + USE, 'async_pipe.schedule = "optimal"').replace(
-            "memref.alloc()", "memref.alloc() {async_pipe.private}"
-        ),
+        loop(
+            f"scf.for %j = %c0 to %n step %c1 {{ {COPY} }}\n" + USE,
+            'async_pipe.schedule = "optimal"',
+        ).replace("memref.alloc()", "memref.alloc() {async_pipe.private}"),
         'async_pipe.schedule = "optimal"',
         THREE,
     ),

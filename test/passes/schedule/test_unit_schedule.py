@@ -18,6 +18,7 @@ from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
+from mlir_async_pipe.machine.validation import validate
 from mlir_async_pipe.pipeliner.schedule.modulo.problems import ByUnits, gantt
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import Scheduling
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import ModuloProblem, Precedence, Task, solve
@@ -125,7 +126,7 @@ def test_registers_that_a_kernel_cannot_have_are_refused_at_the_loop():
         with pytest.raises(PipelineError) as refusal:
             scheduled(said)
         assert refusal.value.code == "register-limit"
-        assert "takes 128 registers of a thread, which has 96" in str(refusal.value)
+        assert "its iter_args take 128 registers of a thread, which has 96" in str(refusal.value)
         loop = next(n for n, line in enumerate(text.splitlines(), 1) if "scf.for" in line)
         assert refusal.value.diagnostic.place.line == loop
 
@@ -188,10 +189,55 @@ def test_what_excludes_an_optimal_schedule_is_an_error(work, attributes, code):
     assert refusal.value.code == code
 
 
-def test_regions_are_refused_with_what_to_do():
-    work = "%e = scf.execute_region -> f32 { %x = math.exp %v : f32 \n scf.yield %x : f32 }"
+MASK = "%m = arith.cmpf ogt, %v, %v : f32 \n"
+OF_MASK = (
+    "%e = scf.if %m -> f32 {{ %x = math.exp %v : f32 \n {inside} scf.yield %x : f32 }} "
+    "else {{ %y = math.exp %v : f32 \n scf.yield %y : f32 }}"
+)
+INNER = "%e = scf.for %j = %c0 to {end} step %c1 iter_args(%s = %v) -> f32 {{ {EXP} \n scf.yield %n : f32 }}"
+
+
+@pytest.mark.parametrize(
+    ("work", "interval"),
+    [
+        # The dearer side of a branch: one exponential or two.
+        (MASK + OF_MASK.format(inside=""), 300),
+        (MASK + OF_MASK.format(inside="%z = math.exp %x : f32 \n"), 600),
+        ("%e = scf.execute_region -> f32 { %x = math.exp %v : f32 \n scf.yield %x : f32 }", 300),
+        # All trips of a loop.
+        (INNER.format(end="%c1", EXP="%n = math.exp %s : f32"), 300),
+        (INNER.format(end="%c3", EXP="%n = math.exp %s : f32"), 900),
+    ],
+)
+def test_what_is_in_regions_holds_units_as_one_task(work, interval):
+    text = LOOP.format(work=work, attributes=OPTIMAL).replace(
+        "%c64 =", "%c3 = arith.constant 3 : index \n %c64 ="
+    )
+    (record,) = scheduled(text, "unit.math=300").records["schedules"]
+    assert (record.interval, record.proven) == (interval, True)
+    assert record.bound_by == "the unit 'special function', which is never idle"
+    with new_context():
+        before, after = (ir.Module.parse(text) for _ in range(2))
+        api.pipeline(after, target="nvvm:sm_80", cost="unit.math=300")
+        assert "async_pipe.schedule" not in str(after)
+        assert validate(before, after, "f", threads=1).is_equal
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "%e = scf.for %j = %c0 to %n step %c1 iter_args(%s = %v) -> f32 { %x = math.exp %s : f32 \n"
+        " scf.yield %x : f32 }",
+        "%e = scf.while (%s = %v) : (f32) -> f32 { %m = arith.cmpf ogt, %s, %v : f32 \n"
+        " scf.condition(%m) %s : f32 } do { ^bb0(%s : f32): %x = math.exp %s : f32 \n"
+        " scf.yield %x : f32 }",
+        MASK + OF_MASK.format(inside="gpu.barrier \n"),
+    ],
+)
+def test_regions_of_unknown_length_are_refused_with_what_to_do(work):
+    text = LOOP.format(work=work, attributes=OPTIMAL).replace("@f(", "@f(%n : index, ")
     with pytest.raises(PipelineError) as refusal:
-        scheduled(LOOP.format(work=work, attributes=OPTIMAL))
+        scheduled(text)
     assert refusal.value.code == "regions-in-schedule"
     assert "async_pipe.num_stages" in str(refusal.value)
 

@@ -29,25 +29,27 @@ from string import ascii_letters
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, walk
 from mlir_async_pipe.facts.costs.cost_model import (
     ISSUE,
     TENSOR,
     CostModel,
     kind_of_op,
-    work_of,
 )
 from mlir_async_pipe.facts.flow.algorithms import reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
+from mlir_async_pipe.pipeliner.plan.units import is_async
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision
 from mlir_async_pipe.pipeliner.schedule.issue_order import registers_beside
 from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     LoopNumbers,
     ScheduledNode,
     producers_of,
+    uses_of,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
     WORKGROUP,
@@ -74,6 +76,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses
+from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import registers_of_type
 
@@ -408,11 +411,11 @@ def schedule_by_units(
 
     Raises PipelineError (regions-in-schedule, register-limit, dependence-violated, or what the planner refuses).
     """
-    nested = next((s.op for s in body.statements if len(s.op.regions)), None)
+    nested = next((s.op for s in body.statements if s.part or _is_open(s.op)), None)
     if nested is not None:
         raise PipelineError(
-            f"cannot pipeline: '{nested.name}' has regions, whose ops hold units that no "
-            "schedule knows",
+            f"cannot pipeline: '{nested.name}' has regions that copy, wait or hold loops of unknown length: for how "
+            "long they hold which unit no schedule knows",
             code="regions-in-schedule",
             at=nested,
             advice=f"unroll it, or give '{names.NUM_STAGES}'",
@@ -421,14 +424,27 @@ def schedule_by_units(
     carried = registers_of((value.type for value in body.loop.results), ())
     if chip is not None and carried > (have := register_budget(body.loop, chip)):
         raise PipelineError(
-            f"cannot pipeline: what an iteration hands to the next takes {carried} registers of a thread, "
-            f"which has {have}",
+            f"cannot pipeline: its iter_args take {carried} registers of a thread, which has {have}",
             code="register-limit",
             at=body.loop,
             advice="take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'",
         )
     body = read_body(body.loop, _computing(body, options.model))
     return schedule_loop(ByUnits, body, options, session, around)
+
+
+def _is_open(op: Operation) -> bool:
+    """Whether what the regions of an op take of each unit is not known."""
+
+    def is_unknown(each: Operation) -> bool:
+        if each.name == "scf.for":
+            return static_trip_count(each) is None
+        row = REGION_ROWS.get(each.name)
+        return len(each.regions) > 0 and (row is None or row.flow not in ("branch", "once"))
+
+    return len(op.regions) > 0 and any(
+        is_async(each) or is_synchronisation(each) or is_unknown(each) for each in walk(op)
+    )
 
 
 class ByUnits(Scheduling):
@@ -470,7 +486,7 @@ class ByUnits(Scheduling):
         if self.nodes[node].asynchronous:
             return "copy"
         op = self.reading.op_of(node)
-        if self.options.model.unit_of(op.name, kind_of_op(op)).unit == TENSOR:
+        if TENSOR in uses_of(op, self.options.model):
             return "multiply"
         found = accesses(op)
         return "load" if found and not any(access.writes for access in found) else "compute"
@@ -566,7 +582,7 @@ class ByUnits(Scheduling):
     def _task(self, number: int) -> Task:
         uses: dict[str, float] = defaultdict(float)
         for op in self._members(number):
-            for unit, cycles in self.options.model.uses(op).items():
+            for unit, cycles in uses_of(op, self.options.model).items():
                 uses[unit] += cycles
         return Task(
             tuple((unit, max(1, ceil(cycles))) for unit, cycles in sorted(uses.items()) if cycles)
@@ -584,13 +600,16 @@ class ByUnits(Scheduling):
         for node, task in enumerate(self.task_of):
             begins, ends = [], [0.0]
             for op in self._ops(node):
-                cost = self.options.model.unit_of(op.name, kind_of_op(op))
-                cycles = cost.cycles * work_of(op)
-                begins.append(free[task, cost.unit])
+                model = self.options.model
+                held = {u: c for u, c in uses_of(op, model).items() if u != ISSUE}
+                begins.append(max((free[task, unit] for unit in held), default=0.0))
                 needed = [ready.get(made, 0.0) for made in self._producers(op, task)]
                 begin = max(begins[-1], *needed, 0.0)
-                free[task, cost.unit] += cycles
-                ready[op] = begin + cycles + cost.latency
+                for unit, cycles in held.items():
+                    free[task, unit] += cycles
+                # What is in regions runs one after the other.
+                latency = max(model.unit_of(i.name, kind_of_op(i)).latency for i in walk(op))
+                ready[op] = begin + sum(held.values()) + latency
                 ends.append(ready[op])
             found.append((int(min(begins)), ceil(max(ends))))
         return found

@@ -211,6 +211,19 @@ def _cycles_held(op: Operation, model: CostModel) -> float:
     return model.held(op.name, kind_of_op(op), own_cycles(op)) + _times(op) * _dearest(op, inside)
 
 
+def uses_of(op: Operation, model: CostModel) -> dict[str, float]:
+    """The cycles for which an op, with what is in its regions, holds each unit."""
+    found = defaultdict[str, float](float, model.uses(op))
+    inside = [defaultdict[str, float](float) for _ in op.regions]
+    for region, used in zip(op.regions, inside, strict=True):
+        for inner in (inner for block in region.blocks for inner in operations(block)):
+            for unit, cycles in uses_of(inner, model).items():
+                used[unit] += cycles
+    for unit in sorted({unit for used in inside for unit in used}):
+        found[unit] += _times(op) * _dearest(op, [used[unit] for used in inside])
+    return found
+
+
 def _dearest(op: Operation, inside: list[float]) -> float:
     if op.name in REGION_ROWS and REGION_ROWS[op.name].flow == "branch":
         return max(inside, default=0)
