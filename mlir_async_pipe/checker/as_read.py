@@ -3,6 +3,7 @@
     llvm.inline_asm "cp.async …"                  the op that it is
     llvm.alloca, memref.alloca of a thread        values, by MLIR's sroa and mem2reg
     %q = llvm.inttoptr (llvm.ptrtoint %p)    -->  %p
+    amdgpu.ds_barrier_poll_state, compared        a test of a phase (`polled_phases`)
     rocdl.raw.ptr.buffer.load %resource, %n  -->  … of the bytes at %n (`buffer_places`)
     br ^bb1(%s : struct<(ptr<3>, i32)>)           br ^bb1(%s, %p, %n)
     arith.addi, a kernel                          … with what is promised of all of them
@@ -30,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.checker import buffer_places
+from mlir_async_pipe.checker import buffer_places, polled_phases
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
@@ -41,6 +42,7 @@ from mlir_async_pipe.ptx import raise_assembly
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
+from mlir_async_pipe.vocabulary.mbarrier_ops import POLL
 from mlir_async_pipe.vocabulary.memory_names import (
     MAKES_RESOURCE,
     MEMBER_TAKEN,
@@ -101,7 +103,7 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
         changed += raise_assembly(copy) + same_values.replace(copy)
         changed += carry_sums(copy) + split_fields(copy)
         sink_moves(copy)
-        changed += buffer_places.replace(copy)
+        changed += buffer_places.replace(copy) + polled_phases.replace(copy)
         if options.assume_no_overflow:
             _promise_no_overflow(copy)
         if options.assume_independent:
@@ -117,6 +119,7 @@ def _is_read_otherwise(name: str) -> bool:
         INLINE_ASSEMBLY,
         MEMBER_TAKEN,
         MAKES_RESOURCE,
+        POLL,
     ) or same_values.may_be_another(name)
 
 

@@ -499,7 +499,7 @@ def judge_async_proxy(
             judge.unfollowed(number, reason, "async-proxy")
     for run in flow.runs():
         # Waits on mbarriers may hang or pass too early whatever memory they are for.
-        if run.row.phase in ("wait", "test"):
+        if run.row.phase in ("wait", "test", "poll"):
             judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
     return followed
 

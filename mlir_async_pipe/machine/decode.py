@@ -114,6 +114,11 @@ class Site:
         return self.is_strong and self.has_users
 
     @property
+    def is_poll(self) -> bool:
+        """Whether the op reads the state of an mbarrier."""
+        return self.row is not None and self.row.phase == "poll"
+
+    @property
     def is_product(self) -> bool:
         """Whether the op is a product of a warpgroup, or waits for one."""
         return self.row is not None and self.row.queue == WGMMA
@@ -262,7 +267,7 @@ class DecodedRegion:
     """The blocks of a region in the order of reconvergence: of those that lanes have to run, the first one is run."""
 
     blocks: list[DecodedBlock]
-    # Whether a strong access stands in it: its loops let other threads run after each iteration.
+    # Whether a strong access stands in it, or a poll of an mbarrier: its loops let other threads run after each iteration.
     polls: bool = False
     # Whether all of its ops are: what one thread does in it depends on no other, and waits for nothing.
     is_alone: bool = False
@@ -428,7 +433,7 @@ class Decoder:
         inside = self.sites[first:]
         return DecodedRegion(
             decoded,
-            any(site.is_strong for site in inside),
+            any(site.is_strong or site.is_poll for site in inside),
             all(site.is_alone for site in inside),
         )
 

@@ -25,7 +25,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.terms import Symbols, as_array, contiguous, is_symbolic
 from mlir_async_pipe.session.diagnostics import MachineError
-from mlir_async_pipe.vocabulary.memory_layout import row_layout
+from mlir_async_pipe.vocabulary.memory_layout import BARRIER_STATE, row_layout
 
 # bf16 and 8-bit floats: decoding tables and rounding to nearest, ties to even.
 #
@@ -275,6 +275,8 @@ _WAVE_MATRIX = re.compile(r"!gpu\.mma_matrix<(\d+)x(\d+)x(\w+),")
 def _scalar(text: str) -> Kind | None:
     if text.startswith(POINTER_NAME):
         return stored_kind(np.int64, "ptr")
+    if text == BARRIER_STATE:
+        return stored_kind(np.int64, "state")
     pair = _SCALARS.get(text)
     return None if pair is None else Kind(text, np.dtype(pair[0]), np.dtype(pair[1]))
 

@@ -385,6 +385,7 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
 _OF_SHORT_WAVES = (
     *("amdgpu.wmma", "amdgpu.scaled_wmma", "amdgpu.sparse_wmma", "rocdl.wmma.", "rocdl.swmmac."),
     *(
+        "amdgpu.ds_barrier_",
         "amdgpu.make_dma",
         "amdgpu.tensor_",
         "rocdl.tensor.",

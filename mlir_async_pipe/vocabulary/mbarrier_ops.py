@@ -12,7 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, enclosing, operations, walk_named
+from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of, whole
+from mlir_async_pipe.vocabulary.op_table import row_of
 from mlir_async_pipe.vocabulary.rows import (
     EVERYTHING,
     AccessRule,
@@ -23,6 +27,8 @@ from mlir_async_pipe.vocabulary.rows import (
     PhaseUse,
     Row,
     acquire,
+    attribute_order,
+    covers,
     release,
     unordered,
 )
@@ -33,8 +39,37 @@ MAP_BYTES = 128
 MBARRIER_BYTES = 8
 
 
+# Arrives at an mbarrier in LDS, reads its state, and takes the parity of the running phase from that (gfx1250).
+ARRIVAL_IN_LDS, POLL = "amdgpu.ds_barrier_arrive", "amdgpu.ds_barrier_poll_state"
+PARITY_OF_STATE = "amdgpu.ds_barrier_state_phase_parity"
+FENCE = "llvm.fence"
+
+
+def released_before(op: Any) -> frozenset[str] | None:
+    """The address spaces that an arrival at an mbarrier in LDS releases: those of the fence before it, after which its thread
+    touched no memory; none without a fence, and None where another one of the function may come before it. The
+    instruction itself is a relaxed atomic (LLVM, AMDGPU: llvm.amdgcn.ds.atomic.barrier.arrive.rtn.b64)."""
+    ops = operations(op.block)
+    for one in reversed(ops[: ops.index(op)]):
+        if _releases(one):
+            return attribute_order(one).spaces
+        row = row_of(one)
+        if row.accesses or row.opaque or len(one.regions) or not row.known:
+            break
+    function = enclosing(op, KERNEL_OPS)
+    some = function is None or any(map(_releases, walk_named(function, FENCE.__eq__)))
+    return None if some else frozenset()
+
+
+def _releases(op: Any) -> bool:
+    order = attribute_order(op) if op.name == FENCE else None
+    return order is not None and order.release and covers(order.scope, "block")
+
+
 def is_relaxed(op: Any) -> bool:
     """Whether an arrival or a wait counts, and orders nothing else (PTX ISA, mbarrier.arrive: .relaxed)."""
+    if op.name == ARRIVAL_IN_LDS:
+        return released_before(op) == frozenset()
     given = {
         name: str(op.attributes[name]) for name in ("relaxed", "order") if name in op.attributes
     }
@@ -48,7 +83,7 @@ def _unless_relaxed(order: MemoryOrder) -> Callable[[Any], MemoryOrder]:
 _ORDERS = {
     # A thread releases by arriving, and acquires by waiting (PTX ISA, mbarrier.arrive and try_wait).
     **dict.fromkeys(("arrive", "expect", "commit"), _unless_relaxed(release("cluster"))),
-    **dict.fromkeys(("wait", "test"), _unless_relaxed(acquire("cluster"))),
+    **dict.fromkeys(("wait", "test", "poll"), _unless_relaxed(acquire("cluster"))),
 }
 
 
@@ -145,7 +180,37 @@ _REPLACE = Row(
     ),
 )
 
-PHASE_ROWS = (*_NVGPU, *_NVVM, _CANCEL, _REPLACE)
+# What compares the parity of a state asks for a phase (`checker/polled_phases`), and then its poll gives a bit.
+_ASKS = _phase(POLL, "test", ("barrier", "index*", "phase"))
+_POLLS = _phase(POLL, "poll", ("barrier", "index*"))
+_OF_ROWS = Row("", effects=(Opaque("the mbarrier is none of a row of them", phases=True),))
+
+
+def _in_lds(row: Row) -> Row:
+    """The row of an op that names an mbarrier by a subscript, or by none."""
+
+    def by_op(op: Any) -> Row:
+        memory = ir.MemRefType(op.operands[0].type)
+        strides = if_known(lambda kind: strides_and_offset(kind)[0], memory)
+        if strides not in ((), (1,), [], [1]):
+            return _OF_ROWS
+        return _ASKS if row is _POLLS and str(op.results[0].type) == "i1" else row
+
+    return replace(row, by_op=by_op)
+
+
+_LDS = tuple(
+    map(
+        _in_lds,
+        (
+            _phase("amdgpu.ds_barrier_init", "init", ("barrier", "index*", "arrivals")),
+            _phase(ARRIVAL_IN_LDS, "arrive", ("barrier", "index*", "arrivals")),
+            _POLLS,
+        ),
+    )
+)
+
+PHASE_ROWS = (*_NVGPU, *_NVVM, *_LDS, _CANCEL, _REPLACE)
 
 # Makes a tensor map of a memref in global memory, its first operand.
 MAKES_TENSOR_MAP = "nvgpu.tma.create.descriptor"

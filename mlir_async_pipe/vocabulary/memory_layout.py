@@ -90,7 +90,7 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
         return _scalar(int(integer.width))
     if vector is not None:
         return _vector(vector)
-    if text.startswith("!llvm.ptr"):
+    if text.startswith("!llvm.ptr") or text == BARRIER_STATE:
         return _scalar(64)
     pair = as_kind(ir.ComplexType, kind)
     if pair is None:
@@ -99,6 +99,8 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
     return TypeLayout(2 * part.bits, 2 * part.stride_bytes, part.alignment)
 
 
+# An mbarrier of AMD: 29 bits of pending arrivals, 3 of its phase, 32 of arrivals a phase (AMDGPU.td, MLIR).
+BARRIER_STATE = "!amdgpu.ds_barrier_state"
 # Floats of less than a byte are integers for LLVM, and integers are bytes in an array.
 _FLOAT_BITS = {
     "index": 64,

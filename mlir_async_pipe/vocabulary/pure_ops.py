@@ -328,12 +328,14 @@ _OPS = {
     Opaque("it calls a library for sparse matrices on the host", orders=False): "gpu.create_ "
     "gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ gpu.spmat_ gpu.spmm gpu.spmm_ "
     "gpu.spmv gpu.spmv_",
-    Phase.opaque: "amdgpu.ds_barrier_arrive amdgpu.ds_barrier_init amdgpu.ds_barrier_poll_state "
-    "rocdl.ds.atomic.barrier.",
-    replace(Phase.opaque, phases=True): "nvvm.mbarrier. nvvm.cp.async.mbarrier.",
+    replace(
+        Phase.opaque, phases=True
+    ): "nvvm.mbarrier. nvvm.cp.async.mbarrier. rocdl.ds.atomic.barrier.",
     replace(Phase.opaque, orders=False, phases=True, harmless=True): "nvgpu.mbarrier.",
     Opaque(
-        "it arrives at a barrier when copies are over, which no queue here counts", ends_copies=True
+        "it arrives at a barrier when copies are over, which no queue here counts",
+        ends_copies=True,
+        phases=True,
     ): "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
     Opaque(
         "it waits for a hardware counter that belongs to no queue here",

@@ -348,7 +348,7 @@ class Opaque:
 
 
 PhaseUse = Literal[
-    "handle", "init", "arrive", "expect", "announce", "wait", "test", "copy", "commit"
+    "handle", "init", "arrive", "expect", "announce", "wait", "test", "poll", "copy", "commit"
 ]
 
 

@@ -57,7 +57,12 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
-from mlir_async_pipe.vocabulary.mbarrier_ops import fenced_by, is_relaxed
+from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    ARRIVAL_IN_LDS,
+    fenced_by,
+    is_relaxed,
+    released_before,
+)
 from mlir_async_pipe.vocabulary.products import described_bytes, matrix_descriptor, products_left
 from mlir_async_pipe.vocabulary.rows import (
     BULK_STORE,
@@ -172,6 +177,10 @@ class OpEffects(GenericEffects):
         # Whether a test passes is a matter of its result (`answer`).
         if use in ("handle", "test"):
             return None
+        if use == "poll":
+            return partial(not_followed, reason="asks-for-a-phase")
+        if run.name == ARRIVAL_IN_LDS and not self._releases_all(run):
+            return partial(not_followed, reason="memory-order")
         at = operands_of(run)
         if "multicast" in at and use != "copy":
             return not_followed
@@ -213,7 +222,13 @@ class OpEffects(GenericEffects):
                 memory.init(key, number, mask, spot.exact(at["arrivals"]))
             case "arrive":
                 count = spot.exact(at["arrivals"]) if "arrivals" in at else 1
-                memory.arrive(key, number, mask, count, 0, not is_relaxed(run.op))
+                try:
+                    memory.arrive(key, number, mask, count, 0, not is_relaxed(run.op))
+                except PhaseFault as fault:
+                    # What becomes of an arrival too many the documents of AMD do not say.
+                    if run.name == ARRIVAL_IN_LDS and fault.found.code == "too-many-arrivals":
+                        raise NotFollowedError("unknown-number") from fault
+                    raise
             case "expect":
                 announced = spot.exact(at["bytes"])
                 memory.arrive(key, number, mask, 1, announced, not is_relaxed(run.op))
@@ -241,6 +256,14 @@ class OpEffects(GenericEffects):
                         raise
             case _:
                 raise NotFollowedError("async-proxy")
+
+    def _releases_all(self, run: Run) -> bool:
+        """Whether the fence before an arrival in LDS, if there is one, is known, and orders all memory that is followed."""
+        spaces, followed = released_before(run.op), {"workgroup"}
+        if self.in_global is not None:
+            followed |= {"global"}
+        followed = followed.union(*map(self.sites.roots.spaces, self.alternating))
+        return spaces is not None and (not spaces or followed <= spaces)
 
     def answer(self, run: Run, spot: Spot) -> Value:
         """The result of a test, which is true where the phase is over. Threads that ask once, and wait if it is
@@ -476,7 +499,7 @@ def _align(spot: Spot) -> None:
 def may_wait(run: Run) -> bool:
     """Whether threads may stop at an op until others come."""
     row = named_row(run.op.name)
-    return row.barrier is not None or row.phase in ("wait", "test")
+    return row.barrier is not None or row.phase in ("wait", "test", "poll")
 
 
 def meeting(run: Run, number: int) -> Callable[[Spot], None]:

@@ -35,7 +35,9 @@ from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
+from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.mbarrier_ops import PARITY_OF_STATE
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     ADDRESSES_IN,
@@ -183,7 +185,7 @@ class PathNumbers:
             return lambda spot: self._size(run, spot)
         if op.name in SHUFFLES:
             return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name].operand]))
-        if op.name == "builtin.unrealized_conversion_cast" and len(run.operands) == 1:
+        if op.name in (*CAST_OPS, PARITY_OF_STATE) and len(run.operands) == 1:
             return lambda spot: spot.get(run.operands[0])
         if op.name == MAPA:
             number = self.effects.number(run)

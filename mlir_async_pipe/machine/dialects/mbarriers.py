@@ -14,17 +14,29 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
-from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
-from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
+    ARRIVAL_IN_LDS,
     PHASE_ROWS,
+    POLL,
     fenced_by,
     is_relaxed,
     number_of_mbarriers,
+    released_before,
 )
+from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
+
+# Where the fields of the state of an mbarrier in LDS begin, and their bits: arrivals that are pending, less one, the phase,
+# and the arrivals of a phase, less one (MLIR, amdgpu.ds_barrier_init).
+_PARTS_OF_STATE = {
+    "pending_count": (0, 29),
+    "phase": (29, 3),
+    "phase_parity": (29, 1),
+    "init_count": (32, 32),
+}
 
 
 class MbarrierOperands:
@@ -41,7 +53,9 @@ class MbarrierOperands:
 
     def addresses(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
         """The address of the mbarrier, in each lane."""
-        first = self.of(unit, operands, "barrier")
+        memory = operands[self._at["barrier"]]
+        given = memory.address if isinstance(memory, MemRef) else memory
+        first = lanes_of(given, unit.width).astype(np.int64)
         return first + BYTES * self.of(unit, operands, "index")
 
     def lanes(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
@@ -68,7 +82,7 @@ def get(site: Site) -> Execute:
     return lambda unit, *given: operands.addresses(unit, given)
 
 
-@semantics("nvgpu.mbarrier.init", "nvvm.mbarrier.init")
+@semantics("nvgpu.mbarrier.init", "nvvm.mbarrier.init", "amdgpu.ds_barrier_init")
 def init(site: Site) -> Execute:
     """Each lane sets up its mbarrier, once; two lanes that set up one race."""
     operands = MbarrierOperands(site)
@@ -130,6 +144,64 @@ def arrive(site: Site) -> Execute:
     return execute
 
 
+def _state(barrier: Mbarrier, taken: Array) -> Array:
+    """The state of an mbarrier after some more arrivals of the running phase."""
+    phase, count = barrier.phase & 7, barrier.count - 1
+    shifts = [_PARTS_OF_STATE[name][0] for name in ("pending_count", "phase", "init_count")]
+    pending = np.asarray(barrier.pending - 1 - taken, np.int64)
+    return pending << shifts[0] | phase << shifts[1] | count << shifts[2]
+
+
+@semantics(ARRIVAL_IN_LDS)
+def arrive_in_lds(site: Site) -> Execute:
+    """Each lane arrives so often; the result is the state before."""
+    operands, releases = MbarrierOperands(site), not is_relaxed(site.op)
+    if released_before(site.op) is None:
+        raise site.unsupported("an arrival in LDS whose fence does not stand right before it")
+
+    def execute(unit: Unit, *given: Array) -> Array:
+        refuse_in_scope(unit, site)
+        states = np.zeros(unit.width, np.int64)
+        arrivals = operands.of(unit, given, "arrivals")
+        for barrier, chosen in each_mbarrier(
+            unit, site, operands.addresses(unit, given), unit.active()
+        ):
+            counts = arrivals[chosen]
+            states[chosen] = _state(barrier, np.cumsum(counts) - counts)
+            released = warps_of(unit, chosen if releases else chosen[:0])
+            if not unit.launch.mbarriers.arrive(barrier, released, int(counts.sum()), 0):
+                raise site.unsupported("more arrivals than a phase counts")
+        return states
+
+    return execute
+
+
+@semantics(POLL)
+def poll(site: Site) -> Execute:
+    """The state of an mbarrier; each lane acquires what the phases that are over brought."""
+    operands = MbarrierOperands(site)
+
+    def execute(unit: Unit, *given: Array) -> Array:
+        refuse_in_scope(unit, site)
+        states = np.zeros(unit.width, np.int64)
+        for barrier, chosen in each_mbarrier(
+            unit, site, operands.addresses(unit, given), unit.active()
+        ):
+            states[chosen] = _state(barrier, np.zeros(len(chosen), np.int64))
+            unit.launch.mbarriers.waited(barrier, warps_of(unit, chosen))
+        return states
+
+    return execute
+
+
+@semantics(*(f"amdgpu.ds_barrier_state_{part}" for part in _PARTS_OF_STATE))
+def part_of_state(site: Site) -> Execute:
+    """A field of a state."""
+    at, bits = _PARTS_OF_STATE[site.name.removeprefix("amdgpu.ds_barrier_state_")]
+    kind = BOOL.dtype if bits == 1 else np.int64
+    return lambda unit, state: (state >> at & (1 << bits) - 1).astype(kind)
+
+
 @semantics("nvgpu.mbarrier.try_wait.parity", "nvvm.mbarrier.try_wait.parity")
 def wait(site: Site) -> Execute:
     """Each lane stops until the running phase of its mbarrier has the other parity."""
@@ -160,7 +232,7 @@ def wait(site: Site) -> Execute:
     return execute
 
 
-@semantics(*(row.op for row in PHASE_ROWS if row.phase == "test"))
+@semantics(*(row.op for row in PHASE_ROWS if row.phase == "test" and row.op != POLL))
 def test(site: Site) -> Execute:
     """Whether a phase is over: that of a parity (32 bits), or that of an arrival. Refused where the
     lanes of a unit ask for different mbarriers."""
