@@ -6,8 +6,9 @@ asked here. What stays is plain Python: no handle of the module lives longer tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
-from mlir_async_pipe.facts.flow.algorithms import by_loops
+from mlir_async_pipe.facts.flow.algorithms import by_loops, natural_loops
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import NONE, Array, merge
@@ -267,10 +268,25 @@ class DecodedRegion:
     """The blocks of a region in the order of reconvergence: of those that lanes have to run, the first one is run."""
 
     blocks: list[DecodedBlock]
+    # The loops that branches between blocks make, by the numbers of their heads.
+    loops: dict[int, DecodedLoop] = field(default_factory=dict)
     # Whether a strong access stands in it, or a poll of an mbarrier: its loops let other threads run after each iteration.
     polls: bool = False
     # Whether all of its ops are: what one thread does in it depends on no other, and waits for nothing.
     is_alone: bool = False
+
+
+# Pairs of integers, as keys of values, whose comparison may end a loop.
+Pairs = tuple[tuple[int, ...], ...]
+
+
+@dataclass(eq=False)
+class DecodedLoop:
+    """The numbers of a loop's blocks and of its head, and what may end it."""
+
+    head: int
+    blocks: frozenset[int]
+    compared: Pairs
 
 
 @dataclass(eq=False)
@@ -433,9 +449,37 @@ class Decoder:
         inside = self.sites[first:]
         return DecodedRegion(
             decoded,
+            self._loops(blocks),
             any(site.is_strong or site.is_poll for site in inside),
             all(site.is_alone for site in inside),
         )
+
+    def _loops(self, blocks: list[Any]) -> dict[int, DecodedLoop]:
+        if len(blocks) == 1:
+            return {}
+        after = [
+            [self._blocks[target] for target in terminator(block).successors] for block in blocks
+        ]
+        found = {}
+        for head, inside in natural_loops(0, after.__getitem__).items():
+            exits = [number for number in inside if not inside.issuperset(after[number])]
+            ends = [terminator(blocks[number]) for number in exits]
+            found[head] = DecodedLoop(head, frozenset(inside), self.compared(ends))
+        return found
+
+    def compared(self, ends: Iterable[Any]) -> Pairs:
+        """The pairs of integers whose comparisons, and whatever else is true or false, the conditions of branches are made of."""
+        found: dict[tuple[int, ...], None] = {}
+        pending = [one for end in ends for one in end.operands[:1]]
+        while pending:
+            made = defining_op(pending.pop())
+            if made is None:
+                continue
+            truths = [one for one in made.operands if str(one.type) == "i1"]
+            if len(made.operands) == 2 and not truths:
+                found[tuple(map(self.key, made.operands))] = None
+            pending += truths
+        return tuple(found)
 
     def block_number(self, block: Any) -> int:
         """The position of a block in its region."""
@@ -716,15 +760,34 @@ class Unit:
             if trace is not None:
                 trace.executed(instruction.site)
 
-    def _run_blocks(self, region: DecodedRegion, arguments: tuple[Any, ...]) -> list[Any]:
+    def _run_blocks(
+        self, region: DecodedRegion, arguments: tuple[Any, ...], within: DecodedLoop | None = None
+    ) -> Any:
+        """Run the blocks from the first one on. `within` a loop it is one iteration from its head on, and gives what the
+        head is passed next, None where not all lanes come to it again."""
         entry_mask = self.mask
-        waiting: dict[int, tuple[Any, tuple[Any, ...]]] = {0: (entry_mask, arguments)}
+        first = 0 if within is None else within.head
+        waiting: dict[int, tuple[Any, tuple[Any, ...]]] = {first: (entry_mask, arguments)}
         left: list[Any] | None = None
         polling: Polling | None = None
+        entered: set[int] = set()
+        is_first = True
         try:
             while waiting:
                 number = min(waiting)
                 self.mask, passed = waiting.pop(number)
+                if within is not None and not is_first:
+                    if number == first:
+                        return None if waiting or self.mask is not entry_mask else passed
+                    if number not in within.blocks:
+                        return None
+                is_first = False
+                loop = region.loops.get(number)
+                if loop is not None and loop is not within:
+                    if number in entered:
+                        iterate = partial(self._run_blocks, region, within=loop)
+                        passed = self.followed(loop.compared, passed, iterate)
+                    entered.add(number)
                 block = region.blocks[number]
                 # Lanes that are ahead and wait elsewhere keep the values that they have.
                 diverged = self.mask is not entry_mask
@@ -748,6 +811,21 @@ class Unit:
         finally:
             self.mask = entry_mask
         return left or []
+
+    def followed(
+        self, compared: Pairs, passed: tuple[Any, ...], iterate: Callable[[Any], Any]
+    ) -> tuple[Any, ...]:
+        """What a loop carries, in its last iterations if its end depends on a trip count that is not known. An iteration was run, in which
+        the integers of `compared` were; `iterate` runs another one, and gives what it carries then, None where some lanes leave."""
+        arrays, values = self.launch.memory.long_arrays, self.frame.values
+        for one, other in compared if arrays is not None else ():
+            if arrays.induction.depends(values.get(one), values.get(other)):
+                apart = partial(self._apart, one, other)
+                return tuple(arrays.induction.follow(self, passed, iterate, apart))
+        return passed
+
+    def _apart(self, one: int, other: int, passed: tuple[Any, ...]) -> Any:
+        return self.frame.values[other] - self.frame.values[one]
 
     def _bind(self, keys: tuple[int, ...], passed: tuple[Any, ...], keep: bool) -> None:
         values = self.frame.values

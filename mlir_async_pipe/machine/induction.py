@@ -30,6 +30,7 @@ from mlir_async_pipe.machine.long_arrays import LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
     ANY_BYTE,
+    BITS,
     BYTE,
     CONSTANT,
     COUNT,
@@ -72,42 +73,67 @@ class Induction:
     before: Array | None = None
     period: Array | None = None
 
+    def depends(self, one: Any, other: Any) -> bool:
+        """Whether the difference of two values, if both are integers, depends on the trip count."""
+        if not any(isinstance(value, Terms) for value in (one, other)):
+            return False
+        if not all(is_array(value) and value.dtype.kind in "iu" for value in (one, other)):
+            return False
+        rows, known = forms(self.table, lift(self.table, one - other, one.dtype))
+        return bool(rows[known][:, 1:].any())
+
     def follow(
         self,
         unit: Any,
-        iterate: Callable[..., Any],
-        variable: Any,
-        values: tuple[Any, ...],
-        upper: Any,
-        step: Any,
-    ) -> tuple[Any, tuple[Any, ...], Any]:
-        """Run the loop to where no period is left: its variable, values and upper bound there."""
+        state: Any,
+        iterate: Callable[[Any], Any],
+        distance: Callable[[Any], Any],
+    ) -> Any:
+        """Run a loop to where no period is left: the state there. `iterate` gives the state after one more iteration, None if
+        there is none; `distance` an integer that is the same for all threads, which each iteration changes by one number, and that the end of the loop
+        depends on."""
         self.is_reached = True
         if self.before is not None:
             raise _refused("several-loops", "a second loop depends on the trip count")
         _refuse_others(unit)
         arrays: LongArrays = unit.launch.memory.long_arrays
 
-        def run(state: Any, iterations: int) -> Any:
-            for _ in range(iterations):
-                state = iterate(*state, upper)
-                if state is None:
-                    raise TooFewIterations(1, 1)
-            return state
+        def run(state: Any) -> Any:
+            left, slope = self._left(distance(state))
+            try:
+                following = iterate(state)
+            except MachineError as error:
+                # What asks for the iterations after it is decided where more of them are left.
+                if error.code not in ("data-dependent", "iteration-dependent") or left > 2 * slope:
+                    raise
+                following = None
+            if following is None:
+                raise TooFewIterations(2 * slope - left + 1, slope)
+            return following
 
-        self._iterations(variable, upper, step, self.peeled)
-        state: Any = run((variable, values), self.peeled)
+        for _ in range(self.peeled):
+            state = run(state)
         while arrays.stored_bytes() < self.stored:
-            state = run(state, 1)
-        iterations = self._iterations(state[0], upper, step)
+            state = run(state)
+        begin, slope = self._left(distance(state))
+        if begin <= slope:
+            raise TooFewIterations(slope - begin + 1, slope)
         self.before = arrays.taken()
         list(_tokens(state))
         first, buffers = _State.of(unit, state), len(unit.launch.memory.buffers)
-        state = run(state, iterations)
+        iterations = 0
+        while begin - self._left(distance(state))[0] < slope:
+            state, iterations = run(state), iterations + 1
+            if iterations > slope:
+                raise moves("a bound of a loop")
+        if begin - self._left(distance(state))[0] != slope:
+            raise _refused("uneven-loop", "a period is no whole number of iterations of the loop")
         arrays.taken()
         stated = first.stated(_State.of(unit, state))
         known = _known(unit, state) if self.is_watched else ()
-        state = run(stated.put(unit, state), iterations)
+        state = stated.put(unit, state)
+        for _ in range(iterations):
+            state = run(state)
         self.period = arrays.taken()
         found = _State.of(unit, state)
         self.new = stated.bound(found)
@@ -119,26 +145,23 @@ class Induction:
             raise _refused("not-periodic", "what is in flight after a period does not come again")
         # What was computed before the loop is of this launch, too: no period is left.
         for key, value in list(unit.frame.values.items()):
-            unit.frame.values[key] = _mapped(value, self._ended)
-        return (*stated.moved(_ended, {}).put(unit, state), self._ended(upper))
+            unit.frame.values[key] = _mapped(value, self.ended)
+        return stated.moved(_ended, {}).put(unit, state)
 
-    def _ended(self, value: Any) -> Any:
+    def ended(self, value: Any) -> Any:
+        """A value where no period is left."""
         if not isinstance(value, Terms) or value.dtype.kind not in "iu":
             return value
         ids = _rebuilt(self.table, value.inner.reshape(-1), _ended, {})
         return Terms(self.table, ids.reshape(value.shape), value.dtype).settled()
 
-    def _iterations(self, variable: Any, upper: Any, step: Any, before: int = 0) -> int:
-        """The iterations of a period; so many more run `before` it. Raises TooFewIterations."""
-        (end, slope, left), (first, *moving), (each, *_) = (
-            _uniform(self.table, value) for value in (upper, variable, step)
-        )
-        if slope != left or slope <= 0 or any(moving) or each <= 0 or slope % each:
-            raise _refused("uneven-loop", "a period is no whole number of iterations of the loop")
-        iterations, left = slope // each, (end - first) // each - before
-        if left <= iterations:
-            raise TooFewIterations(iterations + 1 - left, iterations)
-        return iterations
+    def _left(self, distance: Any) -> tuple[int, int]:
+        """What a distance is in the smallest launch, and how much a launch with one more period has more."""
+        rows, known = forms(self.table, lift(self.table, distance, distance.dtype))
+        first, over, slope = (rows[0] if distance.shape == (1,) else np.zeros(3, int)).tolist()
+        if not known.all() or over not in (0, slope) or not slope:
+            raise moves("a bound of a loop")
+        return (first, slope) if slope > 0 else (-first, -slope)
 
 
 def _refused(code: str, message: str) -> MachineError:
@@ -159,14 +182,6 @@ def _refuse_others(unit: Any) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise _refused("not-followed", f"a loop is not followed where {reason}")
-
-
-def _uniform(table: TermTable, value: Any) -> tuple[int, ...]:
-    """(b, s, u) of an integer that is the same for all threads."""
-    rows, known = forms(table, lift(table, value, value.dtype))
-    if value.shape != (1,) or not known.all():
-        raise moves("a bound of a loop")
-    return tuple(map(int, rows[0]))
 
 
 def _next(rows: Array) -> Array:
@@ -288,12 +303,14 @@ def _turned(table: TermTable, operator: Any, ones: Array, others: Array) -> Arra
 
 def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
     """Terms after t periods, from those after none and after one; of what has no common form a variable."""
+    if (table.item_bytes[table.code[one]] != table.item_bytes[table.code[other]]).any():
+        raise _refused("not-periodic", "a loop carries values of two types")
     pairs, back = np.unique(np.column_stack((one, other)), axis=0, return_inverse=True)
+    given = pairs[:, 0].copy()
     first, second = pairs.T
+    first[...], second[...] = _of_one_type(table, first, second)
     found = first.copy()
     left = first != second
-    if (table.item_bytes[table.code[first]] != table.item_bytes[table.code[second]]).any():
-        raise _refused("not-periodic", "a loop carries values of two types")
     for operator, chosen in table.groups(first):
         chosen = chosen[left[chosen] & (table.code[second[chosen]] == table.code[first[chosen]])]
         size = operator.arity
@@ -326,7 +343,29 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
         chosen = chosen[left[chosen]]
         if len(chosen):
             found[chosen] = table.make_rows(ANY, operator.dtype, pairs[chosen])
-    return found[back.reshape(-1)]
+    return _as_types_of(table, given, found)[back.reshape(-1)]
+
+
+def _of_one_type(table: TermTable, one: Array, other: Array) -> tuple[Array, Array]:
+    """Terms as what they are the bits of, in pairs; constants in the type of what they stand beside.
+
+    A register that holds 0, then i32(x + y): 0.0 and x + y, as in a program that has types."""
+    bare = [side.copy() for side in (one, other)]
+    for side in bare:
+        bits = table.named(BITS)[table.code[side]]
+        side[bits] = table.operand(side[bits], 0)
+    first, second = bare
+    constant = table.is_constant(second)
+    second[constant] = _as_types_of(table, first, second)[constant]
+    return _as_types_of(table, second, first), second
+
+
+def _as_types_of(table: TermTable, like: Array, terms: Array) -> Array:
+    """The bits of terms, in the types of others."""
+    found = terms.copy()
+    for operator, chosen in table.groups(like):
+        found[chosen] = table.bitcast(terms[chosen], operator.dtype)
+    return found
 
 
 def _stated_cells(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
@@ -350,9 +389,13 @@ def _bind(
     table: TermTable, stated: Array, found: Array, new: dict[int, int], depth: int = 0
 ) -> None:
     """Find values of the variables in `stated` with which it is `found`, if there are any."""
+    stated = stated.copy()
+    bits = table.named(BITS)[table.code[stated]]
+    stated[bits] = table.operand(stated[bits], 0)
     pairs = np.unique(np.column_stack((stated, found)), axis=0)
     for operator, chosen in table.groups(pairs[:, 0]):
         mine, theirs = pairs[chosen].T
+        theirs = table.bitcast(theirs, operator.dtype)
         if operator.name == ANY_BYTE:
             _note(new, mine, theirs << PLACES)
         elif operator.name == ANY:

@@ -178,7 +178,7 @@ class Kind:
     def settle(self, values: Any) -> Array:
         """Bring computed values back into this type: wrap integers, round floats."""
         array = as_array(values)
-        round_values = _ROUND.get(self.name)
+        round_values = ROUND.get(self.name)
         if round_values is not None and is_symbolic(array):
             return array.astype(np.float32).kept(self.name, round_values)
         if round_values is not None:
@@ -187,7 +187,7 @@ class Kind:
 
     def decode(self, stored: Any) -> Array:
         """Values from their memory form (an array of `stored`)."""
-        if isinstance(stored, Symbols) and (self.name in _ROUND or self.name == "i1"):
+        if isinstance(stored, Symbols) and (self.name in ROUND or self.name == "i1"):
             return stored.terms().decoded(self.name, self.dtype, self.decode)
         if self.name == "bf16":
             return (stored.astype(np.uint32) << 16).view(np.float32)
@@ -199,7 +199,7 @@ class Kind:
 
     def encode(self, values: Array) -> Array:
         """The memory form of values of this kind."""
-        if isinstance(values, Symbols) and self.name in _ROUND:
+        if isinstance(values, Symbols) and self.name in ROUND:
             return values.terms().encoded(self.name, self.stored, self.encode)
         if self.name == "bf16":
             return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(
@@ -210,7 +210,7 @@ class Kind:
         return contiguous(values, self.dtype).view(self.stored)
 
 
-_ROUND: dict[str, Callable[[Array], Array]] = {
+ROUND: dict[str, Callable[[Array], Array]] = {
     "bf16": round_bf16,
     **{name: small.round for name, small in SMALL_FLOATS.items()},
 }

@@ -119,14 +119,16 @@ class LongArrays:
         return sum(len(cells) for *_, cells in self.stored)
 
     def taken(self) -> Array:
-        """Rows (array, b, s, u, cell) of the bytes stored since the last time, the arrays one after the other."""
+        """Rows (array, b, s, u, cell) of the bytes stored since the last time, the arrays one after the other. Those of one array that move alike
+        are in the order of their places, each with what it holds at the end; others, of which two may be one place, as they were stored."""
         rows = [
             np.column_stack((np.full(len(cells), number), places, cells))
             for number, places, cells in self.stored
         ]
         self.stored = []
         found = np.concatenate([np.zeros((0, 5), np.int64), *rows])
-        return found[np.argsort(found[:, 0], kind="stable")]
+        parts = (found[found[:, 0] == number] for number in np.unique(found[:, 0]))
+        return np.concatenate([found[:0], *map(_in_order, parts)])
 
     def _split(self, addresses: Any) -> tuple[Array, Array]:
         """(b, s, u) in the array of each address, and the numbers of the arrays."""
@@ -153,6 +155,14 @@ class LongArrays:
                 f"{name}, whose size depends on the trip count, is read and written",
                 code="reads-what-it-writes",
             )
+
+
+def _in_order(rows: Array) -> Array:
+    """The bytes that are stored to one array, as `LongArrays.taken` gives them."""
+    if (rows[:, 2:4] != rows[0, 2:4]).any():
+        return rows
+    _, last = np.unique(rows[::-1, 1], return_index=True)
+    return rows[::-1][last]
 
 
 def moves(what: str) -> MachineError:

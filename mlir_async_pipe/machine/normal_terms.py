@@ -6,6 +6,8 @@
     f32(f64(x) + f64(y))                              -->   x + y
     max(max(x, y), max(z, x))                         -->   max(x, y, z)
     (1 if b else 0) != 0                              -->   b
+    i32(byte 0 of x, three times that of x >> 7)      -->   i32(x)           x is an i8
+    NaN if x is NaN else fmax(x, 1.0)                 -->   max(x, 1.0)
 
 All of it is exact for floating-point numbers, too, but for a NaN's payload: a sum, product or quotient that is rounded to 53 bits and then to 24
 is rounded once (Figueroa, When is double rounding innocuous?, 1995: 53 >= 2 * 24 + 2); 0.0 is left out of a sum only
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.kinds import ROUND
 from mlir_async_pipe.machine.term_table import (
     BITS,
     BYTE,
@@ -41,11 +44,13 @@ from mlir_async_pipe.session.diagnostics import MachineError
 Array = np.ndarray
 
 _BY_BITS = ("multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
+_BY_TRUTHS = _BY_BITS[1:]
 _RING = frozenset((*_BY_BITS, "add", "subtract", "negative", "left_shift", CAST, BITS, JOIN, BYTE))
 _EXTREMES = ("maximum", "minimum")
 _NARROWED = frozenset(("add", "subtract", "multiply", "divide"))
 # What is computed in the second type and then rounded to the first is the same computed in the first.
 _WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.float16): np.dtype(np.float32)}
+_ROUND = "round "
 _OFFSETS = (1 << PLACES) - 1
 _ZERO = -BYTE_VALUES
 
@@ -287,9 +292,16 @@ class NormalForms:
         operator, operands = self.table.of(term)
         whole = np.dtype(f"i{size}")
         have = operator.dtype.itemsize
+        truth = self.truth_of(term)
+        if truth is not None:
+            if self.table.of(truth)[0].name == CONSTANT:
+                return self._constant(self.table.of(truth)[1][0], whole)
+            return int(self.table.make(CAST, whole, np.array([truth]))[0])
         if operator.name in (JOIN, BYTE) and have >= size:
             if size == have and (extended := self._extended(operands)) is not None:
                 return self._cast_bits(extended, whole)
+            if size == have and (short := self._signed(operands)) is not None:
+                return self._widened(short, whole)
             cells = np.array([operands[:size]])
             first = cells[0, 0]
             source = int(first >> PLACES)
@@ -299,9 +311,6 @@ class NormalForms:
                 if inner.dtype.kind in "iu" and inner.dtype.itemsize > size:
                     return self._lower_sum(source, size)
             return int(self.table.join(cells, whole)[0])
-        truth = self.truth_of(term)
-        if truth is not None:
-            return int(self.table.make(CAST, whole, np.array([truth]))[0])
         if operator.name in _BY_BITS:
             row = np.array([sorted(self._lower_sum(one, size) for one in operands)])
             return int(self.table.make_rows(operator.name, whole, row)[0])
@@ -331,12 +340,23 @@ class NormalForms:
         number = self.number(term)
         if number is not None:
             return self._constant(number, dtype)
+        operator, operands = self.table.of(term)
+        if operator.name == CAST:
+            of = self.table.of(operands[0])[0].dtype
+            if of.itemsize < operator.dtype.itemsize and of.kind in ("b", "u", operator.dtype.kind):
+                # What holds every number of a shorter type is that number.
+                return self._widened(operands[0], dtype)
+        if operator.name == JOIN and operands[-1] == _ZERO:
+            zeros = [_ZERO] * (dtype.itemsize - len(operands))
+            return int(self.table.join(np.array([[*operands, *zeros]]), dtype)[0])
         return int(self.table.make(CAST, dtype, np.array([term]))[0])
 
     def _extended(self, cells: tuple[int, ...]) -> int | None:
         """The conversion of a shorter integer of which these are the bytes, its own lower ones or that one's."""
         last = cells[-1] >> PLACES
         if cells[-1] < 0 or self.table.of(last)[0].name != CAST:
+            return None
+        if self.table.of(last)[0].dtype.itemsize != len(cells):
             return None
         source = self.table.of(last)[1][0]
         size = self.table.of(source)[0].dtype.itemsize
@@ -346,6 +366,38 @@ class NormalForms:
             ):
                 return None
         return last
+
+    def _signed(self, cells: tuple[int, ...]) -> int | None:
+        """The signed integer whose bytes the first of these are, and whose sign the others."""
+        for size in (1, 2, 4):
+            if size < len(cells) and all(
+                self._is_sign(one, cells[size - 1]) for one in cells[size:]
+            ):
+                return int(self.table.join(np.array([cells[:size]]), np.dtype(f"i{size}"))[0])
+        return None
+
+    def _is_sign(self, cell: int, last: int) -> bool:
+        """Whether a byte is eight times the sign of an integer with this `last` byte: x >> 31 has no other bits."""
+        if cell < 0:
+            return False
+        operator, operands = self.table.of(cell >> PLACES)
+        size = operator.dtype.itemsize
+        if operator.name != "right_shift" or operator.dtype.kind != "i":
+            return False
+        amount = self.number(operands[1])
+        if amount is None or not 8 * (size - (cell & _OFFSETS)) - 1 <= amount < 8 * size:
+            return False
+        term = self._short_of(operands[0])
+        size = self.table.of(term)[0].dtype.itemsize
+        return bool(self.table.cells_of(np.array([term]), size)[0, -1] == last)
+
+    def _short_of(self, term: int) -> int:
+        """The shortest signed integer that is the same number."""
+        operator, operands = self.table.of(term)
+        of = self.table.of(operands[0])[0].dtype if operator.name == CAST else operator.dtype
+        if of.kind == "i" and of.itemsize < operator.dtype.itemsize:
+            return self._short_of(operands[0])
+        return term
 
     def _extended_from(self, term: int, small: np.dtype) -> int | None:
         """The term of a smaller type that this is an extension of, with signs or zeros as that type has them."""
@@ -366,15 +418,29 @@ class NormalForms:
     def truth_of(self, term: int) -> int | None:
         """The truth value that an integer is, 0 or 1; None if it is another one."""
         operator, operands = self.table.of(term)
+        if operator.dtype.kind == "b":
+            return term
         if operator.name == BITS:
             return self.truth_of(operands[0])
         if operator.name == CAST:
             return operands[0] if self.table.of(operands[0])[0].dtype.kind == "b" else None
+        if operator.name in _BY_TRUTHS:
+            truths = [self._truth_or_number(one) for one in operands]
+            if None in truths:
+                return None
+            return int(self.make(operator.name, np.dtype(np.bool_), *np.array(truths)[:, None])[0])
         if operator.name not in (JOIN, BYTE) or operands[0] < 0 or operands[0] & _OFFSETS:
             return None
         if any(cell != _ZERO for cell in operands[1:]):
             return None
         return self.truth_of(operands[0] >> PLACES)
+
+
+    def _truth_or_number(self, term: int) -> int | None:
+        number = self.number(term)
+        if number in (0, 1):
+            return int(self.table.constants(np.array([number == 1]))[0])
+        return self.truth_of(term)
 
 
 def _last_of(numbers: Array, name: str) -> Any:
@@ -427,18 +493,49 @@ def _sum(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> No
     table = forms.table
     for zero, other in (rows.T, rows.T[::-1]):
         left_out = forms.is_number(zero, -0.0, operator.dtype)
-        left_out |= forms.is_number(zero, 0.0, operator.dtype) & _adds_a_number(table, other)
+        for at in np.flatnonzero(forms.is_number(zero, 0.0, operator.dtype)):
+            left_out[at] = _is_no_negative_zero(table, int(other[at]))
         made[left_out] = other[left_out]
 
 
-def _adds_a_number(table: TermTable, terms: Array) -> Array:
-    """Which terms are sums with a number that is no zero: rounded to nearest, such a sum is never -0.0."""
-    found = table.named("add")[table.code[terms]]
-    for chosen in np.flatnonzero(found):
-        operator, operands = table.of(int(terms[chosen]))
-        numbers = [np.array([one]) for one in operands if table.is_constant(np.array([one]))[0]]
-        found[chosen] = any(table.numbers(one, operator.dtype)[0] != 0 for one in numbers)
-    return found
+def _is_no_negative_zero(table: TermTable, term: int, depth: int = 0) -> bool:
+    """Whether a term is never -0.0: rounded to nearest, a sum is -0.0 only if all of its addends are."""
+    operator, operands = table.of(term)
+    if operator.name == CONSTANT:
+        number = table.numbers(np.array([term]), operator.dtype)[0]
+        return bool(number != 0 or not np.signbit(number))
+    if operator.name.startswith(_ROUND):
+        # Of numbers that have few bits a sum that is no zero has a bit as large as the last one of theirs: it is rounded to no zero.
+        inner, parts = table.of(operands[0])
+        name = operator.name.removeprefix(_ROUND)
+        if inner.name == "add" and all(_is_of_kind(table, one, name) for one in parts):
+            return _is_no_negative_zero(table, operands[0], depth)
+        return False
+    if depth > _DEEPEST or operator.name not in ("add", *_EXTREMES):
+        return False
+    # Constants come first.
+    ordered = sorted(operands, key=lambda one: table.of(one)[0].name != CONSTANT)
+    some = any if operator.name == "add" else all
+    return some(_is_no_negative_zero(table, one, depth + 1) for one in ordered)
+
+
+def _is_of_kind(table: TermTable, term: int, name: str) -> bool:
+    """Whether a term is a number of a type with few bits."""
+    operator, operands = table.of(term)
+    if operator.name == CONSTANT:
+        number = table.numbers(np.array([term]), operator.dtype)
+        return bool((ROUND[name](number.astype(np.float32)) == number).all())
+    if operator.name in _EXTREMES:
+        return all(_is_of_kind(table, one, name) for one in operands)
+    return operator.name in (f"{_ROUND}{name}", f"decode {name}")
+
+
+def _rounded_again(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
+    """What is of a type with few bits is not changed by rounding to it."""
+    name = operator.name.removeprefix(_ROUND)
+    for term in np.unique(rows[:, 0]):
+        if _is_of_kind(forms.table, int(term), name):
+            made[rows[:, 0] == term] = term
 
 
 def _product(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
@@ -506,7 +603,11 @@ def _choice(forms: NormalForms, operator: Operator, rows: Array, made: Array) ->
 
 
 def _is_set(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
-    """(1 if b else 0) != 0 is b."""
+    """(1 if b else 0) != 0 is b; of integers, of which none is NaN, x != x is False."""
+    for of, chosen in forms.table.groups(rows[:, 0]):
+        same = chosen[rows[chosen, 0] == rows[chosen, 1]]
+        if of.dtype.kind != "f":
+            made[same] = forms.table.constants(np.array([False]))
     for at, truth, _ in _beside_truths(forms, rows, 0):
         made[at] = truth
 
@@ -515,6 +616,15 @@ def _mask(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> N
     """(1 if b else 0) & 1 is itself."""
     for at, _, integer in _beside_truths(forms, rows, 1):
         made[at] = integer
+
+
+def _both(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
+    """b and True is b, b and False is False; b or False is b, b or True is True."""
+    keeps = operator.name == "bitwise_and"
+    for number, other in (rows.T, rows.T[::-1]):
+        for is_true in (False, True):
+            chosen = forms.is_number(number, is_true, operator.dtype)
+            made[chosen] = (other if is_true == keeps else number)[chosen]
 
 
 def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tuple[int, int, int]]:
@@ -526,6 +636,26 @@ def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tup
                 yield at, truth, other
 
 
+def _not_a_number(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
+    """NaN if x is none, else fmax(x, 1.0), is max(x, 1.0), and so for any number but zero, of which there are two."""
+    table = forms.table
+    asked, nan, other = rows.T
+    for name, extreme in (("fmax", "maximum"), ("fmin", "minimum")):
+        chosen = table.named(name)[table.code[other]] & table.is_constant(nan)
+        chosen &= table.named("bitwise_or")[table.code[asked]]
+        for at in np.flatnonzero(chosen):
+            operands = table.rows(other[at : at + 1], 2)[0]
+            constant = table.is_constant(operands)
+            if constant.sum() != 1:
+                continue
+            number = table.numbers(operands[constant], operator.dtype)[0]
+            unordered = table.make("isnan", np.dtype(np.bool_), operands[~constant])[0]
+            given = table.numbers(nan[at : at + 1], operator.dtype)[0]
+            if np.isnan(given) and number == number and number != 0:
+                if (table.rows(asked[at : at + 1], 2)[0] == unordered).all():
+                    made[at] = forms.make(extreme, operator.dtype, *operands[:, None])[0]
+
+
 Rule = Callable[[NormalForms, Operator, Array, Array], None]
 _RULES: dict[tuple[str, str], Rule] = {
     ("subtract", "f"): _difference,
@@ -534,8 +664,11 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("divide", "f"): _quotient,
     (CAST, "f"): _rounded,
     ("not_equal", "b"): _is_set,
+    **{(f"{_ROUND}{name}", "f"): _rounded_again for name in ROUND},
     **{(SELECT, kind): _choice for kind in "iu"},
+    (SELECT, "f"): _not_a_number,
     **{("bitwise_and", kind): _mask for kind in "iu"},
+    **{(name, "b"): _both for name in ("bitwise_and", "bitwise_or")},
 }
 
 

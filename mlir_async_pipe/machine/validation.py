@@ -652,7 +652,9 @@ def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -
             kinds.append(None)
             continue
         shapes[label] = shape
-        values.append(inputs(table, label, shape, kind.stored))
+        # A byte of memory that holds an i1 is 0 or 1.
+        of = kind.dtype if kind.name == "i1" else kind.stored
+        values.append(inputs(table, label, shape, of).view(kind.stored))
         kinds.append(kind)
     return _Given(values, kinds, shapes)
 

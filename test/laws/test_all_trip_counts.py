@@ -5,6 +5,7 @@ Covers: machine/induction.py, machine/counted_terms.py, machine/long_arrays.py
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 import mlir_async_pipe
 from helpers.machine_programs import parse
 from helpers.value_mutants import COPIES
+from mlir_async_pipe import Target
+from mlir_async_pipe.lowering.lower import Lowered, lower
 from mlir_async_pipe.machine import Data, From
 
 pytestmark = pytest.mark.slow
@@ -42,6 +45,40 @@ def test_a_pipeline_is_proven_for_all_sizes():
     assert found.is_equal and not found.not_for_all, found.message
     assert found.up_to is not None and found.up_to > 1 << 40
     assert "by induction for size 0 of argument 0 = 4 to " in found.message
+
+
+@cache
+def lowered() -> Lowered:
+    return lower(parse(pipelined()), target=Target.parse(TARGET), emit="ptx")
+
+
+def test_the_ptx_of_a_pipeline_is_proven_for_all_sizes():
+    """LLVM tests loops at their end, counts bytes and what is left, and keeps sums in registers without a type."""
+    found = mlir_async_pipe.validate(parse(SUMS), lowered(), None, ANY_SIZE, target=TARGET)
+    assert found.is_equal and not found.not_for_all, found.message
+    assert found.up_to is not None and found.up_to > 1 << 40
+
+
+# In the PTX, after iteration 30 of the loop: a text, and what stands after it, or in its place.
+LATE_PTX = {
+    "a slot": ("selp.b32 \t%r1, 0, %r22, %p6;", "setp.gt.s64 \t%p6, %rd32, 120;\n\tselp.b32 \t%r1, 0, %r1, %p6;"),
+    "a place": ("add.s64 \t%rd31, %rd31, 16;", "setp.gt.s64 \t%p6, %rd32, 120;\n\tselp.b64 \t%rd31, %rd35, %rd31, %p6;"),
+    "a sum": ("add.s64 \t%rd30, %rd30, -4;", "setp.gt.s64 \t%p6, %rd32, 120;\n\tselp.b32 \t%r41, %r42, %r41, %p6;"),
+    "the end": ("setp.lt.s64 \t%p7, %rd32, %rd3;", "min.s64 \t%rd3, %rd3, 120;\n\tsetp.lt.s64 \t%p7, %rd32, %rd3;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE_PTX)
+def test_what_goes_wrong_late_in_the_ptx_is_not_proven_for_all(name: str) -> None:
+    code = lowered()
+    old, new = LATE_PTX[name]
+    assert code.text.count(old) == 1
+    broken = replace(code, text=code.text.replace(old, new if name == "the end" else f"{old}\n\t{new}"))
+    found = mlir_async_pipe.validate(parse(SUMS), broken, None, ANY_SIZE, target=TARGET)
+    assert found.is_equal and found.up_to is None
+    assert found.not_for_all in ("iteration-dependent", "not-periodic", "terms-differ")
+    many = mlir_async_pipe.validate(parse(SUMS), broken, None, MANY, target=TARGET)
+    assert many.verdict == "different"
 
 
 # What goes wrong in late iterations alone: old, new.
@@ -140,6 +177,139 @@ REFUSED = {
 def test_what_is_not_followed_says_why(code: str) -> None:
     found = of_bodies(SAME, REFUSED[code])
     assert found.is_equal and found.not_for_all == code, found.message
+
+
+BODY = """{body}
+    %x = memref.load %a[%i] : memref<?xf32>
+    memref.store %x, %b[%j] : memref<?xf32>"""
+HEAD = """func.func @f(%a: memref<?xf32>, %b: memref<?xf32>, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+"""
+# The loop of `PLAIN` in other forms.
+FORMS = {
+    "tested before": HEAD
+    + """  cf.br ^head(%c0 : index)
+^head(%i: index):
+  %go = arith.cmpi slt, %i, %n : index
+  cf.cond_br %go, ^body, ^end
+^body:
+  """
+    + BODY
+    + """
+  %next = arith.addi %i, %c1 : index
+  cf.br ^head(%next : index)
+^end:
+  return
+}}""",
+    "tested after": HEAD
+    + """  %any = arith.cmpi sgt, %n, %c0 : index
+  cf.cond_br %any, ^head(%c0 : index), ^end
+^head(%i: index):
+  """
+    + BODY
+    + """
+  %next = arith.addi %i, %c1 : index
+  %go = arith.cmpi ne, %next, %n : index
+  cf.cond_br %go, ^head(%next : index), ^end
+^end:
+  return
+}}""",
+    "counts down": HEAD
+    + """  %any = arith.cmpi sgt, %n, %c0 : index
+  cf.cond_br %any, ^head(%c0, %n : index, index), ^end
+^head(%i: index, %left: index):
+  """
+    + BODY
+    + """
+  %next = arith.addi %i, %c1 : index
+  %fewer = arith.subi %left, %c1 : index
+  %over = arith.cmpi eq, %fewer, %c0 : index
+  cf.cond_br %over, ^end, ^head(%next, %fewer : index, index)
+^end:
+  return
+}}""",
+    "two at once, one left": HEAD
+    + """  %half = arith.divui %n, %c2 : index
+  %even = arith.muli %half, %c2 : index
+  scf.for %i = %c0 to %even step %c2 {{
+  """
+    + BODY
+    + """
+    %i1 = arith.addi %i, %c1 : index
+    %j1 = arith.addi %j, %c1 : index
+    %x1 = memref.load %a[%i1] : memref<?xf32>
+    memref.store %x1, %b[%j1] : memref<?xf32>
+  }}
+  cf.br ^head(%even : index)
+^head(%i: index):
+  %go = arith.cmpi slt, %i, %n : index
+  cf.cond_br %go, ^body, ^end
+^body:
+  """
+    + BODY
+    + """
+  %next = arith.addi %i, %c1 : index
+  cf.br ^head(%next : index)
+^end:
+  return
+}}""",
+    "a while loop": HEAD
+    + """  %end = scf.while (%i = %c0) : (index) -> index {{
+    %go = arith.cmpi slt, %i, %n : index
+    scf.condition(%go) %i : index
+  }} do {{
+  ^bb0(%i: index):
+    """
+    + BODY
+    + """
+    %next = arith.addi %i, %c1 : index
+    scf.yield %next : index
+  }}
+  return
+}}""",
+}
+
+
+def of_forms(text: str, body: str) -> Any:
+    arguments = [Data((From(1),)), Data((From(1),)), From(0)]
+    modules = parse(PLAIN.format(body=SAME)), parse(text.format(body=body))
+    return mlir_async_pipe.validate(*modules, None, arguments)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_loop_is_followed_in_each_form(form: str) -> None:
+    found = of_forms(FORMS[form], SAME)
+    assert found.is_equal and found.up_to is not None, found.message
+    assert found.up_to > 1 << 40
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_goes_wrong_late_is_proven_in_no_form(form: str) -> None:
+    late = "%l = arith.constant 100 : index\n%j = arith.minui %i, %l : index"
+    found = of_forms(FORMS[form], late)
+    assert found.is_equal and found.not_for_all == "iteration-dependent", found.message
+
+
+def test_a_loop_whose_end_is_data_is_refused():
+    old = "%go = arith.cmpi slt, %i, %n : index"
+    new = """%in = arith.cmpi slt, %i, %n : index
+  %d = memref.load %a[%c0] : memref<?xf32>
+  %e = arith.cmpf oeq, %d, %d : f32
+  %go = arith.andi %in, %e : i1"""
+    text = FORMS["tested before"].replace(old, new)
+    assert of_forms(text, SAME).code == "data-dependent"
+
+
+@pytest.mark.parametrize("form", ["tested before", "a while loop"])
+def test_a_loop_of_which_threads_have_other_iterations_is_refused(form: str) -> None:
+    text = FORMS[form].replace("%i = %c0", "%i = %t").replace("^head(%c0", "^head(%t")
+    text = text.replace("addi %i, %c1", "addi %i, %c2").format(body=SAME)
+    module = parse(text.replace("%c0 =", "%t = gpu.thread_id x\n  %c0 =", 1))
+    arguments = [Data((From(2, 2),)), Data((From(2, 2),)), From(2, 2)]
+    found = mlir_async_pipe.validate(module, module, None, arguments, threads=2)
+    assert found.is_equal and found.not_for_all == "iteration-dependent", found.message
 
 
 def test_a_first_launch_that_differs_is_a_difference():

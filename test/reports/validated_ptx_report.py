@@ -40,7 +40,7 @@ from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 SECONDS = 10.0
 # A loop that a change keeps from ending is given up.
-STEPS = 200_000
+STEPS = 50_000
 CHANGES = (
     (r"(cp\.async\.wait_group\s+)(\d+)", 1),
     (r"(ld\.shared\.[\w.]+\s+\S+, \[%\w+\+)(\d+)", 4),
@@ -111,6 +111,8 @@ def judge(number: int, each: int) -> Judged:
         answer = ask(code)
         found = Judged(answer.verdict if answer.verdict != "unknown" else answer.code)
         found.seconds = time.process_time() - started
+        if answer.is_equal and not answer.elements:
+            return replace(found, verdict="nothing is written")
         if answer.verdict == "different":
             found.wrong.append(f"seed {number}: right, but {answer.diagnostic()}")
         if not answer.is_equal:

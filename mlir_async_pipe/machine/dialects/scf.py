@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.bindings.raw_ops import terminator
 from mlir_async_pipe.machine.access import AffineMap, integer_set
 from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Polling, Site, Unit, semantics
 from mlir_async_pipe.machine.detector import Detector
@@ -62,9 +63,14 @@ def run_loop(
 
     try:
         if is_symbolic(upper) and (arrays := unit.launch.memory.long_arrays) is not None:
-            variable, values, upper = arrays.induction.follow(
-                unit, iterate, variable, values, upper, step
+            induction = arrays.induction
+            variable, values = induction.follow(
+                unit,
+                (variable, values),
+                lambda state: iterate(*state, upper),
+                lambda state: upper - state[0],
             )
+            upper = induction.ended(upper)
         while (following := iterate(variable, values, upper)) is not None:
             variable, values = following
     finally:
@@ -101,6 +107,12 @@ def while_loop(site: Site) -> Execute:
     """before(args) -> condition, values; after(values) -> args."""
     before, after = site.region(0), site.region(1)
     pack = packer(site)
+    compared = site.decoder.compared([terminator(site.op.regions[0].blocks[0])])
+
+    def iterate(unit: Unit, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        condition, *passed = unit.run_region(before, arguments)
+        go, _ = split(unit.mask, condition)
+        return tuple(unit.run_region(after, tuple(passed))) if go is unit.mask else None
 
     def execute(unit: Unit, *carried: Any) -> Any:
         outer = unit.mask
@@ -127,6 +139,8 @@ def while_loop(site: Site) -> Execute:
                 )
                 if polling is not None:
                     polling.next_iteration(arguments)
+                elif unit.mask is outer:
+                    arguments = unit.followed(compared, arguments, partial(iterate, unit))
         finally:
             unit.mask = outer
         return pack(left)

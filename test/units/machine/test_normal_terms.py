@@ -13,6 +13,7 @@ import pytest
 
 from helpers.machine_programs import context
 from helpers.term_values import value_of
+from mlir_async_pipe.machine.kinds import round_bf16
 from mlir_async_pipe.machine.normal_terms import NormalForms
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import Terms, as_array, inputs, lift
@@ -31,6 +32,15 @@ def forms_of(dtype: np.dtype, *made: Made) -> list[list[int]]:
     table = TermTable()
     x, y = (inputs(table, name, (3,), dtype).terms() for name in ("arg0", "arg1"))
     return [normal(table, one(x, y)).inner.tolist() for one in made]
+
+
+def joined(*bytes_: Any) -> Any:
+    """An integer of 32 bits, of the lowest bytes of others."""
+    return np.stack([one.view(U8) if one.dtype == I8 else one.astype(U8) for one in bytes_], axis=-1).view(I32)[..., 0]
+
+
+def bf16(values: Any) -> Any:
+    return values.kept("bf16", round_bf16)
 
 
 SAME: list[tuple[np.dtype, Made, Made]] = [
@@ -57,6 +67,8 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: x / F32.type(4), lambda x, y: x * F32.type(0.25)),
     (F16, lambda x, y: x / F16.type(0.5), lambda x, y: x + x),
     (F32, lambda x, y: (x - F32.type(2)) + F32.type(0), lambda x, y: x - F32.type(2)),
+    (F32, lambda x, y: ((x - F32.type(2)) + y) + F32.type(0), lambda x, y: y + (x - F32.type(2))),
+    (F32, lambda x, y: ((x + F32.type(0)) + y) + F32.type(0), lambda x, y: y + (F32.type(0) + x)),
     (F32, lambda x, y: (x.astype(F64) * F64.type(1) + y.astype(F64)).astype(F32), lambda x, y: x + y),
     (F32, lambda x, y: (x.astype(F64) / F64.type(3)).astype(F32), lambda x, y: x / F32.type(3)),
     (F16, lambda x, y: (x.astype(F32) * y.astype(F32)).astype(F16), lambda x, y: x * y),
@@ -64,11 +76,24 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (I8, lambda x, y: ((x < y) ^ np.bool_(True)) ^ (y < x), lambda x, y: ((y < x) ^ (x < y)) ^ np.bool_(True)),
     (I32, lambda x, y: np.where(np.where(x < y, I32.type(1), I32.type(0)) != 0, x, y), lambda x, y: np.where(x < y, x, y)),
     (I32, lambda x, y: np.where(x < y, I16.type(1), I16.type(0)) & I16.type(1), lambda x, y: (x < y).astype(I16)),
+    (I32, lambda x, y: x != x, lambda x, y: (x < y) & np.bool_(False)),
+    (F32, lambda x, y: bf16(F32.type(0) + bf16(bf16(x) + F32.type(-2))), lambda x, y: bf16(bf16(x) + F32.type(-2))),
+    (F32, lambda x, y: np.maximum(bf16(np.maximum(bf16(x), F32.type(-1))), F32.type(-1)), lambda x, y: np.maximum(bf16(x), F32.type(-1))),
+    (I32, lambda x, y: (((x < y).astype(I16) ^ (y < x).astype(I16)) & I16.type(1)) != 0, lambda x, y: (x < y) ^ (y < x)),
+    (I32, lambda x, y: ((x < y).astype(I16) | I16.type(0)) != 0, lambda x, y: x < y),
+    (I32, lambda x, y: ((x < y) & np.bool_(True)) | ((y < x) & np.bool_(False)), lambda x, y: (x < y) | np.bool_(False)),
+    (I8, lambda x, y: joined(x < y, *3 * [np.zeros(3, U8)]), lambda x, y: (x < y).astype(I32)),
+    (I8, lambda x, y: x.astype(I16).astype(I32), lambda x, y: x.astype(I32)),
+    (U8, lambda x, y: x.astype(I16).astype(I32), lambda x, y: x.astype(I32)),
+    (I8, lambda x, y: joined(x, x.astype(I32) >> 31, x.astype(I16) >> I16.type(15), x >> I8.type(7)), lambda x, y: x.astype(I32)),
+    (F64, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F64.type(np.nan), np.fmax(x, F64.type(-1))), lambda x, y: np.maximum(F64.type(-1), x)),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmin(F32.type(2), x)), lambda x, y: np.minimum(x, F32.type(2))),
 ]  # fmt: skip
 
 OTHER: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: x + F32.type(0), lambda x, y: x),
     (F32, lambda x, y: (x + y) + F32.type(0), lambda x, y: x + y),
+    (F32, lambda x, y: (x + y * F32.type(3)) + F32.type(0), lambda x, y: x + y * F32.type(3)),
     (F32, lambda x, y: (x + y) - y, lambda x, y: x),
     (F32, lambda x, y: x * F32.type(3), lambda x, y: x + x + x),
     (F32, lambda x, y: x / F32.type(3), lambda x, y: x * F32.type(1 / 3)),
@@ -84,6 +109,20 @@ OTHER: list[tuple[np.dtype, Made, Made]] = [
     (I32, lambda x, y: x << 3, lambda x, y: x << 4),
     (I32, lambda x, y: x & I32.type(1), lambda x, y: x),
     (I32, lambda x, y: x * y, lambda x, y: x + y),
+    (I8, lambda x, y: x.view(U8).astype(I16).astype(I32), lambda x, y: x.astype(I32)),
+    (I8, lambda x, y: x.astype(I16).view(U16).astype(I32), lambda x, y: x.astype(I32)),
+    (I8, lambda x, y: joined(x, x >> I8.type(7), y >> I8.type(7), x >> I8.type(7)), lambda x, y: x.astype(I32)),
+    (F32, lambda x, y: x != x, lambda x, y: (x < x) & np.bool_(False)),
+    (F32, lambda x, y: bf16(F32.type(0) + bf16(x + F32.type(-2))), lambda x, y: bf16(x + F32.type(-2))),
+    (F32, lambda x, y: bf16(F32.type(0) + bf16(bf16(x) * bf16(y))), lambda x, y: bf16(bf16(x) * bf16(y))),
+    (F32, lambda x, y: bf16(np.maximum(bf16(x), F32.type(1 / 3))), lambda x, y: np.maximum(bf16(x), F32.type(1 / 3))),
+    (I32, lambda x, y: ((x < y).astype(I16) | I16.type(1)) != 0, lambda x, y: x < y),
+    (I32, lambda x, y: ((x < y).astype(I16) ^ I16.type(2)) != 0, lambda x, y: x < y),
+    (I32, lambda x, y: joined(*[x.astype(I8), *[x.astype(I8).astype(I16) >> I16.type(15)] * 2, x >> 31]), lambda x, y: x.astype(I8).astype(I32)),
+    (I8, lambda x, y: joined(x, x >> I8.type(7), x >> I8.type(6), x >> I8.type(7)), lambda x, y: x.astype(I32)),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmax(x, F32.type(0))), lambda x, y: np.maximum(x, F32.type(0))),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmax(x, y)), lambda x, y: np.maximum(x, y)),
+    (F32, lambda x, y: np.where(np.isnan(y) | np.isnan(y), F32.type(np.nan), np.fmax(x, F32.type(1))), lambda x, y: np.maximum(x, F32.type(1))),
 ]  # fmt: skip
 
 
