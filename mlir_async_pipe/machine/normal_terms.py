@@ -435,7 +435,6 @@ class NormalForms:
             return None
         return self.truth_of(operands[0] >> PLACES)
 
-
     def _truth_or_number(self, term: int) -> int | None:
         number = self.number(term)
         if number in (0, 1):
@@ -646,14 +645,12 @@ def _not_a_number(forms: NormalForms, operator: Operator, rows: Array, made: Arr
         for at in np.flatnonzero(chosen):
             operands = table.rows(other[at : at + 1], 2)[0]
             constant = table.is_constant(operands)
-            if constant.sum() != 1:
+            numbers = table.numbers(np.array([nan[at], *operands[constant]]), operator.dtype)
+            if np.isnan(numbers).tolist() != [True, False] or numbers[1] == 0:
                 continue
-            number = table.numbers(operands[constant], operator.dtype)[0]
-            unordered = table.make("isnan", np.dtype(np.bool_), operands[~constant])[0]
-            given = table.numbers(nan[at : at + 1], operator.dtype)[0]
-            if np.isnan(given) and number == number and number != 0:
-                if (table.rows(asked[at : at + 1], 2)[0] == unordered).all():
-                    made[at] = forms.make(extreme, operator.dtype, *operands[:, None])[0]
+            unordered = table.make("isnan", np.dtype(np.bool_), operands[~constant])
+            if (table.rows(asked[at : at + 1], 2)[0] == unordered).all():
+                made[at] = forms.make(extreme, operator.dtype, *operands[:, None])[0]
 
 
 Rule = Callable[[NormalForms, Operator, Array, Array], None]

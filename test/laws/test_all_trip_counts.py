@@ -73,7 +73,9 @@ def test_what_goes_wrong_late_in_the_ptx_is_not_proven_for_all(name: str) -> Non
     code = lowered()
     old, new = LATE_PTX[name]
     assert code.text.count(old) == 1
-    broken = replace(code, text=code.text.replace(old, new if name == "the end" else f"{old}\n\t{new}"))
+    broken = replace(
+        code, text=code.text.replace(old, new if name == "the end" else f"{old}\n\t{new}")
+    )
     found = mlir_async_pipe.validate(parse(SUMS), broken, None, ANY_SIZE, target=TARGET)
     assert found.is_equal and found.up_to is None
     assert found.not_for_all in ("iteration-dependent", "not-periodic", "terms-differ")

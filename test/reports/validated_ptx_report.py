@@ -137,7 +137,10 @@ def main() -> int:
     arguments = parser.parse_args()
     seeds = range(arguments.seed, arguments.seed + arguments.kernels)
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=20) as pool:
-        judged = pool.map(partial(judge, each=arguments.each), seeds, 1)
+        judged = []
+        for one in pool.imap(partial(judge, each=arguments.each), seeds):
+            judged.append(one)
+            print(f"seed {seeds[len(judged) - 1]}: {one}", file=sys.stderr, flush=True)
     figures = {
         "kernels": Counter(one.verdict for one in judged),
         "mutants": sum((one.mutants for one in judged), Counter[str]()),

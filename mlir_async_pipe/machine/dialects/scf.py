@@ -67,7 +67,7 @@ def run_loop(
             variable, values = induction.follow(
                 unit,
                 (variable, values),
-                lambda state: iterate(*state, upper),
+                lambda state: iterate(state[0], state[1], upper),
                 lambda state: upper - state[0],
             )
             upper = induction.ended(upper)

@@ -36,7 +36,9 @@ def forms_of(dtype: np.dtype, *made: Made) -> list[list[int]]:
 
 def joined(*bytes_: Any) -> Any:
     """An integer of 32 bits, of the lowest bytes of others."""
-    return np.stack([one.view(U8) if one.dtype == I8 else one.astype(U8) for one in bytes_], axis=-1).view(I32)[..., 0]
+    return np.stack(
+        [one.view(U8) if one.dtype == I8 else one.astype(U8) for one in bytes_], axis=-1
+    ).view(I32)[..., 0]
 
 
 def bf16(values: Any) -> Any:
