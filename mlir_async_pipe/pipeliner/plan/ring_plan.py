@@ -195,7 +195,7 @@ def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, boo
     others = [s.op for s in body.statements if s.op not in copies]
     early, late = ({names.stage_of(op) or 0 for op in ops} for ops in (issued, others))
     if not late or len(early) > 1 or len(late) > 1 or min(late) <= min(early):
-        raise _bad_stages("the copies need one stage, and all else one later stage", body)
+        raise bad_stages("the copies need one stage, and all else one later stage", body)
     numbers = {s.op: s.number for s in body.statements}
     own = names.order_of
     places = {op: numbers[op] if own(op) is None else own(op) for op in issued + others}
@@ -204,10 +204,10 @@ def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, boo
         return min(late) - min(early), True
     if min(first) > max(last):
         return min(late) - min(early), False
-    raise _bad_stages("the copies need orders before all else, or after it", body)
+    raise bad_stages("the copies need orders before all else, or after it", body)
 
 
-def _bad_stages(why: str, body: Body) -> PipelineError:
+def bad_stages(why: str, body: Body) -> PipelineError:
     return PipelineError(
         f"cannot pipeline: of a loop of tensor copies {why}",
         code="transaction-stages",

@@ -221,6 +221,10 @@ def _decide_by_search(
     )
     from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import SearchOptions
 
+    if has_transactions(body.loop):
+        from mlir_async_pipe.pipeliner.plan.ring_plan import bad_stages
+
+        raise bad_stages("no schedule is searched", body)
     target = target_for(options, session)
     if options.max_stages < 1:
         raise UsageError(

@@ -21,6 +21,7 @@ It says so in a record for the report, and a remark:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, combinations, product
@@ -242,15 +243,14 @@ def _on_queue(node: ScheduledNode, scale: int) -> Task:
     return Task(((f"the queue '{node.queue}'", _scaled(node.occupancy, scale)),))
 
 
-def _ranges(loop: LoopNumbers) -> tuple[LiveRange, ...]:
-    return tuple(
-        LiveRange(
-            buffer.bytes,
-            tuple((w, x, 0) for x, w in buffer.pairs),
-            WORKGROUP if buffer.shared else "private",
-        )
-        for buffer in loop.buffers
-    )
+def _ranges(loop: LoopNumbers, task_of: Sequence[int]) -> tuple[LiveRange, ...]:
+    """Buffers that may have versions, from task to task."""
+    found = []
+    for buffer in loop.buffers:
+        pairs = {(task_of[w], task_of[x]) for x, w in buffer.pairs}
+        uses = tuple((w, x, 0) for w, x in sorted(pairs) if w != x)
+        found.append(LiveRange(buffer.bytes, uses, WORKGROUP if buffer.shared else "private"))
+    return tuple(found)
 
 
 def _before_consumers(
@@ -296,7 +296,7 @@ def _before_consumers(
     problem = ModuloProblem(
         tuple(tasks),
         tuple(precedences),
-        _ranges(loop),
+        _ranges(loop, range(len(loop.nodes))),
         loop.largest_stages,
         frozenset() if len(loop.nodes) <= LARGEST_ORDERED else frozenset({THREAD}),
         THREAD,
@@ -329,7 +329,11 @@ def _at_top(loop: LoopNumbers, order: tuple[int, ...], scale: int, together: boo
     placed += [replace(task, offset=0) for task in tasks[len(loop.nodes) :]]
     placed += [_on_queue(node, scale) for node in loop.nodes if node.occupancy]
     return ModuloProblem(
-        tuple(placed), tuple(precedences), _ranges(loop), loop.largest_stages, in_order=THREAD
+        tuple(placed),
+        tuple(precedences),
+        _ranges(loop, range(len(loop.nodes))),
+        loop.largest_stages,
+        in_order=THREAD,
     )
 
 
@@ -571,7 +575,7 @@ class ByUnits(Scheduling):
         return ModuloProblem(
             tuple(tasks),
             precedences,
-            tuple(self._ranges()),
+            _ranges(self.reading.loop, self.task_of) + self._in_registers(),
             self.largest_stages,
             frozenset({ISSUE}),
         )
@@ -625,14 +629,8 @@ class ByUnits(Scheduling):
         found = walked(makers(op), lambda made: () if made in nodes else makers(made))
         return [made for made in found if made in nodes and self.task_of[nodes[made]] == task]
 
-    def _ranges(self) -> list[LiveRange]:
-        """Buffers that may have versions, and values in registers of all threads from task to task."""
-        found = []
-        for buffer in self.reading.loop.buffers:
-            pairs = {(self.task_of[w], self.task_of[x]) for x, w in buffer.pairs}
-            uses = tuple((w, x, 0) for w, x in sorted(pairs) if w != x)
-            if uses:
-                found.append(LiveRange(buffer.bytes, uses))
+    def _in_registers(self) -> tuple[LiveRange, ...]:
+        """Values from task to task, in registers of all threads."""
         kept: dict[tuple[tuple[int, int, int], ...], int] = defaultdict(int)
         users_of: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
         for op, node in self.reading.node_of.items():
@@ -644,23 +642,23 @@ class ByUnits(Scheduling):
             registers = sum(registers_of_type(v.type) for op in self._ops(node) for v in op.results)
             if registers:
                 kept[tuple(sorted(uses_of_node))] += registers
-        found += [
+        return tuple(
             LiveRange(number * self.register_bytes, uses, REGISTERS)
             for uses, number in kept.items()
-        ]
-        return found
+        )
 
     @cached_property
     def register_bytes(self) -> int:
         """Bytes of one register of all threads."""
         return REGISTER_BYTES * prod(enclosing_launch_size(self.body.loop) or (128,))
 
+    @cached_property
     def capacities(self) -> list[Capacity]:
         """Also the registers of a thread, less those of addresses and of values from outside; where an iteration
         in the order of the text takes more, as many as that."""
         target = self.options.target
         if target is None:
-            return super().capacities()
+            return super().capacities
         copies = {n for node in self.nodes if node.asynchronous for n in node.statements}
         beside = registers_beside(self.body, copies, target) + RESERVE
         have = register_budget(self.body.loop, target.chip)
@@ -669,7 +667,7 @@ class ByUnits(Scheduling):
         alone = taken(problem, range(count), count, REGISTERS)
         most = max((have - beside) * self.register_bytes, alone)
         what = "registers of a thread"
-        return [*super().capacities(), Capacity(REGISTERS, most, what, self.register_bytes, beside)]
+        return [*super().capacities, Capacity(REGISTERS, most, what, self.register_bytes, beside)]
 
     # The answer ------------------------------------------------------------------------------
 
@@ -679,9 +677,7 @@ class ByUnits(Scheduling):
         lines = gantt(found.formulation.problem, schedule, self._names(kernel.schedule))
         binding = [task for task in (bound.tasks if bound else ()) if task < self.count]
         within = f" in {held_down_by}" if held_down_by else ""
-        much = [
-            f"{each.number(found.taken(each.memory))} {each.what}" for each in self.capacities()
-        ]
+        much = [f"{each.number(found.taken(each.memory))} {each.what}" for each in self.capacities]
         return Explained(
             f"{schedule.interval} cycles between iterations; {schedule.certificate(within)}; "
             f"{', '.join([f'{stages} stage' + 's' * (stages > 1), *much])}",

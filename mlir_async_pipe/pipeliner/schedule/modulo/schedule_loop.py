@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Any, Literal
@@ -181,6 +182,7 @@ class Scheduling(ABC):
     def explained(self, found: Found, held_down_by: str | None) -> Explained:
         """What is reported of the schedule that was found."""
 
+    @cached_property
     def capacities(self) -> list[Capacity]:
         """What a schedule may take."""
         limit = self.options.limits.workgroup_bytes
@@ -227,7 +229,7 @@ class Scheduling(ABC):
         free = self._search(self._trials(None), self.largest_stages)
         if isinstance(free, PipelineError):
             raise free
-        stages, capacities = free.kernel.schedule.stage_count, self.capacities()
+        stages, capacities = free.kernel.schedule.stage_count, self.capacities
         over = [each for each in capacities if free.taken(each.memory) > each.most]
         if not over:
             return free, f"{stages} stages" if stages == self.largest_stages else None
