@@ -92,7 +92,29 @@ def test_attention_multiplies_for_the_next_iteration_beside_its_exponentials():
 OF_16_WARPS = ("--stages=3", "--tile-m=256", "--tile-n=128", "--warps-m=4", "--warps-n=4")
 
 
-@pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+NEEDS_PTXAS = pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize("limited", [False, True])
+def test_attention_keeps_its_interval_with_the_registers_that_a_kernel_says(limited, monkeypatch):
+    if not limited:
+        monkeypatch.setattr(ByUnits, "capacities", Scheduling.capacities)
+    few = "kernel attributes {nvvm.maxnreg = 168 : i32, "
+    text = asked(attention_text()).replace("kernel attributes {", few)
+    with new_context():
+        module = ir.Module.parse(text)
+        report = api.pipeline(module, target="nvvm:sm_80", cache=False)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        (kernel,) = api.lower(module, target="nvvm:sm_80", emit="cubin").kernels
+    (record,) = report.of("schedules")
+    (checks,) = report.of("checks")
+    assert (record.interval, record.proven) == (656, True)
+    assert (checks.unsafe, checks.unknown) == (0, 0)
+    assert (kernel.resources.spill_store_bytes == 0) == limited
+
+
+@NEEDS_PTXAS
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_schedule_within_the_registers_of_a_thread_has_no_spills(limited, monkeypatch):
     """The same interval; without the limit the fragments of both steps are loaded before the products of either."""
@@ -100,7 +122,7 @@ def test_a_schedule_within_the_registers_of_a_thread_has_no_spills(limited, monk
         monkeypatch.setattr(ByUnits, "capacities", Scheduling.capacities)
     with new_context():
         module = ir.Module.parse(asked(gemm_text(*OF_16_WARPS)))
-        report = api.pipeline(module, target="nvvm:sm_80")
+        report = api.pipeline(module, target="nvvm:sm_80", cache=False)
         result, right = run_gemm(module, (256, 128, 128), threads=512)
         passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
         (kernel,) = api.lower(module, target="nvvm:sm_80", emit="cubin").kernels
