@@ -143,7 +143,12 @@ def test_registers_that_a_kernel_cannot_have_are_refused_at_the_loop():
             "kernel attributes {", f"kernel attributes {{nvvm.maxnreg = {most} : i32, "
         )
         if not refused:
-            scheduled(said)
+            codes = [(d.code, d.message) for d in scheduled(said).diagnostics.items]
+            # 128 of sums, 32 of fragments, 20 of addresses.
+            (message,) = [message for code, message in codes if code == "registers-over-budget"]
+            assert (
+                "an iteration by itself takes 180 registers of a thread, which has 168" in message
+            )
             continue
         with pytest.raises(PipelineError) as refusal:
             scheduled(said)

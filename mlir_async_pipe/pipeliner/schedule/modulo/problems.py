@@ -655,7 +655,7 @@ class ByUnits(Scheduling):
     @cached_property
     def capacities(self) -> list[Capacity]:
         """Also the registers of a thread, less those of addresses and of values from outside; where an iteration
-        in the order of the text takes more, as many as that."""
+        in the order of the text takes more, as many as that, and a remark says so."""
         target = self.options.target
         if target is None:
             return super().capacities
@@ -665,6 +665,14 @@ class ByUnits(Scheduling):
         problem = self.formulations()[0].problem
         count = len(problem.tasks)
         alone = taken(problem, range(count), count, REGISTERS)
+        needed = alone // self.register_bytes + beside
+        if needed - RESERVE > have:
+            self.session.diagnostics.remark(
+                f"an iteration by itself takes {needed - RESERVE} registers of a thread, which has {have}: the "
+                "rest may be spilled, and no schedule takes more",
+                code="registers-over-budget",
+                at=self.body.loop,
+            )
         most = max((have - beside) * self.register_bytes, alone)
         what = "registers of a thread"
         return [*super().capacities, Capacity(REGISTERS, most, what, self.register_bytes, beside)]

@@ -299,7 +299,7 @@ class Scheduling(ABC):
                 shortest = ceil(tried.interval * formulation.scale - TOLERANCE)
         if not kernels:
             return trials.refusal or PipelineError(
-                f"cannot pipeline: no schedule keeps the dependences within {largest} stages",
+                f"cannot pipeline: no schedule keeps the dependences{' and limits' * bool(limits)} within {largest} stages",
                 code="dependence-violated",
                 at=self.body.loop,
             )
