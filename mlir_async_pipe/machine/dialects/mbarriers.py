@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.bindings.raw_ops import users
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
@@ -20,6 +21,7 @@ from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     ARRIVAL_IN_LDS,
+    PARITY_OF_STATE,
     PHASE_ROWS,
     POLL,
     fenced_by,
@@ -180,6 +182,7 @@ def arrive_in_lds(site: Site) -> Execute:
 def poll(site: Site) -> Execute:
     """The state of an mbarrier; each lane acquires what the phases that are over brought."""
     operands = MbarrierOperands(site)
+    of_parity = any(user.name == PARITY_OF_STATE for user in users(site.op.results[0]))
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
@@ -188,7 +191,7 @@ def poll(site: Site) -> Execute:
             unit, site, operands.addresses(unit, given), unit.active()
         ):
             states[chosen] = _state(barrier, np.zeros(len(chosen), np.int64))
-            unit.launch.mbarriers.waited(barrier, warps_of(unit, chosen))
+            _pass(unit, site, barrier, chosen, asks=of_parity)
         return states
 
     return execute
@@ -273,9 +276,9 @@ def _refuse_of_others(unit: Unit, site: Site, barrier: Mbarrier) -> None:
         raise site.unsupported("a wait for an mbarrier of another block")
 
 
-def _pass(unit: Unit, site: Site, barrier: Mbarrier, lanes: Array) -> None:
-    """A wait passes in some lanes: what came there is theirs now."""
-    if not unit.launch.mbarriers.waited(barrier, warps_of(unit, lanes)):
+def _pass(unit: Unit, site: Site, barrier: Mbarrier, lanes: Array, asks: bool = True) -> None:
+    """A wait passes in some lanes, which `asks` for a parity: what came there is theirs now."""
+    if not unit.launch.mbarriers.waited(barrier, warps_of(unit, lanes)) and asks:
         detail = f"{barrier.name} is in phase {barrier.phase}"
         unit.report("phase-overtaken", site, lanes[0], barrier.site, detail=detail)
 

@@ -185,6 +185,15 @@ def test_an_arrival_shows_what_its_fence_releases(name: str) -> None:
             assert not races(text, schedule)
 
 
+def test_a_poll_that_may_come_two_phases_late_is_named() -> None:
+    """The second phase may be over before the wave asks for its parity, or before it has asked at all."""
+    twice = arrive("%c0", "once") + arrive("%c0", "again")
+    body = f"scf.if %stores {{ {twice} }} else {{ {poll('%c0', '%true', 'late')} }}"
+    text = KERNEL.format(body=f"{init('%c0')}gpu.barrier\n{body}", count="32")
+    assert {code for code, _ in check_text(text, TARGET).unsafe} == {"phase-overtaken"}
+    assert races(text) == {"phase-overtaken"}
+
+
 @pytest.mark.parametrize("name", ["one arrival too many", "a store after the fence"])
 def test_what_the_documents_leave_open_the_machine_refuses(name: str) -> None:
     with pytest.raises(MachineError, match="ds_barrier_arrive"):
