@@ -66,8 +66,9 @@ def main() -> int:
 
 
 def store(found: dict[str, dict[str, object]]) -> None:
-    """Write file and page; kernels that were not looked at keep their figures."""
-    kept = {**json.loads(STORED.read_text()), **found}
+    """Write file and page; kernels and sides that were not looked at keep their figures."""
+    kept = json.loads(STORED.read_text())
+    kept.update({name: {**kept.get(name, {}), **sides} for name, sides in found.items()})
     names = [f"{kernel.target} {kernel.name}" for kernel in (*KERNELS, *USERS_KERNELS)]
     whole = {name: kept[name] for name in names if name in kept}
     STORED.write_text(json.dumps(whole, indent=1) + "\n")

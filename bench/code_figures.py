@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,8 @@ from mlir_async_pipe.lowering.rocdl import isa
 @dataclass(frozen=True)
 class Figures:
     """An iteration of the main loop, what a thread and a block need, and for each kind of access
-    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts. Of kernels as users
-    write them also the `blocks` that a multiprocessor holds, and the processor milliseconds of the `proof`."""
+    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts; `stores` are all that there are to
+    global memory. Of kernels as users write them also the `blocks` that a multiprocessor holds, and the processor milliseconds of the `proof`."""
 
     iteration: Iteration
     registers: int
@@ -35,6 +37,7 @@ class Figures:
     shared: int
     body: tuple[str, ...]
     passes: dict[str, float]
+    stores: str = ""
     blocks: int | None = None
     proof: int | None = None
 
@@ -49,6 +52,7 @@ class Figures:
             "spills": self.spills,
             "shared": self.shared,
             "wait": list(self.iteration.waits),
+            **({"stores": self.stores} if self.stores else {}),
             **({} if self.blocks is None else {"blocks": self.blocks}),
             **({} if self.proof is None else {"proof ms": self.proof}),
             **{f"passes of {name}": number for name, number in self.passes.items()},
@@ -124,7 +128,9 @@ def _of_sass(
 ) -> Figures:
     body = main_loop(cubin.loop_bodies(assembly)[name], "nvvm")
     counted = iteration(body, "nvvm", kernel.multiplications)
-    return Figures(counted, used.registers, used.spill_store_bytes, shared, body, passes)
+    found = Counter(re.findall(r"\bSTG(?:\.E)?(\.\w+)?", assembly))
+    stores = ", ".join(f"{number} STG{width}" for width, number in sorted(found.items()))
+    return Figures(counted, used.registers, used.spill_store_bytes, shared, body, passes, stores)
 
 
 def _of_isa(text: str, kernel: Kernel, shared: int | None, passes: dict[str, float]) -> Figures:

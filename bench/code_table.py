@@ -84,11 +84,7 @@ of the next step: they are loaded in place. With `async_pipe.fragments = "ahead"
 
 Attention's runs are its softmax: each product of the weights needs the maximum of a row, over lanes, and
 the exponentials of all its scores. At 128 features Triton loads Q from workgroup memory again in each
-iteration.
-
-Stores after the loop are those that the author wrote: two numbers a lane, as the products have them. A GEMM in f32
-stores whole sectors by 64 STG.64, where Triton goes through workgroup memory to 32 STG.128; with results in f16 four bytes a
-lane are half of each sector (`--explain` tells so, `partial-sectors`).""",
+iteration.""",
     "nvvm:sm_90a": """\
 Attention's runs are its softmax again. Ours issues the scores of the next tile and the product of this
 one together, which makes one long run, and waits for the scores only (1) before the softmax: a product is
@@ -116,6 +112,9 @@ def document(stored: Stored) -> str:
         passes = _passes(rows)
         if passes:
             parts += ["### Bank conflicts", passes]
+        stores = _stores(rows)
+        if stores:
+            parts += ["### Stores to global memory", STORES, stores]
         if target in NOTES:
             parts += ["### Notes", NOTES[target]]
         found = longer(rows)
@@ -179,6 +178,20 @@ def _passes(stored: Stored) -> str:
         if found:
             rows.append([name.partition(" ")[2], each])
     return _markdown(rows, text=2) if len(rows) > 1 else ""
+
+
+STORES = """\
+Of the whole code. Ours has those of a lane's own numbers, too, for addresses and strides that are no multiples of 16 bytes;
+a launch runs one of the two."""
+
+
+def _stores(stored: Stored) -> str:
+    rows = [["kernel", "ours", "Triton"]]
+    for name, sides in stored.items():
+        each = [sides.get(side, {}).get("stores", "") for side in ("ours", "Triton")]
+        if "STG.128" in each[0]:
+            rows.append([name.partition(" ")[2], *each])
+    return _markdown(rows, text=3) if len(rows) > 1 else ""
 
 
 def _shown(number: Any) -> str:

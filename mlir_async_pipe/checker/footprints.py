@@ -70,8 +70,8 @@ class Touched:
 class AccessGroup:
     """Accesses of one manner to one root that differ in constants and thread ids only.
 
-    `shared` is the rest of each dimension's start, `bounds` hold the part that differs, `spans`
-    the length of what one access touches, `met` the conditions that their threads have met.
+    `shared` is the rest of each dimension's start, `bounds` hold the part that differs of accesses that are all as
+    long as `spans` and touch no less, `met` the conditions that their threads have met.
     """
 
     manner: Manner
@@ -189,8 +189,14 @@ def _group(
             of_thread(piece.start, touched.event.threads)
             for piece, (touched, _) in zip(column, members, strict=True)
         ]
-        bounds.append(reduce(sums.either, ends))
-        spans.append(max(span(piece) for piece in column))
+        longest = max(span(piece) for piece in column)
+        # What is shorter ends earlier: 2 elements from 126 on end as 4 from 124 on.
+        begins = (
+            (low, None if high is None else high + span(piece) - longest)
+            for (low, high), piece in zip(ends, column, strict=True)
+        )
+        bounds.append(reduce(sums.either, begins))
+        spans.append(longest)
     met = tuple({touched.event.threads: None for touched, _ in members})
     return AccessGroup(
         manner, shared, tuple(members), tuple(bounds), tuple(spans), facts, launch, met

@@ -234,6 +234,29 @@ def test_a_barrier_of_one_half_does_not_order_the_other() -> None:
     assert fault(body) == "race"
 
 
+# Lane l reads what its warp's lane 31 - l stored, or what that of the other warp did.
+OF_WARP = OTHERS.replace("63", "31") + "st.shared.b32 [%rd8], %r2; {} ld.shared.b32 %r3, [%rd12];"
+
+
+def test_where_a_warp_meets_its_lanes_see_each_other() -> None:
+    found = run(OF_WARP.format("bar.warp.sync -1;") + STORE)
+    assert np.array_equal(found, X[T ^ 31])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (OF_WARP.format(""), "race"),
+        (OF_WARP.replace("31", "63").format("bar.warp.sync -1;"), "race"),
+        (OF_WARP.format("bar.warp.sync 65535;"), "unknown-instruction"),
+        ("setp.lt.u32 %p1, %r1, 9; @%p1 bra $in; bra $out; $in: bar.warp.sync -1; exit; $out:"
+         " bar.sync 0;", "diverged"),
+    ],
+)  # fmt: skip
+def test_a_warp_that_does_not_meet_is_found(body: str, kind: str) -> None:
+    assert fault(body) == kind
+
+
 def test_atomics_do_not_race_with_each_other() -> None:
     body = """
       setp.eq.u32 %p1, %r1, 0;

@@ -233,7 +233,7 @@ class WarpTraffic:
             steps = range(0, WORD_BYTES, gcd(lanes.unknown, WORD_BYTES))
             shifts = [-starts[active][0] % WORD_BYTES] if width >= WORD_BYTES else steps
             counted = {
-                self._served(starts + shift, active, size, width, access.writes) for shift in shifts
+                self.served(starts + shift, active, size, width, access.writes) for shift in shifts
             }
             if len(counted) > 1:
                 raise _NotKnown("where in a word of 4 bytes it begins is not known")
@@ -244,7 +244,7 @@ class WarpTraffic:
             raise _NotKnown("no lane runs it")
         return found
 
-    def _served(self, starts: Array, active: Array, size: int, width: int, writes: bool) -> Traffic:
+    def served(self, starts: Array, active: Array, size: int, width: int, writes: bool) -> Traffic:
         asked = ideal = ways = 0
         for piece in range(0, size, width):
             for phase in self._phases(width, writes):

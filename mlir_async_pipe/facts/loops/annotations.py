@@ -69,6 +69,8 @@ ISSUE = "async_pipe.issue"
 FRAGMENTS = "async_pipe.fragments"
 # Whether the tiles that a loop fills may be laid out anew.
 SWIZZLE = "async_pipe.swizzle"
+# Whether what follows the loop stores its sums by way of its buffers.
+STORE_THROUGH = "async_pipe.store_through"
 # Iterations whose products may still run while the next one's are issued.
 IN_FLIGHT = "async_pipe.in_flight"
 # Tensor stores that may still read their tiles when the next iterations write theirs.
@@ -112,6 +114,7 @@ LOOP_NAMES = (
     ISSUE,
     FRAGMENTS,
     SWIZZLE,
+    STORE_THROUGH,
     IN_FLIGHT,
     ROLES,
     LATENCY,
@@ -143,6 +146,7 @@ CHOICES = {
     ISSUE: ("auto", "first", "spread", "last"),
     FRAGMENTS: ("auto", "ahead", "in-place"),
     SWIZZLE: ("none", "auto"),
+    STORE_THROUGH: ("auto", "tile", "direct"),
     ROLES: ("auto", "together", "specialised", "alternating", "ping-pong"),
 }
 Roles = Literal["auto", "together", "specialised", "alternating", "ping-pong"]
@@ -170,6 +174,7 @@ class LoopAnnotations:
     issue: Literal["auto", "first", "spread", "last"]
     fragments: Literal["auto", "ahead", "in-place"]
     swizzle: Literal["none", "auto"]
+    store_through: Literal["auto", "tile", "direct"]
     in_flight: int | None
     roles: Roles
 
@@ -256,6 +261,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         issue=_choice(loop, ISSUE) or "auto",
         fragments=_choice(loop, FRAGMENTS) or "auto",
         swizzle=_choice(loop, SWIZZLE) or "none",
+        store_through=_choice(loop, STORE_THROUGH) or "auto",
         in_flight=_integer(loop, IN_FLIGHT),
         roles=_choice(loop, ROLES) or "auto",
     )

@@ -37,6 +37,11 @@ from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
 from mlir_async_pipe.pipeliner.expand.wave_turns import asks_for_turns, check_block
+from mlir_async_pipe.pipeliner.expand.wide_stores import (
+    WidePlan,
+    plan_wide_stores,
+    write_wide_stores,
+)
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import place_unexpanded, write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
@@ -128,6 +133,8 @@ def _expand_all(
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
             records = [record_of(plan, numbering) for plan in made]
             blocks = [around.launch_size(plan.loop) for plan in made]
+            # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
+            wide = [] if options.overlap_outer else plan_wide_stores(made, limits, around, session)
         for loop, found in plans:
             if found is None:
                 place_unexpanded(loop)
@@ -140,7 +147,7 @@ def _expand_all(
         # Of groups with tiles of their own one stores while the other one multiplies.
         together = [plan for ring in rings for plan in ring if not plan.beside]
         mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
-        carried = _expand_round(made, rings, module)
+        carried = _expand_round(made, rings, wide, module)
         for record, block, registers in zip(records, blocks, carried, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
@@ -244,11 +251,14 @@ def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
         )
 
 
-def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> list[int]:
+def _expand_round(
+    plans: list[Plan], rings: list[SharedRing], wide: list[WidePlan], module: Any
+) -> list[int]:
     """Write loops of which none holds another; returns the registers that each loop of `plans`
     carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
     rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
+    free = [rooms.of(stores.plan.loop, stores.plan.buffers) for stores in wide]
     carried = []
     for plan in plans:
         in_turn = asks_for_turns(plan.loop)
@@ -257,6 +267,8 @@ def _expand_round(plans: list[Plan], rings: list[SharedRing], module: Any) -> li
             kernel.attributes[names.ROLES] = ir.StringAttr.get("ping-pong", kernel.context)
         carried.append(registers_of((value.type for value in kernel.results), plan.buffers))
     _write_rings(rings, rooms)
+    for stores, buffers in zip(wide, free, strict=True):
+        write_wide_stores(stores, buffers)
     rooms.close(module)
     return carried
 

@@ -135,7 +135,8 @@ def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None
     # Where the loop begins may be known there only.
     place = loop if rows.begin_bytes else outermost
     write = IntegerWriter(before(place), loop.location)
-    aligned = _are_multiples(rows, loop.operands[0], write)
+    begins = [write.multiply(loop.operands[0], size) for size in rows.begin_bytes]
+    aligned = are_multiples(rows.bytes_, rows.arrays, write, begins)
     part_versions(aligned, loop)
     for load in rows.loads:
         set_integer(load, ALIGNMENT, rows.bytes_, 64)
@@ -150,14 +151,14 @@ def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None
     )  # fmt: skip
 
 
-def _are_multiples(rows: Rows, begin: Value, write: IntegerWriter) -> Value:
-    """Whether `bytes_` divide the address of the first element of each array, its strides in bytes, and the loop's begin."""
-    numbers = [number for array in rows.arrays for number in _parts(array, write)]
-    numbers += [write.multiply(begin, size) for size in rows.begin_bytes]
-    both = numbers[0]
-    for number in numbers[1:]:
+def are_multiples(
+    bytes_: int, arrays: Iterable[Value], write: IntegerWriter, others: Iterable[Value] = ()
+) -> Value:
+    """Whether `bytes_` divide the address of the first element of each array, its strides in bytes, and `others`."""
+    both, *numbers = [*(number for array in arrays for number in _parts(array, write)), *others]
+    for number in numbers:
         both = write.binary("arith.ori", both, number)
-    return write.compare("eq", write.binary("arith.andi", both, rows.bytes_ - 1), 0)
+    return write.compare("eq", write.binary("arith.andi", both, bytes_ - 1), 0)
 
 
 def _parts(array: Value, write: IntegerWriter) -> Iterable[Value]:

@@ -29,6 +29,7 @@ _SUNK = (
     names.ISSUE,
     names.FRAGMENTS,
     names.SWIZZLE,
+    names.STORE_THROUGH,
     names.WAIT_AT,
     names.EPILOGUE,
     names.SHORT_TRIP,

@@ -11,7 +11,7 @@ import numpy as np
 
 from helpers.ptx_machine.copies import AsyncCopies
 from helpers.ptx_machine.faults import PtxFault
-from helpers.ptx_machine.program import Program
+from helpers.ptx_machine.program import Program, is_control
 from helpers.ptx_machine.registers import UNSIGNED
 from helpers.ptx_machine.syntax import Imm, Symbol, Vector
 
@@ -108,7 +108,7 @@ class Machine:
             if block.of_warp or block.end >= len(self.program.code):
                 return self._go(block.end, mask)
             function, op = self.program.code[block.end]
-            if op.parts[0] in ("bra", "brx", "ret", "exit", "call", "bar", "barrier", "trap"):
+            if is_control(op):
                 return self._control(function, op, block.end, mask)
             return self._go(block.end, mask)
         except PtxFault as fault:
@@ -215,9 +215,7 @@ class Machine:
         return int(self.pc[0]) if mask is None and (self.pc == self.pc[0]).all() else None
 
     def _bar(self, function, op, pc: int, mask) -> int | None:
-        """bar.sync a{, threads}; barrier.cta.sync; bar.arrive; bar.warp.sync."""
-        if "warp" in op.parts:
-            return self._go(pc + 1, mask)
+        """bar.sync a{, threads}; barrier.cta.sync; bar.arrive."""
         if "red" in op.parts or not all(isinstance(o, Imm) for o in op.operands):
             raise PtxFault("unknown-instruction", op.text)
         self.copies.some_may_complete(self)

@@ -34,13 +34,15 @@ CONTROL = frozenset(("bra", "brx", "ret", "exit", "call", "bar", "barrier", "tra
 
 
 def is_control(op: Instruction) -> bool:
-    return op.parts[0] in CONTROL
+    return op.parts[0] in CONTROL and not is_of_warp(op)
 
 
 def is_of_warp(op: Instruction) -> bool:
     """Whether all lanes of a warp have to run it together."""
-    return op.parts[0] in ("mma", "ldmatrix") or (
-        op.parts[0] in ("shfl", "vote", "redux") and "sync" in op.parts
+    return (
+        op.parts[0] in ("mma", "ldmatrix")
+        or (op.parts[0] in ("shfl", "vote", "redux") and "sync" in op.parts)
+        or op.parts[:2] == ("bar", "warp")
     )
 
 

@@ -1,4 +1,4 @@
-"""What the lanes of a warp tell each other: shfl, vote, activemask, and a redux of integers."""
+"""What the lanes of a warp tell each other: shfl, vote, activemask, a redux of integers; and where they meet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from helpers.ptx_machine.faults import unknown
 from helpers.ptx_machine.registers import SIGNED, UNSIGNED, Operands, Step, type_of
-from helpers.ptx_machine.syntax import BITS, Instruction, Pair
+from helpers.ptx_machine.syntax import BITS, Imm, Instruction, Pair
 
 
 def _shfl(ops: Operands, op: Instruction) -> Step:
@@ -113,4 +113,23 @@ def _activemask(ops: Operands, op: Instruction) -> Step:
     return step
 
 
-MAKERS = {"shfl": _shfl, "vote": _vote, "redux": _redux, "activemask": _activemask}
+def _meet(ops: Operands, op: Instruction) -> Step:
+    """bar.warp.sync members, all lanes of each warp: what they did before is over."""
+    (members,) = op.operands
+    if op.parts != ("bar", "warp", "sync") or not isinstance(members, Imm):
+        raise unknown(op.text)
+    if members.value & 0xFFFFFFFF != 0xFFFFFFFF:
+        raise unknown(op.text)
+
+    def step(machine, mask):
+        lanes = machine.lanes(mask)
+        for warp in np.unique(lanes // 32):
+            here = lanes[lanes // 32 == warp]
+            machine.memory.ordering.partial_barrier(here, here)
+
+    return step
+
+
+MAKERS = {
+    "shfl": _shfl, "vote": _vote, "redux": _redux, "activemask": _activemask, "bar": _meet,
+}  # fmt: skip

@@ -1,0 +1,731 @@
+"""Lets stores of products go through the buffers of their loop, so that each lane stores 16 bytes of a row.
+
+    vector.store %pair, %C[%r, %c]     lane l has columns 2 (l mod 4) of row l / 4: 8 lines of 128 bytes a store
+      -->  gpu.barrier                 nobody reads the buffers of the loop any more
+           vector.store %pair, %part[…]            of the warp's own part of a buffer
+           nvvm.bar.warp.sync
+           %v = vector.load %part[…]               16 bytes a lane, two rows of 256 bytes a load
+           vector.store %v, %C[…]                  4 lines
+
+Where each thread stores stands in the subscripts: a sum of what its id decides, which is enumerated, and of what
+all threads of the block have in common. The rewrite stores the same values to the same places: the places of a warp in one
+*round* of stores are all places of one rectangle, each once, and the part of the buffer holds that rectangle row by
+row. Rows of the part are longer by as many bytes as let lanes meet in the fewest banks. Another thread of the warp stores a
+place than did before, so nothing that a store passes on its way to the end of its round may touch the memory, but for reads of
+what later stores write; what comes after all of them comes after a barrier.
+
+`async_pipe.store_through = "auto"` does so where it asks for less: lines of 128 bytes of global memory, and
+wavefronts of workgroup memory, one instruction of a warp after the other. "tile" does it wherever it can be
+done, "direct" never. Addresses and strides that are not known to be multiples of 16 bytes are tested once, and the stores
+stay beside for all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    after,
+    ancestors,
+    as_kind,
+    before,
+    enclosing,
+    erase,
+    integer_attribute,
+    is_function,
+    is_kernel,
+    operations,
+    type_text,
+    users,
+    walk,
+)
+from mlir_async_pipe.bindings.structured_ops import end_of, write_if
+from mlir_async_pipe.facts.costs.warp_traffic import WarpTraffic
+from mlir_async_pipe.facts.loops.annotations import is_requested, read_loop
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    element_bytes,
+    static_strides,
+    value_alignment,
+)
+from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
+from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
+from mlir_async_pipe.facts.values.numbers import evaluate_more
+from mlir_async_pipe.facts.values.sums import Form
+from mlir_async_pipe.facts.values.thread_numbers import ids_of, thread_ids
+from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.lowering.nvvm.nvidia_ops import LINE_BYTES
+from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
+from mlir_async_pipe.pipeliner.normalise.aligned_versions import are_multiples
+from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import Access, accesses, order_of, row_of
+from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS
+from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
+from mlir_async_pipe.vocabulary.rows import ALL_SPACES, UNORDERED
+
+Array = np.ndarray
+WIDE_BYTES = 16
+LANES = 32
+_PADS = (0, 16, 32, 48, 64)
+# The five bits of the number of each lane.
+_BITS = np.arange(LANES)[:, None] >> np.arange(5) & 1
+
+
+class _Refusal(Exception):
+    """Why stores stay as they are, and the op because of which."""
+
+    def __init__(self, why: str, at: Operation) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an access begins: for each subscript the `numbers` of all threads, what is `common` to them, and the sum
+    of all that is the same in a warp, None where a symbol is not but differs between warps, too."""
+
+    numbers: tuple[Array, ...]
+    common: tuple[frozenset[tuple[Value, int]], ...]
+    of_warp: tuple[Linear | None, ...]
+
+
+@dataclass(frozen=True)
+class _Store:
+    op: Operation
+    access: Access
+    place: _Place
+
+    @property
+    def elements(self) -> int:
+        return prod(self.access.extent or ())
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What stores of one rectangle have in common."""
+        return self.access.memory, self.elements, self.place.common
+
+
+@dataclass(frozen=True)
+class Round:
+    """Stores of one rectangle, each with its row and first column in there at lane 0, what is the same in a warp
+    of row and column of the first one, and the op after which the round is written."""
+
+    stores: tuple[Operation, ...]
+    at: tuple[tuple[int, int], ...]
+    of_warp: tuple[Linear | None, Linear | None]
+    last: Operation
+
+
+@dataclass(frozen=True)
+class WidePlan:
+    """Stores that go through `buffer`, of blocks of `block` threads, in `rounds` of `rows` x `columns`, by the order of the program.
+
+    `axes` are the dimensions of rows and columns, `lanes` what each of the five bits of a lane's number adds to them;
+    `pitch_bytes` from row to row of the buffer. `tested`: addresses and strides are tested for multiples of
+    16 bytes. `ends`: the kernel ends after the stores."""
+
+    plan: Plan
+    buffer: BufferPlan
+    block: Size
+    memory: Value
+    rounds: tuple[Round, ...]
+    rows: int
+    columns: int
+    axes: tuple[int, int]
+    lanes: tuple[tuple[int, ...], tuple[int, ...]]
+    pitch_bytes: int
+    tested: bool
+    ends: bool
+
+
+def plan_wide_stores(
+    plans: list[Plan], limits: Limits, around: Surroundings, session: Session
+) -> list[WidePlan]:
+    """What is to be written once the loops are; nothing without a chip whose banks and warps are known."""
+    if limits.chip is None or limits.chip.lowering != "nvvm" or not limits.chip.banks:
+        return []
+    made: list[WidePlan] = []
+    taken: set[Operation] = set()
+    for plan in plans:
+        through = read_loop(plan.loop).store_through
+        block = around.launch_size(plan.loop)
+        if through == "direct" or block is None or prod(block) % LANES or block[0] % LANES:
+            continue
+        reader = _Reader(block)
+        for stores in _groups(plan.loop, reader):
+            if stores[0].op in taken:
+                continue
+            taken |= {store.op for store in stores}
+            traffic = WarpTraffic(block, limits.chip)
+            chooser = _Chooser(plan, plans, stores, reader, traffic, limits, around)
+            try:
+                chosen, words = chooser.choose(whenever=through == "tile")
+            except _Refusal as why:
+                if through == "tile" or chooser.is_scattered():
+                    session.diagnostics.remark(
+                        f"{len(stores)} stores of {stores[0].elements} elements a lane stay as they are: {why}",
+                        code="stores-as-written",
+                        at=why.at,
+                    )
+            else:
+                made.append(chosen)
+                session.diagnostics.remark(words, code="stores-through-tile", at=stores[0].op)
+    return made
+
+
+# Where threads store -------------------------------------------------------------------------
+
+
+class _Reader:
+    """Places of accesses, for blocks of `block` threads."""
+
+    def __init__(self, block: Size) -> None:
+        self.block = block
+        threads = thread_ids(np.arange(prod(block)), block)
+        self._ids = ids_of(threads, block, LANES)
+        self._known: dict[Value, Array | None] = {}
+        self.arithmetic = Arithmetic(block)
+        self.uniformity = Uniformity()
+
+    def place(self, access: Access) -> _Place | None:
+        """None where a subscript is no such sum."""
+        parts = [self._part(index) for index in access.indices]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or not parts:
+            return None
+        return _Place(*zip(*known, strict=True))
+
+    def _part(
+        self, index: Value
+    ) -> tuple[Array, frozenset[tuple[Value, int]], Linear | None] | None:
+        form = self.arithmetic.wrapped(index)
+        numbers = np.full(prod(self.block), form.constant)
+        common, of_warp, parts = [], [], True
+        for symbol, factor in form.terms:
+            decided = evaluate_more(symbol, self._known, self._ids)
+            if decided is not None:
+                numbers = numbers + factor * decided
+                warps = np.broadcast_to(decided, numbers.shape).reshape(-1, LANES)
+                if (warps == warps[:, :1]).all():
+                    of_warp.append((symbol, factor))
+                elif (warps != warps[:1]).any() or warps[:, :1].any():
+                    parts = False
+            elif self.uniformity.difference(symbol) is None:
+                common.append((symbol, factor))
+            else:
+                return None
+        found = Form(form.constant, frozenset(common + of_warp))
+        return numbers, frozenset(common), found if parts else None
+
+
+def _groups(loop: Operation, reader: _Reader) -> Iterator[list[_Store]]:
+    """Plain stores to global memory after a loop that may belong together, in blocks that all threads run."""
+    for below, above in pairwise((loop, *ancestors(loop))):
+        # A loop around that is pipelined, too, comes later, and looks after itself.
+        if is_function(below) or (above.name == "scf.for" and is_requested(above)):
+            return
+        block = operations(below.block)
+        found: dict[Any, list[_Store]] = {}
+        for op in block[block.index(below) + 1 :]:
+            store = _store(op, reader)
+            if store is not None:
+                found.setdefault(store.kind, []).append(store)
+        for stores in found.values():
+            if len(stores) > 1 and reader.uniformity.divergent_control(stores[0].op) is None:
+                yield stores
+
+
+def _store(op: Operation, reader: _Reader) -> _Store | None:
+    found = accesses(op)
+    if len(found) != 1 or found[0].kind != "write" or len(op.results) or len(op.regions):
+        return None
+    (access,) = found
+    plain = access.certain and not access.asynchronous and access.takes_slot_index
+    row = row_of(op)
+    if not plain or row.by_proxy or row.by_wave or access.shares or access.over_lanes:
+        return None
+    if access.extent is None or prod(access.extent[:-1]) != 1 or "nontemporal" in op.attributes:
+        return None
+    # A value, the memory and subscripts: nothing else has a say.
+    if len(op.operands) != 2 + len(access.indices) or access.memory_operand != 1:
+        return None
+    is_array = len(access.indices) > 1 and _holds_numbers(access.memory)
+    vector = as_kind(ir.VectorType, op.operands[0].type)
+    if not is_array or root_of(access.memory).space != "global" or order_of(op) != UNORDERED:
+        return None
+    size = element_bytes(access.memory) * prod(access.extent)
+    if static_strides(access.memory)[-1] != 1 or WIDE_BYTES % size or (vector and vector.rank != 1):
+        return None
+    place = reader.place(access)
+    return None if place is None else _Store(op, access, place)
+
+
+_NUMBER = re.compile(r"i(8|16|32|64)|b?f(16|32|64)|f8E\w+")
+
+
+def _holds_numbers(memory: Value) -> bool:
+    """Whether a memref holds whole bytes of numbers, which vectors of other numbers can stand for."""
+    kind = as_kind(ir.MemRefType, memory.type)
+    return kind is not None and _NUMBER.fullmatch(type_text(kind.element_type)) is not None
+
+
+# Whether and how -----------------------------------------------------------------------------
+
+
+class _Chooser:
+    """Plans the stores of one kind after one loop."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        plans: list[Plan],
+        stores: list[_Store],
+        reader: _Reader,
+        traffic: WarpTraffic,
+        limits: Limits,
+        around: Surroundings,
+    ) -> None:
+        self.plan, self.plans, self.stores = plan, plans, stores
+        self.reader, self.traffic, self.limits, self.around = reader, traffic, limits, around
+        self.first = stores[0].op
+        self.memory = stores[0].access.memory
+        self.size = element_bytes(self.memory)
+        self.elements = stores[0].elements
+        # Stores, subscripts, warps, lanes.
+        self.numbers = np.array(
+            [[n.reshape(-1, LANES) for n in store.place.numbers] for store in stores]
+        )
+
+    def choose(self, whenever: bool) -> tuple[WidePlan, str]:
+        """The plan, and what it says to the user. Raises _Refusal."""
+        axes, lanes, starts = self._layout()
+        buffer = self._buffer()
+        room = buffer.versions * buffer.slot_bytes // (prod(self.reader.block) // LANES)
+        now = self.asked()
+        best: tuple[int, int, list[list[int]], tuple[int, int], int] | None = None
+        order = sorted(range(len(self.stores)), key=lambda n: tuple(starts[n]))
+        for count in (n for n in range(1, len(order) + 1) if len(order) % n == 0):
+            each = len(order) // count
+            rounds = [order[n : n + each] for n in range(0, len(order), each)]
+            sizes = {self._rectangle(starts[of_round], lanes) for of_round in rounds}
+            shape = sizes.pop()
+            if sizes or shape is None:
+                continue
+            for pad in _PADS:
+                pitch = shape[1] * self.size + pad
+                if shape[0] * pitch > room:
+                    break
+                asked, lines = self._asked_through(starts[rounds[0]], lanes, shape, pitch)
+                if best is None or count * asked < best[0]:
+                    best = count * asked, count * lines, rounds, shape, pitch
+        if best is None:
+            raise _Refusal(
+                f"no part of the {room} bytes that a warp has of {buffer.root} holds whole rows of 16 bytes",
+                self.first,
+            )
+        asked, lines, rounds, shape, pitch = best
+        if not whenever and asked >= now:
+            raise _Refusal(
+                f"through workgroup memory they would ask for {asked} lines and wavefronts, now for {now} lines",
+                self.first,
+            )
+        ops = operations(self.first.block)
+        places = {op: number for number, op in enumerate(ops)}
+        made = []
+        for of_round in rounds:
+            of_warp = self.stores[of_round[0]].place.of_warp
+            at = np.stack(self._places(starts[of_round], lanes), axis=2)[:, 0].tolist()
+            stores = tuple(self.stores[n].op for n in of_round)
+            last = max(stores, key=places.__getitem__)
+            made.append(
+                Round(stores, tuple(map(tuple, at)), (of_warp[axes[0]], of_warp[axes[1]]), last)
+            )
+        made.sort(key=lambda of_round: places[of_round.last])
+        self._check_passed(made, places)
+        own = {store.op for store in self.stores}
+        between = ops[min(places[op] for op in own) : places[made[-1].last]]
+        if all(op in own or row_of(op).pure for op in between):
+            made = [replace(of_round, last=made[-1].last) for of_round in made]
+        tested = self._check_alignment(made, axes)
+        wide = len(self.stores) * LANES * self.elements * self.size // WIDE_BYTES // LANES
+        return WidePlan(
+            self.plan, buffer, self.reader.block, self.memory, tuple(made), *shape, axes, lanes, pitch,
+            tested, _ends_kernel(made[-1].last),
+        ), (
+            f"{len(self.stores)} stores of {self.elements * self.size} bytes a lane become {wide} of {WIDE_BYTES} "
+            f"bytes, by way of {buffer.root} in {len(made)} round{'s' if len(made) > 1 else ''}: {lines} lines of {LINE_BYTES} bytes, not {now}"
+            + (", where addresses and strides are multiples of 16 bytes" if tested else "")
+        )  # fmt: skip
+
+    def asked(self) -> int:
+        """Lines that a warp asks for as the stores are."""
+        access = self.stores[0].access
+        size = self.elements * self.size
+        given = integer_attribute(self.first, "alignment") or 1
+        proven = access_alignment(self.memory, access.indices, self.reader.arithmetic)
+        width = min(size, max(given, proven, self.size))
+        *rows, columns = np.moveaxis(self.numbers[:, :, 0, :], 1, 0)
+        return sum(
+            self._lines(rows, columns * self.size + piece, width) for piece in range(0, size, width)
+        )
+
+    def is_scattered(self) -> bool:
+        """Whether they ask for twice as many lines as there are bytes for, or more."""
+        own = len(self.stores) * LANES * self.elements * self.size
+        return self.asked() >= 2 * -(-own // LINE_BYTES)
+
+    def _lines(self, rows: list[Array], begins: Array, width: int) -> int:
+        """Lines of each store, all together; a row begins with one."""
+        first, last = begins // LINE_BYTES, (begins + width - 1) // LINE_BYTES
+        lines = np.concatenate([np.stack([*rows, end], axis=-1) for end in (first, last)], axis=1)
+        return sum(len(np.unique(of_store, axis=0)) for of_store in lines)
+
+    def _layout(self) -> tuple[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]], Array]:
+        """The dimensions of rows and columns, what bits of a lane add to them, and for each store row and column at lane 0,
+        counted from the first store's; the same in all warps."""
+        numbers = self.numbers
+        apart = numbers - numbers[:1, :, :, :1]
+        if (apart != apart[:, :, :1]).any():
+            raise _Refusal("warps store in different forms", self.first)
+        of_lanes = apart[:, :, 0, :] - apart[:, :, 0, :1]
+        if (of_lanes != of_lanes[:1]).any():
+            raise _Refusal("the lanes of two stores are apart in different ways", self.first)
+        last = numbers.shape[1] - 1
+        moving = [axis for axis in range(last) if apart[:, axis].any()]
+        if len(moving) > 1:
+            raise _Refusal("its rows are apart in two dimensions", self.first)
+        axes = (moving or [last - 1])[0], last
+        found = of_lanes[0][list(axes), :]
+        bits = tuple(tuple(int(found[axis, 1 << bit]) for bit in range(5)) for axis in range(2))
+        if (_BITS @ np.array(bits).T != found.T).any():
+            raise _Refusal("the bits of a lane's number do not add up to its place", self.first)
+        starts = apart[:, list(axes), 0, 0]
+        if (starts[:, 1] % self.elements).any() or any(n % self.elements for n in bits[1]):
+            raise _Refusal("lanes begin between the elements of another", self.first)
+        flat = numbers.transpose(1, 0, 2, 3).reshape(last + 1, -1)
+        if len(np.unique(flat, axis=1).T) < flat.shape[1]:
+            raise _Refusal("two threads store to one place", self.first)
+        return axes, (bits[0], bits[1]), starts
+
+    def _places(self, starts: Array, lanes: Any) -> tuple[Array, Array]:
+        """Rows and columns of some stores in all lanes, from the first of each on."""
+        rows, columns = np.moveaxis(starts[:, None] + _BITS @ np.array(lanes).T, 2, 0)
+        return rows - rows.min(), columns - columns.min()
+
+    def _rectangle(self, starts: Array, lanes: Any) -> tuple[int, int] | None:
+        """Rows and columns of the rectangle whose places some stores fill, each once, if lanes can share out its rows."""
+        rows, columns = self._places(starts, lanes)
+        high, wide = int(rows.max()) + 1, int(columns.max()) + self.elements
+        pieces = len(np.unique(rows * wide + columns))
+        if pieces != rows.size or high * wide != rows.size * self.elements:
+            return None
+        across = wide * self.size // WIDE_BYTES
+        if wide * self.size % WIDE_BYTES or across * high % LANES:
+            return None
+        return (high, wide) if LANES % across == 0 or across % LANES == 0 else None
+
+    def _asked_through(
+        self, starts: Array, lanes: Any, shape: tuple[int, int], pitch: int
+    ) -> tuple[int, int]:
+        """What one round asks for: lines and wavefronts together, and lines alone."""
+        rows, columns = self._places(starts, lanes)
+        size = self.elements * self.size
+        piece_rows, piece_bytes = _pieces(shape, self.size)
+        writes = self._wavefronts(rows * pitch + columns * self.size, size, True)
+        reads = self._wavefronts(piece_rows * pitch + piece_bytes, WIDE_BYTES, False)
+        lines = self._lines([piece_rows], piece_bytes, WIDE_BYTES)
+        return writes + reads + lines, lines
+
+    def _wavefronts(self, begins: Array, size: int, writes: bool) -> int:
+        all_lanes = np.ones(LANES, dtype=bool)
+        return sum(self.traffic.served(one, all_lanes, size, size, writes).asked for one in begins)
+
+    def _buffer(self) -> BufferPlan:
+        """The largest buffer of the loop whose contents are dead where the stores stand: they are after each loop that
+        has versions of it, and where nothing else accesses it from the first store on."""
+        versioning = [
+            (other.loop, {b.root.identity for b in other.buffers if b.versions > 1})
+            for other in self.plans
+        ]
+        ops = operations(self.first.block)
+        earlier = frozenset(ops[: ops.index(self.first)])
+        once = not any(above.name in LOOP_OPS for above in ancestors(self.first))
+        function = enclosing(self.first, FUNCTION_OPS)
+        calls = any(op.name in CALL_OPS for op in walk(function))
+
+        def is_dead(op: Operation, identity: Any) -> bool:
+            around = {op, *ancestors(op)}
+            if any(loop in around for loop, own in versioning if identity in own):
+                return True
+            return once and not around.isdisjoint(earlier)
+
+        def is_free(buffer: BufferPlan) -> bool:
+            root, memory = buffer.root, buffer_value(buffer.regions)
+            if buffer.versions < 2 or not _holds_numbers(memory):
+                return False
+            if self.elements * self.size % element_bytes(memory):
+                return False
+            if value_alignment(memory, self.reader.arithmetic) % WIDE_BYTES:
+                return False
+            if any(user.name in DEALLOCATION_OPS for user in users(memory)):
+                return False
+            # What is called may name it.
+            if root.kind not in ("allocation", "attribution") and calls:
+                return False
+            sides = self.around.touches_outside(self.plan.loop, root.identity)
+            return all(is_dead(touch.op, root.identity) for side in sides for touch in side)
+
+        free = [buffer for buffer in self.plan.buffers if is_free(buffer)]
+        if not free:
+            raise _Refusal(
+                "no buffer of the loop that could hold them is free after it", self.plan.loop
+            )
+        return max(free, key=lambda buffer: buffer.versions * buffer.slot_bytes)
+
+    def _check_passed(self, rounds: list[Round], places: dict[Operation, int]) -> None:
+        """Raise _Refusal if a store would be moved over what may touch its memory, or orders it."""
+        ops = operations(self.first.block)
+        own = {store.op: store for store in self.stores}
+        target = root_of(self.memory)
+        for of_round in rounds:
+            begin, end = min(places[op] for op in of_round.stores), places[of_round.last]
+            for top in ops[begin:end]:
+                if top in own:
+                    continue
+                for op in walk(top):
+                    row = row_of(op)
+                    if is_opaque(op) or row.barrier or row.meeting or order_of(op) != UNORDERED:
+                        raise _Refusal(f"'{op.name}' stands between them", op)
+                    for access in accesses(op):
+                        if may_alias(
+                            target,
+                            root_of(access.memory),
+                            assume_noalias_arguments=self.limits.noalias_arguments,
+                        ) and not self._is_read_of_later(access, places[top], own, places):
+                            raise _Refusal(f"'{op.name}' between them may touch their memory", op)
+
+    def _is_read_of_later(
+        self,
+        access: Access,
+        at: int,
+        own: dict[Operation, _Store],
+        places: dict[Operation, int],
+    ) -> bool:
+        """Whether an access reads what a store after it writes, and no other does."""
+        if access.kind != "read" or access.memory != self.memory:
+            return False
+        if access.extent is None or prod(access.extent) != self.elements:
+            return False
+        place = self.reader.place(access)
+        return place is not None and any(
+            place.common == store.place.common
+            and all(map(np.array_equal, place.numbers, store.place.numbers))
+            for op, store in own.items()
+            if places[op] > at
+        )
+
+    def _check_alignment(self, rounds: list[Round], axes: tuple[int, int]) -> bool:
+        """Whether addresses and strides have to be tested. Raises _Refusal where rows begin between 16 bytes."""
+        by_op = {store.op: store for store in self.stores}
+        numbers = self.reader.arithmetic
+        begins = [
+            int(n) - of_round.at[0][1]
+            for of_round in rounds
+            for n in by_op[of_round.stores[0]].place.numbers[axes[1]][::LANES]
+        ]
+        common = [
+            factor * divisor(s, numbers) for s, factor in self.stores[0].place.common[axes[1]]
+        ]
+        strides = static_strides(self.memory)[:-1]
+        known = gcd(*begins, *common, *(stride for stride in strides if stride is not None))
+        if known * self.size % WIDE_BYTES:
+            raise _Refusal("its rows may begin between multiples of 16 bytes", self.first)
+        return None in strides or value_alignment(self.memory, numbers) % WIDE_BYTES != 0
+
+
+def _pieces(shape: tuple[int, int], size: int) -> tuple[Array, Array]:
+    """Row, and bytes in the row, of what each lane loads (columns) in each of the loads (rows)."""
+    across = shape[1] * size // WIDE_BYTES
+    piece = np.arange(shape[0] * across).reshape(-1, LANES)
+    return piece // across, piece % across * WIDE_BYTES
+
+
+def _ends_kernel(store: Operation) -> bool:
+    """Whether nothing but the end of the kernel comes after a store."""
+    below = store
+    for above in ancestors(store):
+        following = operations(below.block)
+        for top in following[following.index(below) + 1 :]:
+            if any(accesses(op) or is_opaque(op) or row_of(op).barrier for op in walk(top)):
+                return False
+        if is_function(above):
+            return is_kernel(above) and len(above.regions[0].blocks) == 1
+        if above.name in LOOP_OPS or any(len(region.blocks) > 1 for region in above.regions):
+            return False
+        below = above
+    return False
+
+
+# The written stores --------------------------------------------------------------------------
+
+
+def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> None:
+    """Write the rounds of one plan, each where its last store stands."""
+    (buffer,) = (b.value for b in buffers if b.plan.root.identity == plan.buffer.root.identity)
+    order = operations(plan.rounds[0].stores[0].block)
+    aligned: Value | None = None
+    for last, rounds in groupby(plan.rounds, key=lambda of_round: of_round.last):
+        write, loc = IntegerWriter(after(last), last.location), last.location
+        if plan.tested:
+            aligned = aligned or are_multiples(WIDE_BYTES, [plan.memory], write)
+            branch = write_if(aligned, (), (), write.ip, loc)
+            inside, otherwise = map(end_of, branch.regions)
+            write = IntegerWriter(before(inside), loc)
+        writer = _Writer(plan, buffer, write)
+        together = list(rounds)
+        for of_round in together:
+            if of_round == plan.rounds[0]:
+                write_fence(("workgroup",), write.ip, loc)
+            else:
+                writer.meet()
+            writer.write(of_round)
+        if together[-1] == plan.rounds[-1] and not plan.ends:
+            write_fence(ALL_SPACES - {"private"}, write.ip, loc)
+        stores = sorted((op for of_round in together for op in of_round.stores), key=order.index)
+        for op in stores:
+            if plan.tested:
+                op.move_before(otherwise)
+            else:
+                erase([op])
+
+
+class _Writer:
+    """Writes one round."""
+
+    def __init__(self, plan: WidePlan, buffer: Value, write: IntegerWriter) -> None:
+        self.plan, self._w = plan, write
+        kind, stored = ir.MemRefType(buffer.type), ir.MemRefType(plan.memory.type)
+        self._loc = write.location
+        self._inner, self._outer = kind.element_type, stored.element_type
+        self._inner_bytes, self._outer_bytes = element_bytes(buffer), element_bytes(plan.memory)
+        flat = ir.MemRefType.get(
+            [prod(kind.shape)], self._inner, memory_space=kind.memory_space, loc=self._loc
+        )
+        i64 = ir.IntegerType.get_signless(64, write.context)
+        dims = ir.ArrayAttr.get([ir.IntegerAttr.get(i64, n) for n in range(kind.rank)])
+        regrouped = {"reassociation": ir.ArrayAttr.get([dims])}
+        self._tile = write.make("memref.collapse_shape", [buffer], flat, regrouped)
+        thread = write.thread_id("x")
+        self._lane = write.remainder(thread, LANES)
+        warp = write.divide(thread, LANES)
+        x, y, z = plan.block
+        for axis, size, below in (("y", y, x // LANES), ("z", z, x // LANES * y)):
+            if size > 1:
+                warp = write.add(warp, write.multiply(write.thread_id(axis), below))
+        self._warp = write.multiply(warp, self._far(plan.rows, 0))
+
+    def meet(self) -> None:
+        """The lanes of a warp meet, and see what they wrote."""
+        i32 = ir.IntegerType.get_signless(32, self._w.context)
+        self._w.op("nvvm.bar.warp.sync", [self._w.constant(-1, i32)])
+
+    def write(self, of_round: Round) -> None:
+        plan, w, size = self.plan, self._w, self._outer_bytes
+        begin = w.add(self._warp, self._of_lane(map(self._far, *plan.lanes)))
+        for op, at in zip(of_round.stores, of_round.at, strict=True):
+            value = self._cast(op.operands[0], self._inner, self._inner_bytes)
+            self._store(value, self._tile, [w.add(begin, self._far(*at))])
+        self.meet()
+        # Lanes take pieces of 16 bytes, row by row.
+        each = WIDE_BYTES // size
+        across = min(plan.columns // each, LANES)
+        own = w.divide(self._lane, across), w.multiply(w.remainder(self._lane, across), each)
+        begin = w.add(w.multiply(own[0], self._far(1, 0)), self._warp)
+        begin = w.add(begin, w.multiply(w.remainder(self._lane, across), self._far(0, each)))
+        subscripts = list(accesses(of_round.stores[0])[0].indices)
+        for side, axis in enumerate(plan.axes):
+            form = of_round.of_warp[side]
+            if form is None:
+                lane = self._of_lane(plan.lanes[side])
+                origin = w.subtract(subscripts[axis], lane)
+            else:
+                origin = self._sum(form)
+            subscripts[axis] = w.add(w.subtract(origin, of_round.at[0][side]), own[side])
+        rows, far = _pieces((plan.rows, plan.columns), size)
+        wide = ir.VectorType.get([WIDE_BYTES // self._inner_bytes], self._inner, loc=self._loc)
+        loaded = []
+        for row, column in zip(rows[:, 0].tolist(), (far[:, 0] // size).tolist(), strict=True):
+            there = [self._tile, w.add(begin, self._far(row, column))]
+            place = list(subscripts)
+            for axis, offset in zip(plan.axes, (row, column), strict=True):
+                place[axis] = w.add(place[axis], offset)
+            loaded.append((w.make("vector.load", there, wide, self._aligned(WIDE_BYTES)), place))
+        for value, place in loaded:
+            self._store(self._cast(value, self._outer, size), plan.memory, place)
+
+    def _far(self, row: int, column: int) -> int:
+        """How far a place of the rectangle is from its first one in the buffer, in the buffer's elements."""
+        return (row * self.plan.pitch_bytes + column * self._outer_bytes) // self._inner_bytes
+
+    def _sum(self, form: Linear) -> Value:
+        total = self._w.constant(form.constant)
+        for symbol, factor in form.terms:
+            if symbol.type != self._w.index:
+                symbol = self._w.cast("arith.index_cast", symbol, self._w.index)
+            total = self._w.add(total, self._w.multiply(symbol, factor))
+        return total
+
+    def _of_lane(self, of_bits: Iterable[int]) -> Value:
+        """The sum of what the bits of the lane's number add; bits whose steps double are taken together.
+
+        (0, 0, 1, 2, 4)   -->   lane / 4"""
+        w, total, bit, steps = self._w, self._w.constant(0), 0, list(of_bits)
+        while bit < len(steps):
+            end = bit + 1
+            while end < len(steps) and steps[end] == 2 * steps[end - 1]:
+                end += 1
+            if steps[bit]:
+                part = w.divide(self._lane, 1 << bit)
+                part = part if end == len(steps) else w.remainder(part, 1 << (end - bit))
+                total = w.add(total, w.multiply(part, steps[bit]))
+            bit = end
+        return total
+
+    def _cast(self, value: Value, element: Any, size: int) -> Value:
+        """The bits of a vector, or of one number, as elements of another type."""
+        vector = as_kind(ir.VectorType, value.type)
+        if vector is None:
+            one = ir.VectorType.get([1], value.type, loc=self._loc)
+            value, vector = self._w.make("vector.broadcast", [value], one), one
+        if vector.element_type == element:
+            return value
+        given = self._outer_bytes if element == self._inner else self._inner_bytes
+        cast = ir.VectorType.get([vector.shape[0] * given // size], element, loc=self._loc)
+        return self._w.make("vector.bitcast", [value], cast)
+
+    def _store(self, value: Value, memory: Value, at: list[Value]) -> None:
+        size = ir.VectorType(value.type).shape[0] * element_bytes(memory)
+        self._w.op("vector.store", [value, memory, *at], (), self._aligned(size))
+
+    def _aligned(self, size: int) -> dict[str, Any]:
+        i64 = ir.IntegerType.get_signless(64, self._w.context)
+        return {"alignment": ir.IntegerAttr.get(i64, size)}

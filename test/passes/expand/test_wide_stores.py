@@ -1,0 +1,254 @@
+"""Stores of fragments that go through the buffers of their loop: right, proven, unsafe without what orders them, and refused
+where that is not known to be the same.
+
+Covers: pipeliner/expand/wide_stores.py
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import count
+
+import numpy as np
+import pytest
+
+from helpers.gemm_kernels import gemm_text, operands
+from mlir_async_pipe import check, machine, pipeline
+from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.machine.validation import validate
+from mlir_async_pipe.session.report import Report
+
+TARGET = "nvvm:sm_80"
+SIZE = (64, 64, 96)
+STORE = re.compile(
+    r"    vector.store (?P<v>%\w+), %C\[(?P<r>%\w+), (?P<c>%\w+)\] \{alignment = 8 : i64\} : "
+    r"memref<\?x\?xf32>, vector<2xf32>\n"
+)
+MEET = "nvvm.bar.warp.sync"
+
+
+@pytest.fixture(autouse=True)
+def context():
+    with new_context():
+        yield
+
+
+@cache
+def gemm(*options: str) -> str:
+    return gemm_text("--tile-m=64", "--tile-n=64", *options)
+
+
+def with_stores(body: str, arguments: str = "", kind: str = "f32", text: str = "") -> str:
+    """The GEMM whose stores are `body`, of $v at $r, $c; $n is another number in each of them."""
+    numbers = count()
+
+    def written(found: re.Match[str]) -> str:
+        names = {**found.groupdict(), "n": str(next(numbers))}
+        return re.sub(r"\$([vrcn])\b", lambda name: names[name[1]], body)
+
+    text = STORE.sub(written, text or gemm())
+    return text.replace(
+        "%C : memref<?x?xf32> {llvm.noalias}",
+        f"%C : memref<?x?x{kind}> {{llvm.noalias}}{arguments}",
+    )
+
+
+def annotated(text: str, through: str) -> str:
+    name = "async_pipe.num_stages"
+    return text.replace(name, f'async_pipe.store_through = "{through}", {name}')
+
+
+def piped(text: str) -> tuple[ir.Module, Report]:
+    module = ir.Module.parse(text)
+    return module, pipeline(module, target=TARGET)
+
+
+def said(report: Report, code: str) -> list[str]:
+    return [one.message for one in report.diagnostics if one.code == code]
+
+
+def stored_bytes(module: ir.Module) -> list[int]:
+    """The alignments of stores to global memory."""
+    text = re.findall(
+        r"vector.store .*alignment = (\d+) : i64\} : memref<\?x\?xf(?:16|32)>,", str(module)
+    )
+    return [int(one) for one in text]
+
+
+def result(module: ir.Module, *more: np.ndarray, kind: type = np.float32) -> np.ndarray:
+    (a, b, c), _ = operands(SIZE, "f16")
+    arguments = [a, b, c.astype(kind), *more]
+    found = machine.run(module, "gemm", arguments, threads=128, completion="late").arrays[2]
+    assert found is not None
+    return found
+
+
+PRODUCT = operands(SIZE, "f16")[1]
+COLUMNS = np.arange(64, dtype=np.float32)
+RESIDUAL = (np.arange(64 * 64, dtype=np.float32) % 37).reshape(64, 64)
+PLAIN = "    vector.store $v, %C[$r, $c] {alignment = 8 : i64} : memref<?x?xf32>, vector<2xf32>\n"
+HALVES = """\
+    %h$n = arith.truncf $v : vector<2xf32> to vector<2xf16>
+    vector.store %h$n, %C[$r, $c] {alignment = 4 : i64} : memref<?x?xf16>, vector<2xf16>
+"""
+BIAS = """\
+    %b$n = vector.load %D[$c] : memref<64xf32>, vector<2xf32>
+    %s$n = arith.addf $v, %b$n : vector<2xf32>
+    %z$n = arith.constant dense<0.0> : vector<2xf32>
+    %m$n = arith.maximumf %s$n, %z$n : vector<2xf32>
+    %h$n = arith.truncf %m$n : vector<2xf32> to vector<2xf16>
+    vector.store %h$n, %C[$r, $c] : memref<?x?xf16>, vector<2xf16>
+"""
+ADDED = """\
+    %d$n = vector.load %D[$r, $c] {alignment = 8 : i64} : memref<?x?xf32>, vector<2xf32>
+    %s$n = arith.addf $v, %d$n : vector<2xf32>
+    vector.store %s$n, %C[$r, $c] {alignment = 8 : i64} : memref<?x?xf32>, vector<2xf32>
+"""
+MATRIX = ", %D : memref<?x?xf32> {llvm.noalias}"
+
+
+def test_fragments_are_stored_16_bytes_a_lane() -> None:
+    module, report = piped(gemm())
+    assert stored_bytes(module) == [16] * 8 + [8] * 16
+    (message,) = said(report, "stores-through-tile")
+    assert message.startswith(
+        "16 stores of 8 bytes a lane become 8 of 16 bytes, by way of attribution "
+    )
+    assert "32 lines of 128 bytes, not 128, where addresses" in message
+    assert np.array_equal(result(module), PRODUCT)
+
+
+def known_rows() -> str:
+    """Rows of C of 64 numbers, at addresses that are multiples of 16 bytes."""
+    text = gemm().replace(
+        "%C : memref<?x?xf32> {", "%C : memref<64x64xf32> {llvm.align = 16 : i64, "
+    )
+    return re.sub(r"(vector.store .*: memref<)\?x\?xf32", r"\g<1>64x64xf32", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [
+        ("gpu.barrier", -1, "missing-barrier"),
+        (MEET, 0, "missing-barrier"),
+        (MEET, 1, "unknown-hazard"),
+        (MEET, 2, "missing-barrier"),
+    ],
+)
+def test_without_what_orders_lanes_and_block_it_is_unsafe(
+    name: str, number: int, code: str
+) -> None:
+    """What lanes read before they store again is in order by what they wait for, which no model promises: unknown."""
+    module, _ = piped(known_rows())
+    assert not check(module, target=TARGET).diagnostics
+    found = [op for op in walk(module.operation) if op.name == name]
+    assert name != MEET or len(found) == 3
+    found[number].erase()
+    assert check(module, target=TARGET).diagnostics[0].code == code
+
+
+def test_where_addresses_decide_it_is_not_proven_without_them() -> None:
+    module, _ = piped(gemm())
+    next(op for op in walk(module.operation) if op.name == MEET).erase()
+    assert {one.code for one in check(module, target=TARGET).diagnostics} == {"unknown-hazard"}
+
+
+def test_it_computes_what_it_did_for_all_data() -> None:
+    (a, b, c), _ = operands((64, 64, 32), "f16")
+    before = ir.Module.parse(gemm())
+    after, _ = piped(gemm())
+    validate(before, after, "gemm", [a, b, c], threads=128)
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "more", "wanted", "rounds"),
+    [
+        (HALVES, "", (), PRODUCT, 1),
+        (BIAS, ", %D : memref<64xf32> {llvm.noalias}", (COLUMNS,), np.maximum(PRODUCT + COLUMNS, 0), 1),
+    ],
+)  # fmt: skip
+def test_conversions_bias_and_activation_stand_between(
+    body: str, arguments: str, more: tuple, wanted: np.ndarray, rounds: int
+) -> None:
+    module, report = piped(with_stores(body, arguments, "f16"))
+    (message,) = said(report, "stores-through-tile")
+    assert "16 stores of 4 bytes a lane become 4 of 16 bytes" in message
+    assert np.array_equal(result(module, *more, kind=np.float16), wanted.astype(np.float16))
+
+
+def test_residuals_of_a_round_are_read_before_its_first_store() -> None:
+    module, report = piped(with_stores(ADDED, MATRIX))
+    assert said(report, "stores-through-tile")
+    assert np.array_equal(result(module, RESIDUAL), PRODUCT + RESIDUAL)
+    lines = str(module).splitlines()
+    reads = [n for n, line in enumerate(lines) if "vector.load %arg3" in line]
+    stores = [n for n, line in enumerate(lines) if "vector.store" in line and "%arg2[" in line]
+    assert len(reads) == 16 and reads[7] < stores[0] < reads[8]
+
+
+def test_what_is_added_to_may_be_read_in_between() -> None:
+    """C += A B: each place is read before it is stored, and no other store writes it."""
+    module, report = piped(with_stores(ADDED.replace("%D", "%C")))
+    assert said(report, "stores-through-tile")
+    assert np.array_equal(result(module), PRODUCT - 7)
+
+
+def test_rows_of_known_length_need_no_second_version() -> None:
+    module, report = piped(known_rows())
+    (message,) = said(report, "stores-through-tile")
+    assert not message.endswith("16 bytes") and "alignment = 8 : i64} : memref<64x64" not in str(
+        module
+    )
+    assert np.array_equal(result(module), PRODUCT)
+
+
+def test_rows_that_begin_between_16_bytes_are_stored_as_before() -> None:
+    module, _ = piped(gemm())
+    (a, b, _), _ = operands(SIZE, "f16")
+    c = np.full((64, 66), -7, np.float32)[:, :64]
+    found = machine.run(module, "gemm", [a, b, c], threads=128, completion="late").arrays[2]
+    assert np.array_equal(found, PRODUCT)
+
+
+def test_a_tile_after_a_tile_waits_for_the_buffers() -> None:
+    """Blocks that take tile after tile: what comes after the stores comes after a barrier."""
+    module, report = piped(gemm("--persistent"))
+    assert said(report, "stores-through-tile")
+    (a, b, c), product = operands((128, 64, 96), "f16")
+    found = machine.run(module, "gemm", [a, b, c], threads=128, grid=(1, 1), completion="late")
+    assert np.array_equal(found.arrays[2], product)
+    branch = [op for op in walk(module.operation) if op.name == "scf.if" and MEET in str(op)][-1]
+    inside = [op.operation for op in branch.regions[0].blocks[0]]
+    assert [op.name for op in inside].count("gpu.barrier") == 2
+    inside[-2].erase()
+    assert check(module, target=TARGET).diagnostics[0].code == "unknown-hazard"
+
+
+def test_direct_stores_are_left_alone() -> None:
+    module, report = piped(annotated(gemm(), "direct"))
+    assert stored_bytes(module) == [8] * 16
+    assert not said(report, "stores-as-written") and not said(report, "stores-through-tile")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (with_stores(PLAIN + "    gpu.barrier\n"), "'gpu.barrier' stands between them"),
+        (with_stores(ADDED, ", %D : memref<?x?xf32>").replace("%C : memref<?x?xf32> {llvm.noalias}",
+                                                              "%C : memref<?x?xf32>"),
+         "'vector.load' between them may touch their memory"),
+        (with_stores(PLAIN.replace("$r", "%c_row")), "two threads store to one place"),
+        (with_stores(ADDED.replace("%D[$r,", "%C[%c_row,")), "may touch their memory"),
+        (with_stores("    %j$n = arith.addi $c, %c1 : index\n" + PLAIN.replace("$c", "%j$n")),
+         "its rows may begin between multiples of 16 bytes"),
+        (with_stores("    %j$n = arith.xori $r, %c1 : index\n" + PLAIN.replace("$r", "%j$n")), ""),
+        (gemm("--edges"), ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_to_be_the_same_is_refused(text: str, why: str) -> None:
+    module, report = piped(annotated(text, "tile"))
+    assert 16 not in stored_bytes(module) and not said(report, "stores-through-tile")
+    assert all(why in one for one in said(report, "stores-as-written"))
+    assert bool(said(report, "stores-as-written")) == bool(why)
