@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from mlir_async_pipe.checker import forms
@@ -49,11 +50,11 @@ class Partings:
             return None
         number = block.number
         if number not in self._joins:
-            self._joins[number] = join_of(self.flow, number)
-            self._even[number] = has_even_barriers(self.flow, number, self._joins[number])
-            self._apart[number] = never_meet(self.flow, number)
-        join = ENDED if self._apart[number] else self._joins[number]
-        return Parting(join, dict(state.facts), self._even[number])
+            join = self._joins[number] = join_of(self.flow, number)
+            self._even[number] = has_even_barriers(self.flow, number, join)
+            self._apart[number] = join is None and never_meet(self.flow, number)
+        end = ENDED if self._apart[number] else self._joins[number]
+        return Parting(end, dict(state.facts), self._even[number])
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some paths out of a block leave; `ENDED` if some paths end without
@@ -95,14 +96,26 @@ class Partings:
 
 
 def join_of(flow: Flow, branch: int) -> int | None:
-    """The first block that every path from a block comes to; None if paths end before."""
-    paths = [_reached(flow, edge.target) for edge in flow.edges(flow.blocks[branch])]
-    common = set.intersection(*map(set, paths)) - {branch}
-    for block in paths[0]:
-        # A path that avoids the block would reach the end without it.
-        if block in common and not _ends_without(flow, branch, block):
-            return block
-    return None
+    """The first block that every path from a block comes to, before that block again; None if paths end before.
+
+    Blocks are visited nearest first: of those that are known to follow, one that no other leads to. Where a single
+    one is left, all paths come to it. In a row of branches only what stands in one of them is visited."""
+    rank, here = flow.ranks, flow.ranks[branch]
+    # What an edge back leads to comes last.
+    pending = [(rank[n] <= here, rank[n], n) for n in set(flow.after(branch))]
+    heapify(pending)
+    seen = {n for *_, n in pending}
+    while len(pending) > 1:
+        *_, block = heappop(pending)
+        following = flow.after(block)
+        if block == branch or not following:
+            return None
+        for n in following:
+            if n not in seen:
+                seen.add(n)
+                heappush(pending, (rank[n] <= here, rank[n], n))
+    join = pending[0][-1] if pending else branch
+    return None if join == branch else join
 
 
 def never_meet(flow: Flow, branch: int) -> bool:
@@ -163,12 +176,6 @@ def is_reached_by_all(state: State) -> bool:
 def _reached(flow: Flow, first: int, last: int | None = None) -> list[int]:
     """The blocks that can follow, nearest first; none after `last`."""
     return list(walked([first], lambda n: flow.after(n) if n != last else ()))
-
-
-def _ends_without(flow: Flow, branch: int, avoided: int) -> bool:
-    """Whether the kernel's end, or the branch again, can be reached around a block."""
-    seen = walked(flow.after(branch), lambda n: flow.after(n) if n not in (branch, avoided) else ())
-    return any(n == branch or not flow.after(n) for n in seen if n != avoided)
 
 
 def part(state: State, parting: Parting | None, number: int) -> None:

@@ -1,7 +1,7 @@
 """Lets stores of products go through the buffers of their loop, so that each lane stores 16 bytes of a row.
 
     vector.store %pair, %C[%r, %c]     lane l has columns 2 (l mod 4) of row l / 4: 8 lines of 128 bytes a store
-      -->  gpu.barrier                 nobody reads the buffers of the loop any more
+      -->  gpu.barrier                 nobody reads the buffer any more
            vector.store %pair, %part[…]            of the warp's own part of a buffer
            nvvm.bar.warp.sync
            %v = vector.load %part[…]               16 bytes a lane, two rows of 256 bytes a load
@@ -591,7 +591,8 @@ def _ends_kernel(store: Operation) -> bool:
 def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> None:
     """Write the rounds of one plan, each where its last store stands."""
     (buffer,) = (b.value for b in buffers if b.plan.root.identity == plan.buffer.root.identity)
-    order = operations(plan.rounds[0].stores[0].block)
+    ops = operations(plan.rounds[0].stores[0].block)
+    order = {op: number for number, op in enumerate(ops)}.__getitem__
     aligned: Value | None = None
     for last, rounds in groupby(plan.rounds, key=lambda of_round: of_round.last):
         write, loc = IntegerWriter(after(last), last.location), last.location
@@ -603,14 +604,12 @@ def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> Non
         writer = _Writer(plan, buffer, write)
         together = list(rounds)
         for of_round in together:
-            if of_round == plan.rounds[0]:
-                write_fence(("workgroup",), write.ip, loc)
-            else:
-                writer.meet()
+            # A barrier orders all that was read before, for the proof too, which need not compare it any more.
+            write_fence(("workgroup",), write.ip, loc)
             writer.write(of_round)
         if together[-1] == plan.rounds[-1] and not plan.ends:
             write_fence(ALL_SPACES - {"private"}, write.ip, loc)
-        stores = sorted((op for of_round in together for op in of_round.stores), key=order.index)
+        stores = sorted((op for of_round in together for op in of_round.stores), key=order)
         for op in stores:
             if plan.tested:
                 op.move_before(otherwise)
@@ -643,19 +642,16 @@ class _Writer:
                 warp = write.add(warp, write.multiply(write.thread_id(axis), below))
         self._warp = write.multiply(warp, self._far(plan.rows, 0))
 
-    def meet(self) -> None:
-        """The lanes of a warp meet, and see what they wrote."""
-        i32 = ir.IntegerType.get_signless(32, self._w.context)
-        self._w.op("nvvm.bar.warp.sync", [self._w.constant(-1, i32)])
-
     def write(self, of_round: Round) -> None:
         plan, w, size = self.plan, self._w, self._outer_bytes
         begin = w.add(self._warp, self._of_lane(map(self._far, *plan.lanes)))
         for op, at in zip(of_round.stores, of_round.at, strict=True):
             value = self._cast(op.operands[0], self._inner, self._inner_bytes)
             self._store(value, self._tile, [w.add(begin, self._far(*at))])
-        self.meet()
-        # Lanes take pieces of 16 bytes, row by row.
+        # The lanes of the warp meet, and see what they wrote.
+        i32 = ir.IntegerType.get_signless(32, w.context)
+        w.op("nvvm.bar.warp.sync", [w.constant(-1, i32)])
+        # They take pieces of 16 bytes, row by row.
         each = WIDE_BYTES // size
         across = min(plan.columns // each, LANES)
         own = w.divide(self._lane, across), w.multiply(w.remainder(self._lane, across), each)
