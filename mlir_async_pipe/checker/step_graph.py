@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import type_text
-from mlir_async_pipe.facts.flow.algorithms import loop_body, post_order, predecessors, reached
+from mlir_async_pipe.facts.flow.algorithms import by_loops, loop_body, predecessors, reached
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of_text
 from mlir_async_pipe.vocabulary import Row
 from mlir_async_pipe.vocabulary.products import SUMS, is_given_alone, is_register_of_sums
@@ -220,9 +220,8 @@ class Flow:
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The blocks that can run, each numbered after all that lead to it, but for edges back."""
-        order = reversed(post_order([0], self.after))
-        return {block: number for number, block in enumerate(order)}
+        """The blocks that can run, each numbered after all that lead to it but for edges back, a loop's blocks together."""
+        return {block: number for number, block in enumerate(by_loops([0], self.after))}
 
     def before(self) -> dict[int, list[int]]:
         """By block the numbers of those that may run before it."""
