@@ -5,7 +5,7 @@ bench/expand.py and bench/compile_time.py have the times. Calls that do not depe
 taken off by measuring three sizes: (f(4n) - f(2n)) / (f(2n) - f(n)) is 2 for what is linear and 4
 for what is quadratic, and 2.15 times the time for doubling the largest size leaves 2.3 for it.
 
-Covers: pipeliner/plan/tensor_tiles.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, reports/limits.py, waits/dynamic.py, pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, checker/phases/global_memory.py, pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
+Covers: pipeliner/plan/tensor_tiles.py, pipeliner/dependence/surroundings.py, pipeliner/dependence/privatise.py, checker/sites.py, checker/footprints.py, checker/partings.py, reports/limits.py, waits/dynamic.py, pipeliner/expand/write/carried_ring.py, pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py, checker/phases/global_memory.py, pipeliner/schedule/schedule_pass.py, lowering/nvvm/to_nvvm.py
 """
 
 from __future__ import annotations
@@ -104,6 +104,23 @@ def nest(depth: int) -> str:
     return opened + loop() + "}" * depth
 
 
+def guarded_store(number: int) -> str:
+    """A store by some threads, as at the edges of a matrix."""
+    return f"""
+    %row{number} = arith.constant {64 * number} : index
+    %bound{number} = arith.constant {number % 63 + 1} : index
+    %place{number} = arith.addi %row{number}, %x : index
+    %inside{number} = arith.cmpi ult, %x, %bound{number} : index
+    scf.if %inside{number} {{
+      memref.store %one, %D[%place{number}] : memref<8192xf32>
+    }}"""
+
+
+def stores_after_a_loop(stores: int) -> str:
+    text = kernel(1, loop() + "".join(map(guarded_store, range(stores))))
+    return text.replace("(%A:", "(%D: memref<8192xf32> {llvm.noalias}, %A:")
+
+
 # What grows, and the size from which on.
 SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "loops": (lambda n: kernel(1, loop() * n), 15),
@@ -111,6 +128,7 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "loops-with-buffers": (lambda n: kernel(n, "".join(loop(1, k) for k in range(n))), 10),
     "statements": (lambda n: kernel(1, loop(n)), 25),
     "statements-of-equal-loops": (lambda n: kernel(1, loop(n) * 2), 25),
+    "stores": (stores_after_a_loop, 15),
     "nest": (lambda n: kernel(1, nest(n)), 2),
 }
 
