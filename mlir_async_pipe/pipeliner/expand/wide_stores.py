@@ -39,6 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     after,
     ancestors,
     as_kind,
+    attribute,
     before,
     enclosing,
     erase,
@@ -629,9 +630,8 @@ class _Writer:
         flat = ir.MemRefType.get(
             [prod(kind.shape)], self._inner, memory_space=kind.memory_space, loc=self._loc
         )
-        i64 = ir.IntegerType.get_signless(64, write.context)
-        dims = ir.ArrayAttr.get([ir.IntegerAttr.get(i64, n) for n in range(kind.rank)])
-        regrouped = {"reassociation": ir.ArrayAttr.get([dims])}
+        every = ", ".join(map(str, range(kind.rank)))
+        regrouped = {"reassociation": attribute(f"[[{every}]]", write.context)}
         self._tile = write.make("memref.collapse_shape", [buffer], flat, regrouped)
         thread = write.thread_id("x")
         self._lane = write.remainder(thread, LANES)
