@@ -817,11 +817,11 @@ class Unit:
     ) -> tuple[Any, ...]:
         """What a loop carries, in its last iterations if its end depends on a trip count that is not known. An iteration was run, in which
         the integers of `compared` were; `iterate` runs another one, and gives what it carries then, None where some lanes leave."""
-        arrays, values = self.launch.memory.long_arrays, self.frame.values
-        for one, other in compared if arrays is not None else ():
-            if arrays.induction.depends(values.get(one), values.get(other)):
+        induction, values = self.launch.memory.induction, self.frame.values
+        for one, other in compared if induction is not None else ():
+            if induction.depends(values.get(one), values.get(other)):
                 apart = partial(self._apart, one, other)
-                return tuple(arrays.induction.follow(self, passed, iterate, apart))
+                return tuple(induction.follow(self, passed, iterate, apart))
         return passed
 
     def _apart(self, one: int, other: int, passed: tuple[Any, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""Arguments whose size nobody has given: the memory of a run for all trip counts.
+"""Arguments that take no memory: those whose size nobody has given, in a run for all trip counts, and large ones that are only read.
 
     argument 0    bytes from 1 << 48 on       element 5 + 32 t of it is the term arg0[5, 32, 0]
     argument 1    bytes from 2 << 48 on
@@ -9,6 +9,7 @@ kept in a list. What is loaded is what was there at first, so that a program may
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +49,12 @@ class LongArray:
     number: int
     sizes: tuple[Any, ...]
     dtype: np.dtype
+
+    @property
+    def count(self) -> int | None:
+        """Its elements, None where that depends on the trip count."""
+        sizes = [size for size in self.sizes if not isinstance(size, Terms)]
+        return math.prod(sizes) if len(sizes) == len(self.sizes) else None
 
     def view(self, shape: MemRefShape | None) -> Any:
         """It as a memref of this type, or as a pointer. Raises MachineError (unsupported-type)."""
@@ -93,7 +100,8 @@ class LongArrays:
         found = np.empty(numbers.shape, np.int64)
         found[numbers == 0] = memory.inner[rows[numbers == 0][:, 0]]
         for number in np.unique(numbers[numbers > 0]):
-            chosen, array = numbers == number, self.arrays[number]
+            chosen = numbers == number
+            array = self._array(int(number), rows[chosen])
             elements, byte = np.divmod(rows[chosen], array.dtype.itemsize)
             if byte[:, 1:].any():
                 raise moves("an address that is not aligned")
@@ -111,9 +119,20 @@ class LongArrays:
         memory.inner[rows[near][:, 0]] = cells[near]
         for number in np.unique(numbers[~near]):
             chosen = numbers == number
+            array = self._array(int(number), rows[chosen])
+            if self.induction is None:
+                raise MachineError(f"{array.name} is written", code="reads-what-it-writes")
             self.stored.append((int(number), rows[chosen], cells[chosen]))
             self.written.add(int(number))
         self._check()
+
+    def _array(self, number: int, rows: Array) -> LongArray:
+        """The array in which these places are. Raises MachineError (out-of-bounds), where its size is known, too."""
+        array = self.arrays.get(number)
+        end = None if array is None or array.count is None else array.count * array.dtype.itemsize
+        if array is None or (end is not None and ((rows[:, 0] < 0) | (rows[:, 0] >= end)).any()):
+            raise MachineError("an address is in no argument", code="out-of-bounds")
+        return array
 
     def stored_bytes(self) -> int:
         return sum(len(cells) for *_, cells in self.stored)

@@ -89,8 +89,14 @@ class Memory:
 
     @property
     def long_arrays(self) -> Any:
-        """The arrays whose size nobody has given, None if there are none."""
+        """The arrays that hold no bytes, None if there are none."""
         return self.data.table.long_arrays if is_symbolic(self.data) else None
+
+    @property
+    def induction(self) -> Any:
+        """What follows the loop whose trip count is not known, None in other runs."""
+        arrays = self.long_arrays
+        return None if arrays is None else arrays.induction
 
     def far(self, addresses: Any) -> Any:
         """Which addresses are in such arrays, None if none is: no detector watches those."""

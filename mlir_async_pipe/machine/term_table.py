@@ -377,11 +377,11 @@ def printed(
         return str(table.numbers(np.array([term]), operator.dtype)[0])
     if operator.name in (ANY, ANY_BYTE):
         return "what it was before"
+    if operator.name in shapes and not any(operands[1:]):
+        return _element(operator.name, operands[0], shapes[operator.name])
     if is_leaf(operator.name) and len(operands) == 3:
         number = " + ".join(f"{n}{x}" for n, x in zip(operands, ("", " t", " r"), strict=True) if n)
         return f"{operator.name}[{number or 0}]" if operator.name != COUNT else f"({number})"
-    if operator.name in shapes:
-        return _element(operator.name, operands[0], shapes[operator.name])
     if depth == 0:
         return "…"
 

@@ -12,6 +12,7 @@ a difference is one only if a run on numbers shows it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -371,6 +372,10 @@ def _moving(arguments: Sequence[Any], first: int, period: int) -> list[Any]:
     return _each(arguments, From, one)
 
 
+# Elements of an argument that is first asked about as one that takes no memory.
+_LARGE = 1 << 21
+
+
 @dataclass(frozen=True)
 class _Question:
     """Two programs, the function that both have, and how it is launched."""
@@ -382,13 +387,15 @@ class _Question:
     table: TermTable
     reassociate: bool = False
 
-    def answer(self, arguments: Sequence[Any]) -> Validation:
-        """Run both, and compare what is visible outside."""
+    def answer(self, arguments: Sequence[Any], large: int | None = _LARGE) -> Validation:
+        """Run both, and compare what is visible outside. Arguments of so many elements, if they are only read, take no memory."""
         events = Events()
         runs: list[RunResult] = []
         whose = "the arguments"
         try:
-            given = _arguments(self.table, self.before.module, self.name, arguments)
+            given = _arguments(self.table, self.before.module, self.name, arguments, large)
+            long = {one.number: one for one in given.values if isinstance(one, LongArray)}
+            self.table.long_arrays = LongArrays(self.table, None, long) if long else None
             for number in (0, 1):
                 whose = ("the program before", "the program after")[number]
                 launch = self.launch if number else replace(self.launch, completion="eager")
@@ -401,6 +408,8 @@ class _Question:
                         return _racy(race, is_after=number == 1)
                 runs.append(run)
         except MachineError as error:
+            if self.table.long_arrays is not None:
+                return self.answer(arguments, None)
             found = error.diagnostic
             message = f"{whose} cannot be followed: {found.message}"
             return Validation("unknown", found.code, message, found.place)
@@ -511,8 +520,10 @@ class _Question:
         for seed in range(_DRAWS):
             random = np.random.default_rng(seed)
             data = tuple(
-                value if kind is None else _drawn(random, kind, value.shape, self.reassociate)
-                for value, kind in zip(given.values, given.kinds, strict=True)
+                value
+                if kind is None
+                else _drawn(random, kind, given.shapes[f"arg{number}"], self.reassociate)
+                for number, (value, kind) in enumerate(zip(given.values, given.kinds, strict=True))
             )
             before = replace(self.launch, completion="eager")
             pairs = ((self.before, before), (self.after, self.launch))
@@ -619,7 +630,9 @@ class _Given:
     shapes: dict[str, tuple[int, ...]]
 
 
-def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -> _Given:
+def _arguments(
+    table: TermTable, module: Any, name: str, given: Sequence[Any], large: int | None = None
+) -> _Given:
     function = Decoder(raw(module)).entry(name)
     if function is None:
         raise UsageError(f"no function '{name}' in the module before", code="no-function")
@@ -644,6 +657,14 @@ def _arguments(table: TermTable, module: Any, name: str, given: Sequence[Any]) -
             continue
         label = f"arg{number}"
         kind, shape = _data(label, mlir_type, value)
+        is_large = (
+            large is not None and math.prod(shape) >= large and str(mlir_type).startswith("memref<")
+        )
+        if is_large and not kind.shape:
+            shapes[label] = shape
+            values.append(LongArray(label, number + 1, shape, kind.stored))
+            kinds.append(kind)
+            continue
         if any(isinstance(size, Moving) for size in shape):
             sizes = tuple(
                 size.number(table, np.int64) if isinstance(size, Moving) else size for size in shape

@@ -62,8 +62,7 @@ def run_loop(
         return merge(keep, following, variable), values
 
     try:
-        if is_symbolic(upper) and (arrays := unit.launch.memory.long_arrays) is not None:
-            induction = arrays.induction
+        if is_symbolic(upper) and (induction := unit.launch.memory.induction) is not None:
             variable, values = induction.follow(
                 unit,
                 (variable, values),
@@ -204,7 +203,7 @@ def _both_sides(
     sides = [side for side in (then, otherwise) if side is not None]
     if (
         not all(side.is_alone for side in sides)
-        or launch.memory.long_arrays is not None
+        or launch.memory.induction is not None
         or launch.options.completion not in ("eager", "late")
         or type(launch.detector) is not Detector
         or not isinstance(launch.scheduler, LockStep)

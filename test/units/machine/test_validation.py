@@ -462,3 +462,53 @@ def test_data_behind_a_pointer_has_a_type():
 def test_examples_compute_what_they_did(name):
     text = (ROOT / "examples" / f"{name}.mlir").read_text()
     assert mlir_async_pipe.validate(*pipelined(text), name, target=TARGET).is_equal
+
+
+# Large arguments --------------------------------------------------------------------------
+
+LARGE = """func.func @f(%a: memref<3000000xf32>, %b: memref<4xf32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %far = arith.constant 2999996 : index
+  scf.for %i = %c0 to %c4 step %c1 {{
+    %j = arith.addi %i, %far : index
+    {body}
+    %x = memref.load %a[%j] : memref<3000000xf32>
+    %y = arith.addf %x, %x : f32
+    memref.store %y, %b[%i] : memref<4xf32>
+  }}
+  return
+}}"""
+
+
+def of_large(body):
+    return mlir_async_pipe.validate(parse(LARGE.format(body="")), parse(LARGE.format(body=body)))
+
+
+def test_a_large_argument_that_is_only_read_takes_no_terms():
+    found = of_large("")
+    assert found.is_equal and found.elements == 4 and found.terms < 100
+
+
+def test_an_element_of_a_large_argument_is_told_by_its_place():
+    changed = LARGE.format(body="").replace("memref.load %a[%j]", "memref.load %a[%i]")
+    found = mlir_async_pipe.validate(parse(LARGE.format(body="")), parse(changed))
+    assert found.verdict == "different" and found.difference is not None
+    assert (found.difference.before, found.difference.after) == (
+        "(arg0[2999996] + arg0[2999996])",
+        "(arg0[0] + arg0[0])",
+    )
+
+
+def test_a_large_argument_that_is_written_is_compared():
+    body = "%z = arith.constant 1.0 : f32\nmemref.store %z, %a[%i] : memref<3000000xf32>"
+    found = of_large(body)
+    assert found.verdict == "different" and found.difference is not None
+    assert found.difference.where == "argument 0[0]"
+
+
+def test_a_large_argument_has_its_bounds():
+    body = "%k = arith.addi %j, %c1 : index\n%o = memref.load %a[%k] : memref<3000000xf32>"
+    found = of_large(body)
+    assert (found.verdict, found.code) == ("different", "out-of-bounds")
