@@ -37,9 +37,10 @@ def replace(root: Operation) -> int:
 
 def _name_place(op: Operation) -> int:
     groups = groups_of(op)
-    if not {"memory", "offset", "scalar_offset"} <= groups.keys():
+    if not {"offset", "scalar_offset"} <= groups.keys():
         return 0
-    memory, offset, scalar = (groups[name].start for name in ("memory", "offset", "scalar_offset"))
+    named = "memory" if "memory" in groups else "source"
+    memory, offset, scalar = (groups[name].start for name in (named, "offset", "scalar_offset"))
     pointer = _pointer_of(op.operands[memory])
     if pointer is None or constant_value(op.operands[scalar]) != 0:
         return 0

@@ -114,6 +114,10 @@ class Judge:
     def __post_init__(self) -> None:
         self._warps = WarpValues(self.comparer.threads.sure_lanes)
 
+    def is_of_warp(self, value: Value) -> bool:
+        """Whether all lanes of a warp have one value."""
+        return self._warps.is_of_warp(value, self.comparer.threads.lanes)
+
     def access(self, later: Event, state: State, skip: int = 0) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
 

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
@@ -261,11 +262,13 @@ class Effects:
         self, state: State, accessed: _Accessed, number: int, threads: ThreadRange
     ) -> Event:
         """The event of an access here; the same object where it was made before."""
+        site = self.judge.sites[number]
+        if site.needed is not None:
+            threads = self._in_need(state, *site.needed) or threads
         if accessed.fixed:
             event = self._fixed.get((number, threads))
             if event is not None:
                 return event
-        site = self.judge.sites[number]
         view = self.values.view(state, site.memory)
         indices = [self.values.form(state, index) for index in site.indices]
         made = self._made.setdefault(number, [])
@@ -279,6 +282,17 @@ class Effects:
         made.append(((view, indices, threads), event))
         del made[:-REMEMBERED_EVENTS]
         return event
+
+    def _in_need(self, state: State, condition: int, holds: bool) -> ThreadRange | None:
+        """The threads of a path in which a condition holds, or does not; None if one test does not tell them."""
+        form = self.values.form(state, condition)
+        sides = self.values.split(form, state.facts)
+        if len(sides) != 2 or not all(side.exact for side in sides):
+            return None
+        values = {exact(settle(form, side.facts), side.facts): side.facts for side in sides}
+        if values.keys() != {0, 1}:
+            return None
+        return thread_ranges(state.under(values[int(holds)], exact=True), self.judge.base_facts)
 
     def _region(self, number: int, view: View | None, indices: list[Form]) -> Region:
         site = self.judge.sites[number]
@@ -296,7 +310,13 @@ class Effects:
             shares=access.shares,
             contiguous=access.contiguous,
         )
-        return _spread_over_lanes(region) if access.over_lanes else region
+        if access.over_lanes:
+            # The first lane that is active says where the wave's stretch begins.
+            named = not site.frame and all(
+                map(self.judge.is_of_warp, (access.memory, *access.indices))
+            )
+            return _spread_over_lanes(region) if named else memory.whole_root(site.root)
+        return region
 
     def _outside_of_scopes(self, number: int, state: State) -> None:
         """A scope runs some time after its issue, where nothing can wait or meet."""

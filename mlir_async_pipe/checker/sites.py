@@ -51,7 +51,7 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, SCOPE
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy
+from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy, needed_where
 from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, MemoryOrder, Scope, covers, least
 
@@ -137,9 +137,14 @@ class Sites:
                     root,
                     memory,
                     tuple(indices),
+                    needed=self._needed(op, frame),
                 )
             )
         self._of[op, frame] = tuple(numbers)
+
+    def _needed(self, op: Any, frame: int) -> tuple[int, bool] | None:
+        needed = needed_where(op)
+        return needed and (self.flow.number(frame, needed[0]), needed[1])
 
     def independent(self, op: Any) -> int | None:
         """The kernel or loop whose author asserted independence: of a loop its number on an op of an
@@ -212,6 +217,7 @@ class Sites:
         for site in (self.sites[number] for number in self.of(run.op, run.frame)):
             if site.matters:
                 found += [site.memory, *site.indices]
+                found += [] if site.needed is None else [site.needed[0]]
         operand = count_operand(run.op) if row.wait is not None else None
         if operand is not None:
             found.append(self.flow.number(run.frame, operand))
@@ -391,7 +397,8 @@ class Site:
     the loop whose author asserted that what is undecided of its accesses is no conflict. It names the `root` in the
     IR, by the value numbers of its `memory` and its subscripts `indices`; all of these are left out of an op that is not
     in the vocabulary. What is remembered on a path may conflict with it if it is `near`, a later copy of another thread
-    if it is `logged`, and if it is `outside` other blocks, or any thread of this one, may."""
+    if it is `logged`, and if it is `outside` other blocks, or any thread of this one, may. Of what it reads only threads
+    in which a condition, by its value number, holds or not have need: `needed`."""
 
     op: Any
     access: Any
@@ -409,6 +416,7 @@ class Site:
     near: bool = False
     logged: bool = False
     outside: bool = False
+    needed: tuple[int, bool] | None = None
 
     @property
     def matters(self) -> bool:

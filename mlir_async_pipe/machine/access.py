@@ -20,7 +20,7 @@ from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of
-from mlir_async_pipe.machine.terms import identities
+from mlir_async_pipe.machine.terms import identities, is_symbolic
 from mlir_async_pipe.vocabulary.operator_table import (
     CEILING_DIVISION,
     FLOOR_DIVISION,
@@ -175,6 +175,8 @@ def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | No
         return unit.deferred.access(unit, where, how)
     unit.tick()
     within = where = _watched(unit, where)
+    if how == "read" and site.needed is not None:
+        within = _in_need(unit, where, *site.needed)
     if where.addresses.shape[0] == 1 and unit.width > 2 and not site.is_strong and values is None:
         within = _ends_of_warps(unit, where)
     if within.lanes is not None and not within.lanes.any():
@@ -197,6 +199,15 @@ def _watched(unit: Unit, where: ByteSpan) -> ByteSpan:
     outside = lanes_of(far.reshape(len(far), -1).any(axis=1), unit.width)
     lanes = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
     return replace(where, addresses=np.where(far, 0, where.addresses), lanes=lanes & ~outside)
+
+
+def _in_need(unit: Unit, where: ByteSpan, condition: int, holds: bool) -> ByteSpan:
+    """The lanes that have need of what they read: to others a store of another thread makes no difference."""
+    truth = unit.frame.values[condition]
+    if is_symbolic(truth):
+        return where
+    lanes = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
+    return replace(where, lanes=lanes & (lanes_of(truth, unit.width) == holds))
 
 
 def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:

@@ -43,7 +43,7 @@ from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, que
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, SCOPE
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, layout_of
 from mlir_async_pipe.vocabulary.memory_names import BY_VALUE
-from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
+from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name, needed_where
 from mlir_async_pipe.vocabulary.ptx_rows import instruction_of
 from mlir_async_pipe.vocabulary.rows import BULK_STORE, UNORDERED, WGMMA, MemoryOrder
 from mlir_async_pipe.vocabulary.shuffles import SHUFFLES, made_together_by
@@ -101,6 +101,8 @@ class Site:
     is_shuffled: bool = False
     # Whether the op only computes, loads or stores, and no other thread's values are in its.
     is_alone: bool = False
+    # The condition under which lanes have need of what it loads, and whether it holds then or not.
+    needed: tuple[int, bool] | None = None
 
     @property
     def is_strong(self) -> bool:
@@ -422,6 +424,7 @@ class Decoder:
         row = found if found.described else None
         is_async = bool(found.accesses) and found.asynchronous(op)
         is_async = is_async or op.name == SCOPE
+        needed = needed_where(op)
         made = Site(
             len(self.sites),
             op.name,
@@ -436,6 +439,7 @@ class Decoder:
             any(len(list(result.uses)) for result in op.results),
             not is_async and row is not None and _stores_shuffled(op, row),
             not is_async and _is_alone(op, found),
+            needed and (self.key(needed[0]), needed[1]),
         )
         self.sites.append(made)
         return made

@@ -41,10 +41,12 @@ from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS, BARRIER_ROWS
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.memory_ops import (
     VENDOR_ROWS,
+    by_resource,
     bytes_at,
     bytes_given,
     bytes_of,
     neighbours,
+    never,
     size_of_last_group,
     transfer_type,
     whole,
@@ -226,6 +228,27 @@ NVIDIA_ROWS = (
     _warpgroup("nvvm.wgmma.wait.group.sync.aligned", wait=WaitRule("count", "group", 64)),
 )
 
+# From global memory to the wave's stretch of LDS.
+_BUFFER_COPY = copy(
+    "rocdl.raw.ptr.buffer.load.async.lds",
+    ("source", "destination", "size", "offset", "scalar_offset", "moved", "aux"),
+    ASYNC_LDS,
+    bytes_given(5),
+    source_indices="",
+    destination_indices="",
+    over_lanes=True,
+)
+_WAVE_COPIES = (
+    *(
+        pointer_copy(op, ("source", "destination"), ASYNC_LDS, "size", over_lanes=True)
+        for op in ("rocdl.load.async.to.lds", "rocdl.global.load.async.lds")
+    ),
+    replace(
+        _BUFFER_COPY,
+        accesses=(by_resource("read", 0, bytes_given(5), "source"), _BUFFER_COPY.accesses[1]),
+    ),
+)
+
 AMD_ROWS = (
     copy(
         "amdgpu.gather_to_lds",
@@ -242,16 +265,12 @@ AMD_ROWS = (
         ASYNC_LDS,
         transfer_type,
     ),
+    *_WAVE_COPIES,
+    # The compiler waits for these where it must: before the wave looks at the memory, and at a release fence (LLVM,
+    # AMDGPU asynchronous operations, "LDS DMA"; its back end writes s_waitcnt vmcnt(0) in front of both).
     *(
-        pointer_copy(op, ("source", "destination"), ASYNC_LDS, "size", over_lanes=True)
-        for op in ("rocdl.load.async.to.lds", "rocdl.global.load.async.lds")
-    ),
-    pointer_copy(
-        "rocdl.raw.ptr.buffer.load.async.lds",
-        ("source", "destination", "size", "voffset", "soffset", "offset", "aux"),
-        ASYNC_LDS,
-        "",
-        over_lanes=True,
+        replace(row, op=row.op.replace("async.", ""), queue=None, asynchronous=never, counter=None)
+        for row in _WAVE_COPIES
     ),
     *(
         pointer_copy(f"rocdl.global.{name}.b{bits}", ends, ASYNC_LDS, bits // 8)
@@ -390,11 +409,8 @@ INTRINSIC_ROWS = {
         *BARRIER_INTRINSICS,
         *(
             _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY, bytes_given(3))
-            for name in ("load.async.to.lds", "global.load.async.lds")
-        ),
-        *(
-            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY)
-            for name in ("load.to.lds", "global.load.lds")
+            for copied in ("load.{}to.lds", "global.load.{}lds")
+            for name in (copied.format("async."), copied.format(""))
         ),
         *(
             _called(f"llvm.amdgcn.{name}", f"rocdl.{name}")

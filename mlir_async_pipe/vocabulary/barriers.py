@@ -288,7 +288,24 @@ def _fence(
     return Row(op, operands, order=order, effects=(Fence(shows, maps),))
 
 
+# What a wave did before such a wait is over after it, in the machine. Which accesses of the IR that are no memory model says:
+# the compiler may write others between them, or change their order.
+_COUNTER_WAIT = Opaque(
+    "it waits for a hardware counter that belongs to no queue here",
+    orders=False,
+    ends_copies=True,
+    harmless=True,
+)
+_COUNTER_WAITS = (
+    "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt "
+    "rocdl.s.wait.storecnt rocdl.s.waitcnt"
+)
+
 FENCE_ROWS = (
+    *(
+        Row(op, order=lambda op: both("block"), effects=(_COUNTER_WAIT, Fence()), harmless=True)
+        for op in _COUNTER_WAITS.split()
+    ),
     _fence("llvm.fence", attribute_order),
     _fence("nvvm.memory.barrier", named_scope),
     _fence("nvvm.fence.sc.cluster", lambda op: both("cluster")),

@@ -324,11 +324,11 @@ def _transfer(kind: AccessKind) -> AccessRule:
     return _rule(kind, transferred, wholly_transferred, takes_slot_index=False)
 
 
-def _copy(op: str, *more: str, certain: Certain | None = None) -> Row:
-    """From one memory to another, all of both, or as much as nobody knows."""
-    read = AccessRule("read", "source", "", whole, takes_slot_index=False)
-    write = AccessRule("write", "destination", "", whole, certain, takes_slot_index=False)
-    return Row(op, ("source", "destination", *more), (read, write))
+def _copy(op: str) -> Row:
+    """From one memory to another, all of both."""
+    ends: tuple[tuple[AccessKind, str], ...] = (("read", "source"), ("write", "destination"))
+    rules = [AccessRule(kind, memory, "", whole, takes_slot_index=False) for kind, memory in ends]
+    return Row(op, ("source", "destination"), tuple(rules))
 
 
 _OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
@@ -469,16 +469,15 @@ def _pointed_somewhere(kind: AccessKind) -> AccessRule:
 BUFFER_RESOURCE = "!llvm.ptr<8>"
 
 
-def _by_resource(
-    kind: AccessKind, memory: int, size: Callable[[Any], tuple[int, ...] | None]
-) -> AccessRule:
-    """Touches so many bytes at an offset from what the resource in operand `memory` points to, if they are in its
-    range. Which these are is not followed, unless their place stands there instead (`checker.buffer_places`)."""
+def by_resource(kind: AccessKind, memory: int, size: Extent, name: str = "memory") -> AccessRule:
+    """Touches so many bytes at an offset from what the resource in operand `memory`, the group `name`, points to, if
+    they are in its range. Which these are is not followed, unless their place stands there instead
+    (`checker.buffer_places`)."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
         return None if str(op.operands[memory].type) == BUFFER_RESOURCE else size(op)
 
-    return _pointer_rule(kind, extent, never)
+    return AccessRule(kind, name, "", extent, never, takes_slot_index=False)
 
 
 _WAVE_TILES = (
@@ -581,35 +580,25 @@ _BUFFERS = (
     Row(
         "rocdl.raw.ptr.buffer.load",
         ("memory", "offset", "scalar_offset", "flags"),
-        (_by_resource("read", 0, result_bytes),),
+        (by_resource("read", 0, result_bytes),),
     ),
     _reads("rocdl.ptr.s.buffer.load", "offset", "flags"),
     Row(
         "rocdl.raw.ptr.buffer.store",
         ("value", "memory", "offset", "scalar_offset", "flags"),
-        (_by_resource("write", 1, operand_bytes(0)),),
+        (by_resource("write", 1, operand_bytes(0)),),
     ),
     *(
         Row(
             f"rocdl.raw.ptr.buffer.atomic.{name}",
             (*values, "memory", "offset", "scalar_offset", "flags"),
-            (_by_resource("atomic", len(values), operand_bytes(0)),),
+            (by_resource("atomic", len(values), operand_bytes(0)),),
             order=relaxed,
         )
         for name, values in _ATOMICS.items()
     ),
 )
 
-
-# Global memory to the wave's stretch of LDS; the compiler waits for it where it must.
-_LDS_COPIES = (
-    _copy("rocdl.load.to.lds", certain=never),
-    _copy("rocdl.global.load.lds", certain=never),
-    _copy(
-        *("rocdl.raw.ptr.buffer.load.lds", "size", "voffset", "soffset", "offset", "aux"),
-        certain=never,
-    ),
-)
 
 HINTS = (
     "amdgpu.global_prefetch",
@@ -639,4 +628,4 @@ HINTS = (
     "vector.print",
 )
 
-VENDOR_ROWS = {row.op: row for row in (*_WAVE_TILES, *_BUFFERS, *_LDS_COPIES, *map(Row, HINTS))}
+VENDOR_ROWS = {row.op: row for row in (*_WAVE_TILES, *_BUFFERS, *map(Row, HINTS))}

@@ -29,14 +29,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant_value,
     create,
+    defining_op,
     integer_attribute,
     remembered,
     set_integer,
+    type_text,
 )
 from mlir_async_pipe.session.diagnostics import InputError
 from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import (
     CP_ASYNC,
     EVERYTHING,
@@ -392,6 +395,39 @@ def _extent(
     if as_kind(ir.MemRefType, memory.type) is None:
         return extent
     return () if all(length == 1 for length in extent) else None
+
+
+def needed_where(op: Any) -> tuple[Any, bool] | None:
+    """The condition under which a thread has need of what it loads, known before the load, and whether that holds or does
+    not; None if it always may have.
+
+        %v = llvm.load %p
+        %x = llvm.select %inside, %v, %zero        where %inside is false %v may be anything
+
+    A load that meets a store of another thread gives an undefined value, and does nothing else (LLVM, "Memory Model for
+    Concurrent Operations").
+    """
+    found = accesses(op)
+    if [access.kind for access in found] != ["read"] or found[0].asynchronous:
+        return None
+    if len(op.results) != 1 or row_of(op).order(op).strong:
+        return None
+    read, chosen = op.results[0], set()
+    for use in read.uses:
+        user = use.owner.operation
+        if (
+            not is_operator(user.name, "select")
+            or user.block != op.block
+            or user.operands[0] == read
+        ):
+            return None
+        chosen.add((user.operands[0], use.operand_number == 1))
+    if len(chosen) != 1:
+        return None
+    condition, holds = chosen.pop()
+    made = defining_op(condition)
+    late = made is not None and made.block == op.block and op.is_before_in_block(made)
+    return None if late or type_text(condition.type) != "i1" else (condition, holds)
 
 
 class TokenOps(NamedTuple):

@@ -277,14 +277,17 @@ def _only_computes(op: Any) -> bool:
 
 # The op of an intrinsic, by what their names begin with.
 _OPS_OF_INTRINSICS = {"llvm.nvvm.": "nvvm.", "llvm.amdgcn.": "rocdl.", "llvm.": "llvm.intr."}
-# Arithmetic, conversions and talk between lanes for which NVVM has intrinsics with other names.
-_NVVM_VALUES = (
-    "abs activemask add bf16x2 bitcast brev ceil clz cos d2f d2i d2ll d2ui d2ull div e2m1x2 e2m3x2 e3m2x2 "
-    "e4m3x2 e5m2x2 elect ex2 f16x2 f2bf16 f2f16 f2h f2i f2ll f2tf32 f2ui f2ull fabs ff ff2bf16x2 "
-    "ff2f16x2 floor fma fmax fmin fns i2d i2f idp2a idp4a isspacep lg2 ll2d ll2f lohi match mma mul mul24 "
-    "mulhi mulwide neg popc prmt rcp redux round rsqrt sad saturate shfl sin sqrt sub tanh trunc ue8m0x2 ui2d "
-    "ui2f ull2d ull2f vote"
-).split()
+# Arithmetic, conversions and talk between lanes for which NVVM and ROCDL have no op, or one of another name.
+_VALUES = {
+    "nvvm.": (
+        "abs activemask add bf16x2 bitcast brev ceil clz cos d2f d2i d2ll d2ui d2ull div e2m1x2 e2m3x2 e3m2x2 "
+        "e4m3x2 e5m2x2 elect ex2 f16x2 f2bf16 f2f16 f2h f2i f2ll f2tf32 f2ui f2ull fabs ff ff2bf16x2 "
+        "ff2f16x2 floor fma fmax fmin fns i2d i2f idp2a idp4a isspacep lg2 ll2d ll2f lohi match mma mul mul24 "
+        "mulhi mulwide neg popc prmt rcp redux round rsqrt sad saturate shfl sin sqrt sub tanh trunc ue8m0x2 ui2d "
+        "ui2f ull2d ull2f vote"
+    ).split(),
+    "rocdl.": "alignbyte lerp mqsad msad perm qsad sad sbfe ubfe".split(),
+}
 
 
 @cache
@@ -294,7 +297,7 @@ def is_pure_intrinsic(name: str) -> bool:
         if not name.startswith(begin):
             continue
         first, *rest = name.removeprefix(begin).split(".")
-        if of_op == "nvvm." and first in _NVVM_VALUES:
+        if first in _VALUES.get(of_op, ()):
             return True
         named = [of_op + ".".join([first, *rest[:count]]) for count in range(len(rest) + 1)]
         # llvm.vp.load is no llvm.intr.vp.add: the longest name that is known counts.
@@ -337,13 +340,6 @@ _OPS = {
         ends_copies=True,
         phases=True,
     ): "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
-    Opaque(
-        "it waits for a hardware counter that belongs to no queue here",
-        orders=False,
-        ends_copies=True,
-        harmless=True,
-    ): "amdgpu.memory_counter_wait rocdl.s.wait.dscnt rocdl.s.wait.expcnt rocdl.s.wait.loadcnt "
-    "rocdl.s.wait.storecnt rocdl.s.waitcnt",
     Opaque(_CLUSTER, meets=True): "nvvm.griddepcontrol",
     Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. "
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
@@ -374,7 +370,6 @@ _OPS = {
         "it fills shared memory through a port of its own", orders=False, phases=True
     ): "nvvm.st.bulk",
 }
-
 
 OPAQUE_ROWS = tuple(
     Row(

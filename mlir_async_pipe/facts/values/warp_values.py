@@ -104,7 +104,7 @@ class _ThreadBits(Domain[Bits, None]):
         return None if by is None else self._down(op, v[0], by)
 
     def div(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
-        """An unsigned quotient by a power of two is a shift."""
+        """A quotient by a power of two that is rounded down is a shift."""
         by = _power(op)
         return None if by is None else self._down(op, v[0], by)
 
@@ -125,9 +125,9 @@ def _bit(value: Bits, n: int) -> int:
 
 
 def _power(op: Typed) -> int | None:
-    """The exponent of a power of two by which an op divides without a sign."""
+    """The exponent of a power of two by which an op divides and rounds down, with a sign or without."""
     by = constant_value(op.op.operands[1])
-    whole = by is not None and by > 0 and by & (by - 1) == 0 and op.row.sign == "u"
+    whole = by is not None and by > 0 and by & (by - 1) == 0 and op.row.rounding == "down"
     return by.bit_length() - 1 if whole and by is not None else None
 
 

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     first_of,
     is_block_argument,
     last_of,
+    parent,
     users,
     walk_named,
 )
@@ -108,8 +109,8 @@ def sink_moves(root: Operation) -> None:
 
 
 def _in_block(op: Operation, block: Block) -> Operation | None:
-    """The op of a block that an op is, or stands in."""
-    around = (one for one in chain((op,), ancestors(op)) if one.block == block)
+    """The op of a block that an op is, or stands in; None from the root on, which stands in no block."""
+    around = (one for one in chain((op,), ancestors(op)) if parent(one) and one.block == block)
     return next(around, None)
 
 

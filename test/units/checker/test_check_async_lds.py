@@ -230,3 +230,81 @@ def test_where_waits_count_copies_the_path_without_one_is_looked_at(count, safe)
       rocdl.s.wait.asynccnt 0"""
     checked = check_text(kernel(body))
     assert bool(checked.unsafe or checked.unknown) is not safe
+
+
+# A neighbour's bytes.
+ACROSS = """
+      rocdl.barrier
+      %x = llvm.xor %at, %c16 : i32
+      %n = llvm.getelementptr %b[%x] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      %v = llvm.load %n : !llvm.ptr<3> -> vector<4xf32>
+      llvm.store %v, %q : vector<4xf32>, !llvm.ptr<1>"""
+# The same copies, for which the compiler waits.
+SYNCHRONOUS = {
+    **{
+        f"rocdl.{name}": f'"rocdl.{name}"(%s, %b) {{size = 16 : i32, offset = 0 : i32, aux = 0 : i32}}'
+        f" : ({ENDS}) -> ()"
+        for name in ("load.to.lds", "global.load.lds")
+    },
+    **{
+        name.replace("async.", ""): text.replace("async.", "")
+        for name, text in {**COPIES, **BUFFERS}.items()
+        if "llvm." in name or "buffer" in name
+        if "b128" not in name
+    },
+}
+
+
+@pytest.mark.parametrize("copy", SYNCHRONOUS)
+def test_a_copy_that_the_compiler_waits_for_is_safe_after_a_barrier(copy):
+    checked = check_text(kernel(SYNCHRONOUS[copy] + ACROSS))
+    assert not checked.unsafe
+    assert not checked.unknown
+    early = check_text(kernel(SYNCHRONOUS[copy] + ACROSS.replace("rocdl.barrier", "")))
+    assert {code for code, _ in early.unsafe} == {"missing-barrier"}
+
+
+@pytest.mark.parametrize("copy", SYNCHRONOUS)
+def test_each_lane_reads_what_it_copied_without_a_barrier(copy):
+    """Copies of 4 bytes lie closer: what a lane reads is that of four lanes."""
+    checked = check_text(kernel(SYNCHRONOUS[copy] + READ))
+    assert not checked.unsafe
+    assert not checked.unknown
+    words = SYNCHRONOUS[copy].replace("size = 16", "size = 4").replace("%c16", "%c4")
+    four = "%c4 = llvm.mlir.constant(4 : i32) : i32\n"
+    assert {code for code, _ in check_text(kernel(four + words + READ)).unsafe} == {
+        "missing-barrier"
+    }
+
+
+@pytest.mark.parametrize("copy", {**SYNCHRONOUS, **COPIES, **BUFFERS})
+def test_where_lanes_name_other_places_the_wave_has_one_of_them(copy):
+    """Lane l would copy to byte 16 l of what lane 0 names, and not of what it names itself."""
+    text = {**SYNCHRONOUS, **COPIES, **BUFFERS}[copy].replace("%b", "%p")
+    checked = check_text(kernel(f"{text}\nrocdl.asyncmark\nrocdl.wait.asyncmark 0{READ}"))
+    assert not checked.unsafe
+    # A chip whose lanes each name a place has it of each.
+    assert bool(checked.unknown) is ("b128" not in copy)
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("rocdl.s.waitcnt 0\nrocdl.s.barrier", {"memory-order"}),
+        ("rocdl.s.barrier\nrocdl.s.wait.loadcnt 0", {"memory-order"}),
+        ('llvm.fence syncscope("workgroup") release\nrocdl.s.barrier\n'
+         'llvm.fence syncscope("workgroup") acquire', set()),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("copy", SYNCHRONOUS)
+def test_what_a_wait_for_a_counter_orders_no_memory_model_says(copy, between, expected):
+    checked = check_text(kernel(SYNCHRONOUS[copy] + ACROSS.replace("rocdl.barrier", between)))
+    assert not checked.unsafe
+    assert reasons(checked) == expected
+
+
+@pytest.mark.parametrize("between", ["rocdl.s.barrier", "rocdl.s.waitcnt 0"])
+def test_threads_that_only_meet_or_only_wait_race(between):
+    copy = SYNCHRONOUS["rocdl.load.to.lds"]
+    checked = check_text(kernel(copy + ACROSS.replace("rocdl.barrier", between)))
+    assert {code for code, _ in checked.unsafe} == {"missing-barrier"}

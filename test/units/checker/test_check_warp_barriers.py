@@ -127,6 +127,17 @@ scf.if %is_0 {{
 }}"""
 
 
+def sum_of_slots(chosen: str, more: str = "") -> str:
+    """A sum of what the first four lanes have loaded from a slot each; all others load from slot 0."""
+    first = f"""%few = arith.cmpi ult, %lane, %c4 : index
+%many = arith.cmpi ult, %lane, %c16 : index
+%slot = arith.select %few, %lane, %c0 : index
+%read = memref.load %s[%slot] : memref<256xf32, #wg>
+{more}"""
+    taken = sum_of_a_warp(ONE_STORES.replace("%c4", "%c0")).splitlines()
+    return "\n".join([first, taken[0], f"%v = arith.select {chosen} : f32", *taken[2:]])
+
+
 def two_sums(between: str) -> str:
     """Each warp stores to its slot of one buffer, and all threads read what stands in the first: twice, as in a softmax,
     whose maximum and sum go through one buffer."""
@@ -141,6 +152,18 @@ gpu.barrier
 
 
 CASES = {
+    "what other lanes read of it they throw away": Case(
+        sum_of_slots("%few, %read, %zero"), "proven", False, "32, 1, 1"
+    ),
+    "so do other warps": Case(sum_of_slots("%few, %read, %zero"), "unsafe", True, "64, 1, 1"),
+    "they keep it": Case(sum_of_slots("%few, %zero, %read"), "unknown", True, "32, 1, 1"),
+    "only some of them do": Case(sum_of_slots("%many, %read, %zero"), "unknown", True, "32, 1, 1"),
+    "they have another use for it": Case(
+        sum_of_slots("%few, %read, %zero", "%twice = arith.addf %read, %read : f32"),
+        "unknown",
+        True,
+        "32, 1, 1",
+    ),
     "the second sum through the buffer of the first": Case(two_sums(""), "unsafe", True),
     "a barrier between two sums": Case(two_sums("gpu.barrier"), "proven", False),
     "the sum of what was read": Case(sum_of_a_warp(ONE_STORES), "unknown", True, "32, 1, 1"),
