@@ -367,28 +367,30 @@ class Judge:
             return NO
         if later.region.root != earlier.region.root:
             return Overlap("cannot tell", MAY_ALIAS)
-        # One thread met the conditions of both, also where this path has forgotten them.
         ranges = (earlier.threads, later.threads)
-
-        def ask(comparer: Comparer) -> Overlap:
-            return comparer.overlap(
-                earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
-            )
-
-        if same_thread:
-            return ask(self.comparer)
-        of_warps = self.comparer.where_alike(self.comparer.threads.lanes - 1)
-        if any(map(self._is_of_whole_waves, (earlier, later))):
+        threads = self.comparer.threads
+        if not same_thread and any(map(self._is_of_whole_waves, (earlier, later))):
             # What a wave does its lanes do: they are no other threads.
-            return ask(of_warps)
-        found = ask(self.comparer)
-        if not earlier.met or found.verdict == "no":
+            return self._between_warps(later, earlier, state, threads.lanes)
+        # One thread met the conditions of both, also where this path has forgotten them.
+        found = self.comparer.overlap(
+            earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
+        )
+        if same_thread or not earlier.met or found.verdict == "no":
             return found
         # Lanes of one warp are in order.
-        apart = ask(of_warps)
+        apart = self._between_warps(later, earlier, state, threads.sure_lanes)
         if found.verdict == apart.verdict == "yes":
             return found
         return apart if apart.verdict == "no" else Overlap("cannot tell", "undecided-path")
+
+    def _between_warps(self, later: Event, earlier: Event, state: State, lanes: int) -> Overlap:
+        """Whether threads of two warps of so many lanes meet."""
+        return self.comparer.where_alike(lanes - 1).overlap(
+            *(earlier.region, later.region, state.facts),
+            same_thread=False,
+            ranges=(earlier.threads, later.threads),
+        )
 
     def _is_of_whole_waves(self, event: Event) -> bool:
         """Whether waves did it, of which all lanes came there."""
@@ -422,8 +424,8 @@ class Judge:
         if certain and not (doubt or same_thread):
             doubt = self.doubt_of_order(later.site, earlier.site, "block")
             if not doubt and is_made_by_warp(self.sites[later.site], self.sites[earlier.site].op):
-                met = earlier._replace(met=True)
-                apart = self._proven_overlap(later, met, state, same_thread=False)
+                lanes = self.comparer.threads.lanes
+                apart = self._between_warps(later, earlier, state, lanes)
                 doubt = "" if apart.verdict == "yes" else VALUE_ORDER
         if certain and doubt:
             certain = False

@@ -244,7 +244,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
 
 _ADVICE = {
     VALUE_ORDER: "lanes of one warp: what is stored is made of what they read, so on hardware the reads are over; "
-    "`nvvm.bar.warp.sync` between the two, or a barrier where all threads come, orders them by the memory model, too",
+    "`nvvm.bar.warp.sync` between the two (NVIDIA), `rocdl.wave.barrier` between a release and an acquire `llvm.fence "
+    'syncscope("wavefront")` (AMD), or a barrier where all threads come, orders them by the memory model, too',
     "unknown-bytes": "say which box the map has: `async_pipe.box = memref<128x64xf16>` on the copy, or by the number of the "
     "kernel's argument: assume-boxes=0=128x64xf16",
     "may-alias": "if they never share memory, say so: `llvm.noalias` on the argument",

@@ -32,11 +32,13 @@ from mlir_async_pipe.vocabulary.rows import (
     ALL_SPACES,
     EVERYTHING,
     RELEASE,
+    UNORDERED,
     Fence,
     Meeting,
     MemoryOrder,
     Opaque,
     Row,
+    Scope,
     acquire,
     attribute_order,
     both,
@@ -49,6 +51,8 @@ from mlir_async_pipe.vocabulary.rows import (
 
 # Threads meet there; fences around it say which memory is ordered.
 BARE_BARRIER = "rocdl.s.barrier"
+# The same of the lanes of a wave, which run together: no instruction, and for the compiler alone.
+WAVE_BARRIER = "rocdl.wave.barrier"
 # The same in two halves (gfx12): a wave says that it is there, and waits for the others.
 SIGNAL, WAIT = "rocdl.s.barrier.signal", "rocdl.s.barrier.wait"
 # The number of the barrier of all waves of a block.
@@ -110,6 +114,8 @@ def between_fences(op: Any) -> frozenset[str]:
     llvm.fence syncscope("workgroup") release
     rocdl.s.barrier
     llvm.fence syncscope("workgroup") acquire
+
+    Of the lanes of a wave, `syncscope("wavefront")` around `rocdl.wave.barrier` is enough.
     """
     return _ordered_by_fences(op.block).get(op, frozenset())
 
@@ -121,12 +127,14 @@ def _ordered_by_fences(block: Any) -> dict[Any, frozenset[str]]:
     halves = _halves(block)
     for number, op in enumerate(ops):
         before = number - (2 if op in halves else 1)
-        if (op.name != BARE_BARRIER and op not in halves) or before < 0 or number + 1 == len(ops):
+        bare = op.name in (BARE_BARRIER, WAVE_BARRIER) or op in halves
+        if not bare or before < 0 or number + 1 == len(ops):
             continue
+        threads: Scope = "warp" if op.name == WAVE_BARRIER else "block"
         fences = ops[before], ops[number + 1]
         if all(fence.name == "llvm.fence" for fence in fences):
             first, then = map(attribute_order, fences)
-            enough = covers(first.scope, "block") and covers(then.scope, "block")
+            enough = covers(first.scope, threads) and covers(then.scope, threads)
             if enough and first.release and then.acquire:
                 found[op] = first.spaces & then.spaces
     return found
@@ -247,6 +255,13 @@ BARRIER_ROWS = (
         whole=never,
         meets="warp",
         order=lambda op: both("warp"),
+    ),
+    Row(
+        WAVE_BARRIER,
+        barrier=nothing,
+        whole=never,
+        meets="warp",
+        order=lambda op: both("warp", between_fences(op)) if between_fences(op) else UNORDERED,
     ),
     # All threads of a cluster meet; what they do between the two halves is ordered by none of them.
     Row(

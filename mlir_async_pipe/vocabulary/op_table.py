@@ -41,6 +41,7 @@ from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import (
+    ALL_SPACES,
     CP_ASYNC,
     EVERYTHING,
     UNORDERED,
@@ -296,11 +297,14 @@ def is_partial_barrier(op: Any) -> bool:
 
 
 def meets_whole_warp(op: Any) -> bool:
-    """Whether all lanes of a warp meet at an op: its mask names them."""
+    """Whether all lanes of a warp meet at an op, after which they find all memory in order: its mask names them, if it has one."""
     meeting = row_of(op).meeting
-    if meeting is None or meeting.of != "warp":
+    if meeting is None or meeting.of != "warp" or order_of(op).spaces != ALL_SPACES:
         return False
-    mask = constant_value(op.operands[groups_of(op)["mask"].start])
+    groups = groups_of(op)
+    if "mask" not in groups:
+        return order_of(op).orders
+    mask = constant_value(op.operands[groups["mask"].start])
     return mask is not None and mask & ALL_LANES == ALL_LANES
 
 

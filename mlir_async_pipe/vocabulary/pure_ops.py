@@ -345,7 +345,7 @@ _OPS = {
     "nvvm.cp.async.bulk.shared.cluster.shared.cta",
     replace(Tensor.opaque, phases=True): "nvvm.tcgen05.ld. nvvm.tcgen05.mma. nvvm.tcgen05.mma_",
     PART_OF_A_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
-    "rocdl.s.get. rocdl.s.wakeup.barrier rocdl.wave.barrier",
+    "rocdl.s.get. rocdl.s.wakeup.barrier",
     Opaque(
         "nobody has looked at what it does", meets=True, phases=True
     ): "nvvm.cp.async.bulk. nvvm.tcgen05.",

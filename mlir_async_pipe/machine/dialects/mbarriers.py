@@ -16,8 +16,8 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
-from mlir_async_pipe.vocabulary import groups_of, use_of
-from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
+from mlir_async_pipe.vocabulary import groups_of, meets_whole_warp, use_of
+from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS, WAVE_BARRIER
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     ARRIVAL_IN_LDS,
@@ -356,12 +356,16 @@ def elect(site: Site) -> Execute:
     return lambda unit: unit.mask_of(unit.first_lanes())
 
 
-@semantics("nvvm.bar.warp.sync")
+@semantics("nvvm.bar.warp.sync", WAVE_BARRIER)
 def warp_barrier(site: Site) -> Execute:
-    """The lanes of a warp meet, if the mask names all of them. Of some, nothing is known."""
+    """The lanes of a warp meet, if the mask names all of them. Of some, nothing is known; nor of those of a wave without
+    fences of all memory around it."""
+    in_order = site.name != WAVE_BARRIER or meets_whole_warp(site.op)
 
-    def execute(unit: Unit, mask: Array) -> None:
+    def execute(unit: Unit, *masks: Array) -> None:
+        mask = masks[0] if masks else uniform(ALL_LANES)
         named = lanes_of(mask, unit.width).astype(np.int64) & ALL_LANES == ALL_LANES
+        named &= in_order
         warps = unit.threads // unit.launch.options.warp
         for warp in np.unique(warps[unit.active()]):
             lanes = warps == warp

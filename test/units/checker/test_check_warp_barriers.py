@@ -239,3 +239,69 @@ def test_what_the_lanes_of_a_warp_did_before_they_met(case: Case) -> None:
             run = machine.run(module, "k", [HALF, values], threads=tuple(size), schedule=order)
             wrong = {race.code for race in run.races} - {"uninitialised-read"}
             assert bool(wrong) == case.races
+
+
+WAVE = """llvm.fence syncscope("{0}") release{1}
+rocdl.wave.barrier
+llvm.fence syncscope("{2}") acquire{1}"""
+LOCAL = ' {llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">}'
+AS_ADVISED = WAVE.format("wavefront", "", "wavefront")
+
+
+def summed(between: str) -> str:
+    """A wave of 64 adds up what its lanes have read, and one of them stores the sum over it."""
+    between = between.replace("{", "{{").replace("}", "}}")
+    steps = sum_of_a_warp(f"{between}\n{ONE_STORES}", (32, 16, 8, 4, 2, 1))
+    return steps.replace("%width = arith.constant 32", "%width = arith.constant 64")
+
+
+WAVES = {
+    "as the advice says": Case(summed(AS_ADVISED), "proven", False, "64, 1, 1"),
+    "a store before a load": Case(f"{STORE}\n{AS_ADVISED}\n{LOAD}", "proven", False, "64, 1, 1"),
+    "fences of the block": Case(
+        summed(WAVE.format("workgroup", "", "agent")), "proven", False, "64, 1, 1"
+    ),
+    "without fences": Case(summed("rocdl.wave.barrier"), "unknown", True, "64, 1, 1"),
+    "fences of a thread": Case(
+        summed(WAVE.format("singlethread", "", "wavefront")), "unknown", True, "64, 1, 1"
+    ),
+    "fences alone": Case(
+        summed(AS_ADVISED.replace("rocdl.wave.barrier", "")), "unknown", True, "64, 1, 1"
+    ),
+    "fences of some memory": Case(
+        summed(WAVE.format("wavefront", LOCAL, "wavefront")), "unknown", True, "64, 1, 1"
+    ),
+    "another wave": Case(
+        f"{STORE}\n{AS_ADVISED}\n{LOAD.replace('mirror', 'opposite')}", "unknown", True
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WAVES.values(), ids=WAVES)
+def test_the_lanes_of_a_wave_meet_between_fences(case: Case) -> None:
+    text = KERNEL.format(body=case.body, size=case.size)
+    found = check_text(text, "rocdl:gfx942")
+    assert ("unsafe" if found.unsafe else "unknown" if found.unknown else "proven") == case.verdict
+    with new_context():
+        run = machine.run(
+            ir.Module.parse(text), "k", [HALF, np.ones(128, np.float32)], target="rocdl:gfx942",
+            threads=tuple(int(n) for n in case.size.split(",")),
+        )  # fmt: skip
+        assert bool({race.code for race in run.races} - {"uninitialised-read"}) == case.races
+
+
+def test_where_a_wave_may_have_32_lanes_a_barrier_orders_as_many() -> None:
+    across = LOAD.replace("mirror", "far").replace(
+        "%v =", "%far_ = arith.xori %x, %c32 : index\n%far = arith.andi %far_, %c63 : index\n%v ="
+    )
+    body = f"%c63 = arith.constant 63 : index\n{STORE}\n{AS_ADVISED}\n{across}"
+    text = KERNEL.format(body=body, size="64, 1, 1")
+    assert not check_text(text, "rocdl:gfx942").unknown
+    assert check_text(text).unknown
+
+
+def test_the_advice_for_sums_names_what_each_vendor_has() -> None:
+    found = check_text(KERNEL.format(body=CASES["the sum of what was read"].body, size="32, 1, 1"))
+    said = "\n".join(str(entry) for entry in found.report.diagnostics)
+    assert "nvvm.bar.warp.sync" in said
+    assert "rocdl.wave.barrier" in said
