@@ -270,6 +270,7 @@ class Judge:
         decided = {a for a, k in state.facts.items() if before.get(a) != k}
         certain = (
             bool(state.sides)
+            and state.sides[-1].parting.by_ids
             and not (state.tainted or state.uneven or may_be_met_elsewhere)
             and all(map(is_thread_condition, decided))
         )

@@ -273,10 +273,12 @@ class _KernelRun:
         self, precision: Precision, budget: Budget, rung: Rung, until_found: bool = False
     ) -> Explorer:
         roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
-        values = PathValues(self.flow, self.threads, roots, self.grid, fold_iterations=fold)
         chip = self.target.chip if self.target is not None else None
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked)
+        values = PathValues(
+            self.flow, self.threads, roots, self.grid, sites.loads_constant, fold_iterations=fold
+        )
         orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
         comparer = Comparer(self.threads, budget)
         judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked)

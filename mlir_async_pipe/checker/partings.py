@@ -46,7 +46,8 @@ class Partings:
 
         `sides` are the facts on each side.
         """
-        if not self._part(sides, state.facts):
+        decided = _decided(sides, state.facts)
+        if not self._part(decided):
             return None
         number = block.number
         if number not in self._joins:
@@ -54,7 +55,8 @@ class Partings:
             self._even[number] = has_even_barriers(self.flow, number, join)
             self._apart[number] = join is None and never_meet(self.flow, number)
         end = ENDED if self._apart[number] else self._joins[number]
-        return Parting(end, dict(state.facts), self._even[number])
+        by_ids = all(map(is_thread_condition, decided))
+        return Parting(end, dict(state.facts), self._even[number], by_ids)
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some paths out of a block leave; `ENDED` if some paths end without
@@ -83,16 +85,19 @@ class Partings:
 
     def at_choice(self, sides: list[Facts], state: State) -> Parting | None:
         """A new parting where threads choose different values; it lasts until paths meet."""
-        return Parting(None, dict(state.facts)) if self._part(sides, state.facts) else None
+        part = self._part(_decided(sides, state.facts))
+        return Parting(None, dict(state.facts)) if part else None
 
-    def _part(self, sides: list[Facts], before: Facts) -> bool:
+    def _part(self, decided: set[Atom]) -> bool:
         """Whether threads of one block take several sides: what is decided is about each thread."""
-        if not self.several or len(sides) < 2:
-            return False
-        decided = {
-            atom for facts in sides for atom, known in facts.items() if before.get(atom) != known
-        }
-        return any(is_about_threads(atom) for atom in decided)
+        return self.several and any(map(is_about_threads, decided))
+
+
+def _decided(sides: list[Facts], before: Facts) -> set[Atom]:
+    """What several sides know that was not known before them."""
+    if len(sides) < 2:
+        return set()
+    return {atom for facts in sides for atom, known in facts.items() if before.get(atom) != known}
 
 
 def join_of(flow: Flow, branch: int) -> int | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
     as_kind,
     constant_value,
     defining_op,
@@ -72,6 +73,7 @@ class PathValues:
     threads: Threads
     roots: Roots
     grid: GridBlocks
+    loads_constant: Callable[[Operation, int], bool]
     fold_iterations: bool = True
     _unmade: dict[int, Value | None] = field(default_factory=dict)
     _ranges: dict[int, tuple[Atom, AtomRange]] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class PathValues:
     @cached_property
     def divergence(self) -> Divergence:
         """Which values may differ between threads."""
-        return Divergence(self.flow)
+        return Divergence(self.flow, self.loads_constant)
 
     @cached_property
     def base_facts(self) -> Mapping[Atom, AtomRange]:

@@ -31,6 +31,7 @@ from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.alignment import element_bytes
 from mlir_async_pipe.facts.values.memory_roots import (
+    GIVEN,
     OWN,
     Root,
     is_pointer,
@@ -51,7 +52,12 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, SCOPE
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.op_table import function_queues, is_unseen_copy, needed_where
+from mlir_async_pipe.vocabulary.op_table import (
+    function_queues,
+    is_load,
+    is_unseen_copy,
+    needed_where,
+)
 from mlir_async_pipe.vocabulary.pure_ops import is_opaque_code
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, MemoryOrder, Scope, covers, least
 
@@ -99,6 +105,28 @@ class Sites:
                 if self.is_unknown(run):
                     unknown |= self.reachable(run.op, self.roots_given(run))
         self._find_conflicting(unknown)
+        self._written = unknown | {site.root for site in self.sites if site.writes}
+
+    def loads_constant(self, op: Any, frame: int) -> bool:
+        """Whether an op loads from global memory that no thread of the kernel writes, as far as anybody knows what its ops
+        do."""
+        numbers = self.of(op, frame)
+        if not numbers or not is_load(op) or self._writes_unseen:
+            return False
+        root = self.sites[numbers[0]].root
+        known = self.roots.roots[root]
+        given = known.kind in (*GIVEN, "global") and known.space == "global"
+        return given and not any(self.roots.may_alias(root, other) for other in self._written)
+
+    @cached_property
+    def _writes_unseen(self) -> bool:
+        """Whether an op may write memory that no access names: code, and copies out of workgroup memory by tensor maps."""
+        return any(
+            is_opaque_code(op)
+            or is_unseen_copy(op)
+            or (row.by_proxy and "tensor_map" in row.operands)
+            for op, row in ((run.op, run.row) for run in self.flow.runs())
+        )
 
     def _collect(self, run: Run) -> None:
         op, row, frame = run.op, run.row, run.frame

@@ -11,9 +11,10 @@ of other threads; what merely differs has a form of thread ids or a symbol of it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlir_async_pipe.bindings.raw_ops import constant_value
+from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
 from mlir_async_pipe.checker.arithmetic import chooses_numbers
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
@@ -37,6 +38,8 @@ class Divergence:
     `chosen_at` what is chosen at the begin of each block."""
 
     flow: Flow
+    # Whether an op of a frame loads what no thread of the kernel writes.
+    loads_constant: Callable[[Operation, int], bool]
     differing: set[int] = field(default_factory=set)
     chosen: set[int] = field(default_factory=set)
     exits: set[int] = field(default_factory=set)
@@ -109,6 +112,9 @@ class Divergence:
         for result, value in zip(run.results, run.op.results, strict=True):
             made.add(result)
             reached, different = sources(value)
+            if different is not None and self.loads_constant(run.op, run.frame):
+                # All threads that name one place get one value.
+                reached, different = run.op.operands, None
             if different is not None:
                 self._pending.append((result, False))
             for operand in reached:

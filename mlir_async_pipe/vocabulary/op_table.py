@@ -401,6 +401,13 @@ def _extent(
     return () if all(length == 1 for length in extent) else None
 
 
+def is_load(op: Any) -> bool:
+    """Whether an op gives each thread what stands where the thread says, and does nothing else."""
+    row, found = row_of(op), accesses(op)
+    alone = [access.kind for access in found] == ["read"] and not found[0].asynchronous
+    return alone and not row.order(op).strong and row.agree != "differs"
+
+
 def needed_where(op: Any) -> tuple[Any, bool] | None:
     """The condition under which a thread has need of what it loads, known before the load, and whether that holds or does
     not; None if it always may have.
@@ -411,10 +418,7 @@ def needed_where(op: Any) -> tuple[Any, bool] | None:
     A load that meets a store of another thread gives an undefined value, and does nothing else (LLVM, "Memory Model for
     Concurrent Operations").
     """
-    found = accesses(op)
-    if [access.kind for access in found] != ["read"] or found[0].asynchronous:
-        return None
-    if len(op.results) != 1 or row_of(op).order(op).strong:
+    if len(op.results) != 1 or not is_load(op):
         return None
     read, chosen = op.results[0], set()
     for use in read.uses:

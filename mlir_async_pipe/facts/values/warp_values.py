@@ -37,9 +37,10 @@ from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
-from mlir_async_pipe.vocabulary import accesses, is_pure, order_of, row_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
+from mlir_async_pipe.vocabulary.op_table import is_load
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
 from mlir_async_pipe.vocabulary.shuffles import (
@@ -329,8 +330,7 @@ def _read(value: Value) -> list[Value]:
     found = accesses(op)
     # Lanes that read one place together read one value, or what they read races with a store; but a thread's
     # own memory is another one in each of them.
-    plain = len(found) == 1 and found[0].kind == "read" and not order_of(op).strong
-    if plain and not found[0].asynchronous and _is_shared(found[0].memory):
+    if is_load(op) and _is_shared(found[0].memory):
         return [found[0].memory, *found[0].indices]
     return []
 

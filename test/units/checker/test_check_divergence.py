@@ -174,3 +174,63 @@ def test_a_barrier_of_amd_counts_waves_wherever_they_are(
     """Whole waves may be met at another barrier; half a wave is not."""
     result = check_text(IN_TURN.format(which=which, number=number), "rocdl:gfx942")
     assert found == ("unsafe" if result.unsafe else "unknown" if result.unknown else "safe")
+
+
+# Whether a block has rows is loaded by all of its threads, which then store, meet and read.
+LOADED = """
+gpu.module @m {{
+  gpu.func @k(%rows: memref<128xi32> {{llvm.noalias}}, %other: memref<128xi32> {{llvm.noalias}}) workgroup(%s: memref<64xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 1, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c32 = arith.constant 32 : index
+    %c63 = arith.constant 63 : index
+    %c64 = arith.constant 64 : index
+    %one = arith.constant 1 : i32
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %far = arith.addi %t, %c64 : index
+    %back = arith.subi %c63, %t : index
+    %first = arith.cmpi ult, %t, %c32 : index
+    {before}
+    %n = {load}
+    %some = arith.cmpi slt, %one, %n : i32
+    scf.if %some {{
+      scf.if %first {{
+        memref.store %zero, %s[%t] : memref<64xf32, 3>
+      }}
+      gpu.barrier
+      %x = memref.load %s[%back] : memref<64xf32, 3>
+    }}
+    {after}
+    gpu.return
+  }}
+}}
+"""
+ROWS = "memref.load %rows[%c0] : memref<128xi32>"
+WRITTEN = "memref.store %one, %rows[%far] : memref<128xi32>"
+
+
+@pytest.mark.parametrize(
+    ("load", "before", "after", "found"),
+    [
+        (ROWS, "", "", "safe"),
+        (ROWS, "", WRITTEN.replace("%rows", "%other"), "safe"),
+        # Another number in each thread, or perhaps in some: what a thread reads others may have written by then.
+        (ROWS.replace("%c0", "%t"), "", "", "unknown"),
+        (ROWS, WRITTEN, "", "unknown"),
+        (ROWS, "", WRITTEN, "unknown"),
+        (ROWS, "", "func.call @anything(%rows) : (memref<128xi32>) -> ()", "unknown"),
+        ("memref.atomic_rmw addi %one, %rows[%c0] : (i32, memref<128xi32>) -> i32", "", "", "unknown"),
+    ],
+)  # fmt: skip
+def test_what_all_threads_load_decides_alike_where_nobody_writes_it(
+    load: str, before: str, after: str, found: str
+) -> None:
+    """A branch inside, by ids of threads, does not make the barrier after it one that some threads certainly miss."""
+    text = LOADED.format(load=load, before=before, after=after)
+    text = text.replace(
+        "gpu.module @m {", "gpu.module @m {\n  func.func private @anything(memref<128xi32>)"
+    )
+    result = check_text(text)
+    assert found == ("unsafe" if result.unsafe else "unknown" if result.unknown else "safe")
+    assert "divergent-barrier" not in {code for code, _ in result.unsafe}
