@@ -13,6 +13,7 @@ row is opaque: it may touch any memory, and a loop that holds one keeps its orde
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -259,8 +260,16 @@ def is_opaque_code(op: Any) -> bool:
 
 
 def has_effects(op: Any) -> bool:
-    """Whether inline assembly may do more than make its results of its operands."""
-    return "has_side_effects" in op.attributes
+    """Whether inline assembly may do more than make its results of its operands, as AMD's instructions for vectors of
+    registers do, whatever is said of them: those that do not switch lanes off, and take nothing from LDS (MI300 ISA, 6
+    "Vector ALU operations")."""
+    if "has_side_effects" not in op.attributes:
+        return False
+    lines = str(ir.StringAttr(op.attributes["asm_string"]).value).split("\n")
+    return not all(map(_OF_REGISTERS.fullmatch, lines))
+
+
+_OF_REGISTERS = re.compile(r"\s*(?:(?:v_(?!cmpx)(?!.*lds)|s_nop\b).*)?")
 
 
 def _only_computes(op: Any) -> bool:

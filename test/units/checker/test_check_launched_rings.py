@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.check_harness import check_text
 from helpers.machine_programs import parse
 from mlir_async_pipe import check
 
@@ -369,3 +370,24 @@ def test_mbarriers_of_each_warpgroup(
     changed: dict[str, str], verdict: str, codes: set[str]
 ) -> None:
     assert found(of_groups(**changed)) == (verdict, codes)
+
+
+# A register of a struct is taken for a number, which the next block alone uses.
+TAKEN_FOR_LATER = """
+llvm.func @f(%sums: !llvm.struct<(f32, f32)>, %some: i1, %out: !llvm.ptr<1>) attributes {nvvm.kernel, nvvm.maxntid = array<i32: 1>} {
+  %x = llvm.extractvalue %sums[0] : !llvm.struct<(f32, f32)>
+  %bits = llvm.bitcast %x : f32 to i32
+  llvm.cond_br %some, ^one, ^two
+^one:
+  llvm.store %bits, %out : i32, !llvm.ptr<1>
+  llvm.br ^two
+^two:
+  llvm.return
+}
+"""
+
+
+def test_a_move_of_a_register_that_another_block_uses_stays():
+    found = check_text(TAKEN_FOR_LATER)
+    assert found.accesses == 1
+    assert not found.unsafe

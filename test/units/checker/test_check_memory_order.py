@@ -97,6 +97,7 @@ AFTER = 'llvm.fence syncscope("workgroup") acquire'
 LOCAL = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"local">}'
 ELSEWHERE = '{llvm.mmra = #llvm.mmra_tag<"amdgpu-synchronize-as":"global">}'
 HALVES = "rocdl.s.barrier.signal id = -1\nrocdl.s.barrier.wait id = -1"
+WAVES = 'llvm.fence syncscope("wavefront") {}'
 TABLE = {
     "nothing": ("", "unsafe", "unsafe"),
     "a barrier": ("gpu.barrier", "proven", "unsafe"),
@@ -263,6 +264,12 @@ TABLE = {
         "unsafe",
     ),
     "a counter": ("rocdl.s.waitcnt 0", "unsafe", "unsafe"),
+    "a counter, and threads meet": ("rocdl.s.waitcnt 0\nrocdl.s.barrier", "unknown", "unsafe"),
+    "the lanes of a wave": (
+        f"{WAVES.format('release')}\nrocdl.wave.barrier\n{WAVES.format('acquire')}",
+        "unknown",
+        "unsafe",
+    ),
 }
 STORE = "memref.store %f0, %s[%t] : memref<64xf32, 3>"
 LOAD = "%v = memref.load %s[%o] : memref<64xf32, 3>"
@@ -314,6 +321,8 @@ def test_every_op_that_orders_stands_in_the_table() -> None:
         "nvvm.fence.proxy.sync_restrict",
         "nvvm.fence.sync_restrict",
         "nvgpu.tma.fence.descriptor",
+        "amdgpu.memory_counter_wait",
+        *(f"rocdl.s.wait.{counter}cnt" for counter in ("ds", "exp", "load", "store")),
     }
     assert {op for op in ordering - alike if op not in text} == set()
 

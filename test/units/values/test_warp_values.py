@@ -426,6 +426,60 @@ def test_the_number_of_a_thread_in_its_block(number: str, size: str, same: bool)
     assert of_warps(number, size) == same
 
 
+@pytest.mark.parametrize(
+    ("quotient", "same"),
+    [
+        ("arith.floordivsi %t, %c64", True),
+        ("arith.divui %t, %c64", True),
+        # A number below 0 is rounded up: of lanes -64 to -1 the last 63 have another quotient than the first.
+        ("arith.divsi %t, %c64", False),
+        ("arith.ceildivsi %t, %c64", False),
+        ("arith.floordivsi %t, %c48", False),
+    ],
+)
+def test_a_quotient_that_is_rounded_down_is_a_shift(quotient: str, same: bool) -> None:
+    root = parse(f"""
+func.func @f(%s: memref<16xi32>) attributes {{gpu.kernel, gpu.known_block_size = array<i32: 256, 1, 1>}} {{
+  %c48 = arith.constant 48 : i32
+  %c64 = arith.constant 64 : i32
+  %x = gpu.thread_id x
+  %t = arith.index_cast %x : index to i32
+  %wave = {quotient} : i32
+  memref.store %wave, %s[%x] : memref<16xi32>
+  return
+}}""").operation
+    (store,) = [op for op in walk(root) if op.name == "memref.store"]
+    assert WarpValues(64).is_of_warp(store.operands[0], 64) == same
+
+
+LOADS = """
+func.func @f(%s: memref<64x64xf16, 3>, %to: memref<64xf16>) attributes {{gpu.kernel}} {{
+  %c0 = arith.constant 0 : index
+  %x = gpu.thread_id x
+  {}
+  memref.store %v, %to[%x] : memref<64xf16>
+  return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("load", "same"),
+    [
+        ("%v = memref.load %s[%c0, %c0] : memref<64x64xf16, 3>", True),
+        # Each lane gets another element of what is read at one place.
+        (
+            "%m = nvgpu.ldmatrix %s[%c0, %c0] {numTiles = 1 : i32, transpose = false} : memref<64x64xf16, 3> -> vector<1x2xf16>\n"
+            "  %v = vector.extract %m[0, 0] : f16 from vector<1x2xf16>",
+            False,
+        ),
+    ],
+)
+def test_what_lanes_load_from_one_place_is_one_value(load: str, same: bool) -> None:
+    root = parse(LOADS.format(load)).operation
+    (store,) = [op for op in walk(root) if op.name == "memref.store"]
+    assert WarpValues().is_of_warp(store.operands[0], 32) == same
+
+
 ALL_REDUCE = """
 func.func private @anything()
 func.func @f(%from: memref<?xi32>, %to: memref<?xi32>) attributes {{gpu.kernel, gpu.known_block_size = array<i32: {threads}, 1, 1>}} {{

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlir_async_pipe.bindings import STACKS, ir, new_context
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.vocabulary import ROWS, is_pure, named_row
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
@@ -150,6 +151,8 @@ def test_what_stays_in_its_lane_differs_as_its_operands_do(name):
         "llvm.nvvm.shfl.sync.bfly.i32",
         "llvm.amdgcn.mfma.f32.16x16x16f16",
         "llvm.amdgcn.rcp.f32",
+        "llvm.amdgcn.perm",
+        "llvm.amdgcn.sad.u8",
     ],
 )
 def test_intrinsics_that_only_compute_are_pure(name):
@@ -167,12 +170,36 @@ def test_intrinsics_that_only_compute_are_pure(name):
         "llvm.nvvm.fence.sc.cluster",
         "llvm.nvvm.wmma.m16n16k16.load.a.row.f16.p3",
         "llvm.amdgcn.s.barrier",
+        "llvm.amdgcn.permlane.of.mine",
         "llvm.amdgcn.raw.ptr.buffer.load.f32",
         "nothing.of.ours",
     ],
 )
 def test_intrinsics_that_touch_memory_or_wait_are_not_pure(name):
     assert not is_pure_intrinsic(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "computes"),
+    [
+        ("v_mfma_f32_16x16x128_f8f6f4 $0, $1, $1, $0", True),
+        ("v_cmp_lt_i32_e64 $0, $1, 8\\0A\\09v_add_u32 $0, $1, $1", True),
+        ("s_nop 7", True),
+        ("", True),
+        ("v_cmpx_lt_i32_e64 $0, $1, 8", False),
+        ("v_mov_b32 $0, lds_direct", False),
+        ("v_mov_b32 $0, $1\\0As_barrier", False),
+        ("ds_read_b32 $0, $1", False),
+        ("s_waitcnt vmcnt(0)", False),
+    ],
+)
+def test_assembly_of_amd_that_touches_registers_alone_computes(text: str, computes: bool) -> None:
+    """Whatever is said of its side effects."""
+    line = f'llvm.inline_asm has_side_effects "{text}", "=v,v" %0 : (i32) -> i32'
+    program = f"llvm.func @f(%0: i32) {{ %1 = {line}\nllvm.return }}"
+    with new_context():
+        ops = walk(ir.Module.parse(program).operation)
+        assert is_pure(next(op for op in ops if op.name == "llvm.inline_asm")) == computes
 
 
 def test_what_an_intrinsic_or_assembly_computes_may_differ_between_threads():
