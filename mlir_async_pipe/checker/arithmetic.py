@@ -369,9 +369,10 @@ def both(a: Form, b: Form) -> Form:
 
 
 def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """A comparison by the predicate of its op."""
-    name = op.detail
-    return None if name is None else compare(name, v[0], v[1], facts, op.given)
+    """A comparison by the predicate of its op, of what is known of its operands: what is asked of it by itself, and as
+    a part of a condition, is then one atom."""
+    name, (a, b) = op.detail, (settle(x, facts) for x in v)
+    return None if name is None else compare(name, a, b, facts, op.given)
 
 
 Bound = Callable[[list[Form], Facts], Form | None]

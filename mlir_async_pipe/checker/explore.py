@@ -282,12 +282,12 @@ class Explorer:
             self.states += 1
             *_, number, step, state = heappop(self.work)
             block = self.flow.blocks[number]
-            if step == 0 and block.merges:
-                arrived = self._arrive(block, state)
-                if arrived is None:
-                    continue
-                state = arrived
-            self._block(block, step, state)
+            if step or not block.merges:
+                self._block(block, step, state)
+                continue
+            for together, meets in self._met(block, state):
+                if self._arrive(block, together, meets=meets):
+                    self._block(block, 0, together)
 
     def _push(self, number: int, step: int, state: State) -> None:
         """Follow a state later: of those that wait at one block the one that remembers most comes
@@ -318,8 +318,31 @@ class Explorer:
                 self._another_thread(block.number, position + 1, state)
         self._exit(block, state)
 
-    def _arrive(self, block: Block, state: State) -> State | None:
-        """The state to go on with, or None if it is covered already."""
+    def _met(self, block: Block, state: State) -> list[tuple[State, bool]]:
+        """The states that wait where paths meet, `state` and others, and whether threads that parted do: states that differ
+        in what they remember alone are one that remembers all of it. Each access of that is one of a path on which the
+        same is known."""
+        found: dict[Hashable, tuple[State, bool]] = {}
+        waiting, later = [state], []
+        while block.number not in self.headers and self.work and self.work[0][3] == block.number:
+            entry = heappop(self.work)
+            if entry[4]:
+                later.append(entry)
+            else:
+                waiting.append(entry[5])
+                self.budget.state()
+                self.states += 1
+        for entry in later:
+            heappush(self.work, entry)
+        for one in waiting:
+            meets = self._forget(block, one)
+            key = key_of(one, self.periods, self.counted, self.short)
+            same = (key, meets, one.barrier, frozenset(one.facts.items()))
+            found[same] = (found[same][0].with_all(one) if same in found else one, meets)
+        return list(found.values())
+
+    def _forget(self, block: Block, state: State) -> bool:
+        """Forget what nothing reads from a block on, and what is known of threads that meet others there; whether some do."""
         live = self.live[block.number]
         state.env = {n: v for n, v in state.env.items() if n in live}
         is_header = block.number in self.headers
@@ -333,19 +356,24 @@ class Explorer:
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
         forget_facts(state, live, self.values.base_facts)
+        return meets
+
+    def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
+        """Whether no state that came to a block covers this one, which may be widened."""
         key = key_of(state, self.periods, self.counted, self.short)
         seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
         before = state.facts
         patience = PATIENCE if self.rung is Rung.FIRST else 1
-        if not seen.adds(state, patience if is_header else SEPARATE_STATES):
-            return None
+        separate = patience if block.number in self.headers else SEPARATE_STATES
+        if not seen.adds(state, separate):
+            return False
         if state.facts is not before:
             state.loose |= {
                 a for a in before if a.kind == "iteration" and before[a] != state.facts.get(a)
             }
         if meets:
             self._another_thread(block.number, 0, state)
-        return state
+        return True
 
     def _another_thread(self, block: int, step: int, state: State) -> None:
         """Go on as another thread too, which need not have taken the same path."""

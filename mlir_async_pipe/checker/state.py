@@ -11,9 +11,10 @@ empties `done` and `log`. Copies in flight cross barriers: a barrier does not co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
@@ -83,6 +84,14 @@ class Pending(NamedTuple):
     def all_groups(self) -> tuple[Group, ...]:
         """The open group, and the committed ones."""
         return (self.open, *self.groups)
+
+    def with_all(self, other: Pending) -> Pending:
+        """The same with what another queue has in each of its groups, as often as one of the two has it."""
+        opened, *groups = (
+            (*one, *(Counter(more) - Counter(one)).elements())
+            for one, more in zip_longest(self.all_groups, other.all_groups, fillvalue=())
+        )
+        return self._replace(open=opened, groups=tuple(groups))
 
     def changed(self, change: Callable[[Event], Event]) -> Pending:
         """The same with each event changed."""
@@ -239,6 +248,22 @@ class State:
         logged = (("log", event) for event in self.log)
         behind = (("behind", entry) for entry in self.behind)
         return frozenset([*issued, *self.done, *logged, *behind, *self.passed])
+
+    def with_all(self, other: State) -> State:
+        """This state, and what another one remembers that differs in nothing else."""
+        names = self.queues.keys() | other.queues.keys()
+        empty = Pending()
+        return replace(
+            self,
+            queues={
+                name: self.queues.get(name, empty).with_all(other.queues.get(name, empty))
+                for name in sorted(names)
+            },
+            done=self.done | other.done,
+            log=self.log | other.log,
+            passed=tuple(dict.fromkeys((*self.passed, *other.passed))),
+            loose=self.loose | other.loose,
+        )
 
     def last_waits(self) -> dict[Event, int]:
         """The events that were waited for, each with the last wait that did."""

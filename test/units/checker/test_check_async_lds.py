@@ -308,3 +308,55 @@ def test_threads_that_only_meet_or_only_wait_race(between):
     copy = SYNCHRONOUS["rocdl.load.to.lds"]
     checked = check_text(kernel(copy + ACROSS.replace("rocdl.barrier", between)))
     assert {code for code, _ in checked.unsafe} == {"missing-barrier"}
+
+
+def masked(copies: int, left: int, filled: str) -> str:
+    """Each lane copies 16 bytes of several rows that are `%len` long, or fills them with zeros; all marks but `left` are over
+    before it reads a neighbour's bytes of all rows."""
+    body = [
+        "%len = llvm.ptrtoint %dd : !llvm.ptr to i64",
+        "%zeros = llvm.mlir.zero : vector<4xf32>",
+    ]
+    body += ["%x = llvm.xor %at, %c16 : i32", "%tl = llvm.zext %t : i32 to i64"]
+    for n in range(copies):
+        body.append(f"""
+      %o{n} = llvm.mlir.constant({1024 * n} : i32) : i32
+      %l{n} = llvm.mlir.constant({64 * n} : i64) : i64
+      %place{n} = llvm.add %tl, %l{n} overflow<nsw> : i64
+      %in{n} = llvm.icmp "slt" %place{n}, %len : i64
+      %w{n} = llvm.getelementptr %b[%o{n}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      %m{n} = llvm.getelementptr %w{n}[%at] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      llvm.cond_br %in{n}, ^copy{n}, ^copied{n}
+    ^copy{n}:
+      rocdl.load.async.to.lds %s, %w{n}, 16, 0, 0 : {ENDS}
+      llvm.br ^copied{n}
+    ^copied{n}:
+      %true{n} = llvm.mlir.constant(true) : i1
+      %out{n} = llvm.icmp "{filled}" %in{n}, %true{n} : i1
+      llvm.cond_br %out{n}, ^fill{n}, ^filled{n}
+    ^fill{n}:
+      llvm.store %zeros, %m{n} : vector<4xf32>, !llvm.ptr<3>
+      llvm.br ^filled{n}
+    ^filled{n}:
+      rocdl.asyncmark""")
+    body += [f"rocdl.wait.asyncmark {left}", "rocdl.barrier"]
+    for n in range(copies):
+        body.append(f"""
+      %n{n} = llvm.getelementptr %w{n}[%x] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      %read{n} = llvm.load %n{n} : !llvm.ptr<3> -> vector<4xf32>""")
+    return kernel("\n".join(body)).replace("array<4096 x i8>", f"array<{1024 * copies} x i8>")
+
+
+@pytest.mark.parametrize(
+    ("left", "filled", "codes"),
+    [
+        (0, "ne", set()),
+        (1, "ne", {"read-in-flight"}),
+        # Zeros over what was copied.
+        (0, "eq", {"overwrite-in-flight"}),
+    ],
+)
+def test_copies_that_are_there_or_not_take_no_path_for_each_subset(left, filled, codes):
+    checked = check_text(masked(14, left, filled))
+    assert {code for code, _ in checked.unsafe} == codes
+    assert not checked.unknown
