@@ -321,9 +321,9 @@ def masked(copies: int, left: int, filled: str) -> str:
     for n in range(copies):
         body.append(f"""
       %o{n} = llvm.mlir.constant({1024 * n} : i32) : i32
-      %l{n} = llvm.mlir.constant({64 * n} : i64) : i64
-      %place{n} = llvm.add %tl, %l{n} overflow<nsw> : i64
-      %in{n} = llvm.icmp "slt" %place{n}, %len : i64
+      %l{n} = llvm.getelementptr %g[{n}] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i64
+      %len{n} = llvm.load %l{n} : !llvm.ptr<1> -> i64
+      %in{n} = llvm.icmp "slt" %tl, %len{n} : i64
       %w{n} = llvm.getelementptr %b[%o{n}] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
       %m{n} = llvm.getelementptr %w{n}[%at] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
       llvm.cond_br %in{n}, ^copy{n}, ^copied{n}
