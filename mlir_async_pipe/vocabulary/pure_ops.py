@@ -265,11 +265,11 @@ def has_effects(op: Any) -> bool:
     "Vector ALU operations")."""
     if "has_side_effects" not in op.attributes:
         return False
-    lines = str(ir.StringAttr(op.attributes["asm_string"]).value).split("\n")
-    return not all(map(_OF_REGISTERS.fullmatch, lines))
+    text = str(ir.StringAttr(op.attributes["asm_string"]).value).strip()
+    return not all(map(_OF_REGISTERS.fullmatch, text.split("\n")))
 
 
-_OF_REGISTERS = re.compile(r"\s*(?:(?:v_(?!cmpx)(?!.*lds)|s_nop\b).*)?")
+_OF_REGISTERS = re.compile(r"\s*(?:v_(?!cmpx)(?!.*lds)|s_nop\b).*")
 
 
 def _only_computes(op: Any) -> bool:

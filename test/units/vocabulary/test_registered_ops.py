@@ -185,7 +185,7 @@ def test_intrinsics_that_touch_memory_or_wait_are_not_pure(name):
         ("v_mfma_f32_16x16x128_f8f6f4 $0, $1, $1, $0", True),
         ("v_cmp_lt_i32_e64 $0, $1, 8\\0A\\09v_add_u32 $0, $1, $1", True),
         ("s_nop 7", True),
-        ("", True),
+        ("", False),
         ("v_cmpx_lt_i32_e64 $0, $1, 8", False),
         ("v_mov_b32 $0, lds_direct", False),
         ("v_mov_b32 $0, $1\\0As_barrier", False),
