@@ -261,6 +261,7 @@ class State:
             },
             done=self.done | other.done,
             log=self.log | other.log,
+            behind=self.behind | other.behind,
             passed=tuple(dict.fromkeys((*self.passed, *other.passed))),
             loose=self.loose | other.loose,
         )
