@@ -606,7 +606,7 @@ def _report(
     key = (later, earlier, code)
     known = judge.findings.get(key)
     if known is None or (fault.certain and not known.certain):
-        reason = "" if fault.certain else doubt
+        reason = "" if fault.certain else fault.doubt or doubt
         example = None
         if fault.example is not None:
             text, loop = fault.example

@@ -77,9 +77,10 @@ class PhaseFault(Exception):
         *,
         column: int | None = None,
         may_pass: bool = False,
+        doubt: str = "",
     ):
         super().__init__(code)
-        self.found = FoundFault(code, later, earlier, note, certain, may_pass=may_pass)
+        self.found = FoundFault(code, later, earlier, note, certain, may_pass=may_pass, doubt=doubt)
         self.column = column
 
 
@@ -97,7 +98,7 @@ class Example(NamedTuple):
 @dataclass(frozen=True)
 class FoundFault:
     """A fault as it is kept; of a certain one an `example`, if it needs numbers or iterations, and the
-    threads `by` which it is met. After one that `may_pass` an execution goes on."""
+    threads `by` which it is met. After one that `may_pass` an execution goes on. `doubt`: why it cannot be certain."""
 
     code: FaultCode
     later: int
@@ -107,6 +108,7 @@ class FoundFault:
     example: Example | None = field(default=None, compare=False)
     may_pass: bool = field(default=False, compare=False)
     by: int = field(default=0, compare=False)
+    doubt: str = field(default="", compare=False)
 
     @property
     def ends(self) -> Ends:

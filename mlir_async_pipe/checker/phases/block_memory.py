@@ -50,7 +50,7 @@ from mlir_async_pipe.checker.phases.ring_moves import RingMoves
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, WarpClasses, WarpClocks
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
-from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC
+from mlir_async_pipe.vocabulary.rows import BULK_STORE, CP_ASYNC, WGMMA
 
 # When a class did something, and a bit for that.
 Noted = tuple[int, int, int]
@@ -70,6 +70,8 @@ _READ = (
     "other threads may still be reading here: they must arrive, after that, where this waits",
     "other threads may still be reading here: the block must meet in between",
 )
+# A warp has waited for its warpgroup's products, and said so for others of that: it is not certain that theirs run.
+OF_A_WARP = "products-of-others"
 _MULTIPLIED = (
     "it reads until a wait for the mbarrier of its commit, or for who has waited",
     "it reads until a wait for the mbarrier of its commit",
@@ -96,7 +98,7 @@ class BlockMemory:
     """The memory of a block on one path of all its threads, which are `everybody`.
 
     `queues` hold async ops by queue and issuing threads; `over` are reads that are over, those of some threads
-    that one event ended together, and whether they were a proxy's; `brought` are copies that are, `put` stores
+    that one event ended together, and the queue of those of a proxy ("": of threads); `brought` are copies that are, `put` stores
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
     `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
@@ -107,7 +109,7 @@ class BlockMemory:
     clocks: WarpClocks = field(default_factory=lambda: WarpClocks.started(WarpClasses(())))
     mbarriers: dict[Key, Mbarrier] = field(default_factory=dict)
     queues: dict[tuple[str, int], Issued] = field(default_factory=dict)
-    over: dict[tuple[tuple[Touch, ...], bool], Event] = field(default_factory=dict)
+    over: dict[tuple[tuple[Touch, ...], str], Event] = field(default_factory=dict)
     brought: dict[tuple[ByteRange, int, tuple[ByteRange, ...]], Landed] = field(
         default_factory=dict
     )
@@ -419,7 +421,7 @@ class BlockMemory:
                 for copy in done:
                     self._written(copy)
             elif done:
-                self._note_reads(tuple(dict.fromkeys(done)), True, self.clocks.event(by))
+                self._note_reads(tuple(dict.fromkeys(done)), queue, self.clocks.event(by))
             self.queues[name, by] = issued._replace(groups=issued.groups[:left])
 
     def _issued_by(self, queue: str, mask: int) -> list[tuple[str, int]]:
@@ -434,24 +436,24 @@ class BlockMemory:
                     self.queues[name, part] = own.with_others(issued.of(part))
         return list(dict.fromkeys((name, by & mask) for name, by in found))
 
-    def _note_reads(self, reads: tuple[Touch, ...], proxy: bool, event: Event) -> None:
+    def _note_reads(self, reads: tuple[Touch, ...], queue: str, event: Event) -> None:
         """Reads are over; of each the last one counts."""
-        if (reads, proxy) not in self.over:
+        if (reads, queue) not in self.over:
             again = set(reads)
             for one in [
-                one for one in self.over if one[1] == proxy and not again.isdisjoint(one[0])
+                one for one in self.over if one[1] == queue and not again.isdisjoint(one[0])
             ]:
                 before = self.over.pop(one)
                 if rest := tuple(read for read in one[0] if read not in again):
-                    self.over[rest, proxy] = before
-        self.over[reads, proxy] = event
+                    self.over[rest, queue] = before
+        self.over[reads, queue] = event
 
     # Threads ------------------------------------------------------------------------------
 
     def read(self, touch: Touch) -> None:
         self.check_own(touch.region.root, touch.by)
         self.check_read(touch, proxy=False)
-        self._note_reads((touch,), False, self.clocks.event(self._threads(touch)))
+        self._note_reads((touch,), "", self.clocks.event(self._threads(touch)))
 
     def touch_alternating(self, op: int, mask: int) -> None:
         """Threads access memory, after what they and others did to it or not."""
@@ -560,11 +562,16 @@ class BlockMemory:
                 self._refuse(code, touch, copy, until)
 
     def _refuse(
-        self, code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str
+        self,
+        code: FaultCode,
+        touch: Touch,
+        earlier: Touch | CopyInFlight,
+        why: str,
+        doubt: str = "",
     ) -> None:
         """Raises PhaseFault if the bytes of two accesses may be the same."""
         try:
-            refuse(code, touch, earlier, why)
+            refuse(code, touch, earlier, why, doubt)
         except PhaseFault as fault:
             if not self.forgiven.follows(fault.found):
                 raise
@@ -625,14 +632,17 @@ class BlockMemory:
         for product in self.tensor.running(self._threads(touch), self.clocks):
             for read in product.reads:
                 self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
-        for (reads, was_proxy), event in self.over.items():
+        for (reads, queue), event in self.over.items():
             # Products of a warpgroup read for all lanes of a warp, so one that knows of it knows that of all.
-            of_warps = was_proxy and self.clocks.classes.aligned
-            if of_warps and self.clocks.knows(self._threads(touch), event):
+            of_warps = queue and self.clocks.classes.aligned
+            threads = self._threads(touch)
+            if of_warps and self.clocks.knows(threads, event):
                 continue
-            if (proxy or was_proxy) and not self._knows(touch, reads[0], event):
+            if (proxy or queue) and not self._knows(touch, reads[0], event):
+                told = queue == WGMMA.name and self.clocks.knows_of_groups(threads, event)
                 for read in reads:
-                    self._refuse("missing-barrier", touch, read, _READ[self.together])
+                    why = _READ[self.together]
+                    self._refuse("missing-barrier", touch, read, why, OF_A_WARP if told else "")
 
     def _check_written(self, touch: Touch) -> None:
         root, low, high = touch.region.root, touch.region.low, touch.region.high

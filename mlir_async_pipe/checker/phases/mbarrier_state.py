@@ -548,11 +548,13 @@ def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
     return tuple(dict.fromkeys(touches))
 
 
-def refuse(code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str) -> None:
-    """Raises PhaseFault if the bytes of two accesses may be the same."""
+def refuse(
+    code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str, doubt: str = ""
+) -> None:
+    """Raises PhaseFault if the bytes of two accesses may be the same; not certain if there is `doubt`."""
     if meet(earlier.region, touch.region):
-        certain = must_meet(earlier.region, touch.region)
-        raise PhaseFault(code, touch.op, earlier.op, why, certain)
+        certain = not doubt and must_meet(earlier.region, touch.region)
+        raise PhaseFault(code, touch.op, earlier.op, why, certain, doubt=doubt)
 
 
 def unwaited(copy: CopyInFlight) -> PhaseFault:

@@ -141,8 +141,8 @@ def _end(memory: BlockMemory, found: FoundFault) -> None:
                 memory.mbarriers[key] = _waited(memory, barrier, found.later, everybody)
     memory.put = {touch: event for touch, event in memory.put.items() if touch.op != op}
     memory.over = {
-        (reads, proxy): event
-        for (reads, proxy), event in memory.over.items()
+        (reads, queue): event
+        for (reads, queue), event in memory.over.items()
         if all(read.op != op for read in reads)
     }
     memory.queues = {who: _without(queue, op) for who, queue in memory.queues.items()}

@@ -184,7 +184,7 @@ class RingMoves:
         }
         memory.queues = {name: _issued(one, touched) for name, one in memory.queues.items()}
         memory.over = {
-            (touched(reads), proxy): event for (reads, proxy), event in memory.over.items()
+            (touched(reads), queue): event for (reads, queue), event in memory.over.items()
         }
         landed = [
             one._replace(copy=touched(one.copy), column=column[one.column])

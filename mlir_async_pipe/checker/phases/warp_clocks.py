@@ -18,6 +18,7 @@ had happened, but not what its thread saw: so each class has two clocks. They di
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
@@ -25,6 +26,7 @@ from operator import le
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.precision import Precision, RefineError
+from mlir_async_pipe.vocabulary.memory_layout import WARPGROUP
 
 WARP = 32
 LANES = (1 << WARP) - 1
@@ -159,6 +161,20 @@ class WarpClocks:
             or (number == self.class_of(other) and self.classes.is_one_warp(number))
             for number in self.classes.of(mask)
             for other, tick in event
+        )
+
+    def knows_of_groups(self, mask: int, event: Event) -> bool:
+        """Whether all of some threads know of a warp of each warpgroup that something is over."""
+
+        def groups(columns: Iterable[int]) -> set[int]:
+            size = WARPGROUP if self.classes.together else WARPGROUP // WARP
+            masks = [self.classes.groups[self.class_of(column)] for column in columns]
+            return {n // size for mask in masks for n in range(mask.bit_length()) if mask >> n & 1}
+
+        everybody = groups(column for column, _ in event)
+        return all(
+            groups(c for c, tick in event if self.known[number].before[c] > tick) == everybody
+            for number in self.classes.of(mask)
         )
 
     def sees(self, mask: int, event: Event) -> bool:
