@@ -53,6 +53,7 @@ PARTIAL = {
     ],
     "nvvm.barrier.arrive": ["nvvm.barrier.arrive id = %c1 number_of_threads = %c64"],
     "nvvm.bar.warp.sync": ["nvvm.bar.warp.sync %c32 : i32"],
+    "rocdl.wave.barrier": ["rocdl.wave.barrier"],
     "nvvm.cluster.arrive": ["nvvm.cluster.arrive {aligned}\nnvvm.cluster.wait {aligned}"],
     "nvvm.cluster.arrive.relaxed": ["nvvm.cluster.arrive.relaxed\nnvvm.cluster.wait"],
     "nvvm.cluster.wait": ["nvvm.cluster.wait"],

@@ -71,7 +71,8 @@ PER_THREAD = {
     %p = arith.cmpi ult, %l, %i32 : i32""",
     "load": """%v = memref.load %B[%t] : memref<64xi8>
     %p = arith.trunci %v : i8 to i1""",
-    "load-at-one-place": """%v = memref.load %B[%c0] : memref<64xi8>
+    "atomic-at-one-place": """%i8 = arith.constant 1 : i8
+    %v = memref.atomic_rmw addi %i8, %B[%c0] : (i8, memref<64xi8>) -> i8
     %p = arith.trunci %v : i8 to i1""",
     "loaded-float": """%v = memref.load %F[%t] : memref<64xf32>
     %p = arith.cmpf ogt, %v, %zero : f32""",
@@ -107,6 +108,8 @@ PER_THREAD = {
 }
 # Each gives %p, the same i1 in all threads.
 SHARED = {
+    "load-at-one-place": """%v = memref.load %B[%c0] : memref<64xi8>
+    %p = arith.trunci %v : i8 to i1""",
     "constant": "%p = arith.constant true",
     "argument": "%p = arith.cmpi ult, %n, %c32 : index",
     "block-id": """%l = gpu.block_id x
