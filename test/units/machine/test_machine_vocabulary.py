@@ -386,7 +386,7 @@ ELSEWHERE = (
     | {"nvgpu.warpgroup.mma", "nvgpu.warpgroup.mma.store", "nvvm.barrier0"}
     | {"nvgpu.warpgroup.generate.descriptor"}
     | {"nvvm.wgmma.mma_async", "nvvm.wgmma.fence.aligned", "nvvm.tcgen05.alloc"}
-    | {"nvvm.barrier.arrive", "nvvm.bar.warp.sync"}
+    | {"nvvm.barrier.arrive", "nvvm.bar.warp.sync", "rocdl.wave.barrier"}
     | {"nvvm.cluster.arrive", "nvvm.cluster.arrive.relaxed", "nvvm.cluster.wait"}
     | {"nvvm.cp.async.bulk.tensor.shared.cluster.global", "nvgpu.tma.fence.descriptor"}
     | {"rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds"}
