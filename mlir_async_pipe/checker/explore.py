@@ -321,7 +321,7 @@ class Explorer:
     def _met(self, block: Block, state: State) -> list[tuple[State, bool]]:
         """The states that wait where paths meet, `state` and others, and whether threads that parted do: states that differ
         in what they remember alone are one that remembers all of it. Each access of that is one of a path on which the
-        same is known."""
+        same is known; what only threads of one side have in flight says which these are."""
         found: dict[Hashable, tuple[State, bool]] = {}
         waiting, later = [state], []
         while block.number not in self.headers and self.work and self.work[0][3] == block.number:
@@ -334,8 +334,12 @@ class Explorer:
                 self.states += 1
         for entry in later:
             heappush(self.work, entry)
+        shared = frozenset.intersection(*(one.in_place() for one in waiting))
         for one in waiting:
+            came = thread_ranges(one, self.values.base_facts)
             meets = self._forget(block, one)
+            if meets and len(waiting) > 1:
+                one.issued_by(came, shared)
             key = key_of(one, self.periods, self.counted, self.short)
             same = (key, meets, one.barrier, frozenset(one.facts.items()))
             found[same] = (found[same][0].with_all(one) if same in found else one, meets)

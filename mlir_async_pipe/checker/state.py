@@ -266,6 +266,31 @@ class State:
             loose=self.loose | other.loose,
         )
 
+    def in_place(self) -> frozenset[tuple[str, int, Event]]:
+        """What is in flight, with its queue and the number of its group."""
+        return frozenset(
+            (name, age, event)
+            for name, pending in self.queues.items()
+            for age, group in enumerate(pending.all_groups)
+            for event in chain.from_iterable(group)
+        )
+
+    def issued_by(self, threads: ThreadRange, shared: frozenset[tuple[str, int, Event]]) -> None:
+        """What is in flight, but for what is `shared` by all, only some threads have issued, or not waited for."""
+
+        def of_threads(name: str, age: int, event: Event) -> Event:
+            if (name, age, event) in shared:
+                return event
+            more = tuple(condition for condition in threads if condition not in event.threads)
+            return event._replace(threads=(*event.threads, *more)) if more else event
+
+        for name, pending in self.queues.items():
+            opened, *groups = (
+                tuple(tuple(of_threads(name, age, event) for event in issue) for issue in group)
+                for age, group in enumerate(pending.all_groups)
+            )
+            self.queues[name] = pending._replace(open=opened, groups=tuple(groups))
+
     def last_waits(self) -> dict[Event, int]:
         """The events that were waited for, each with the last wait that did."""
         waits: dict[Event, int] = {}
