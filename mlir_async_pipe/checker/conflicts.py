@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, defining_op
+from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
-from mlir_async_pipe.checker.forms import Atom, AtomRange
-from mlir_async_pipe.checker.overlap import Comparer, Slots
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.overlap import Comparer, Slots, begin_alike, is_shared
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
 from mlir_async_pipe.checker.state import Event, State, WaveGroups
@@ -29,6 +31,7 @@ from mlir_async_pipe.checker.thread_grid import (
     YES,
     Overlap,
     ThreadRange,
+    Verdict,
     are_whole_warps,
     is_thread_condition,
 )
@@ -36,6 +39,7 @@ from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.checker.wave_groups import of_group
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.facts.values.views import as_bytes, overlaps, root_view, whole_root
 from mlir_async_pipe.facts.values.warp_values import WarpValues
 from mlir_async_pipe.vocabulary import accesses, is_pure, named_row
 from mlir_async_pipe.vocabulary.launch_ids import IDS
@@ -113,6 +117,8 @@ class Judge:
 
     def __post_init__(self) -> None:
         self._warps = WarpValues(self.comparer.threads.sure_lanes)
+        # Where a warp may have fewer lanes than are assumed, what more of them have alike is no certain race.
+        self._usual_warps = WarpValues(self.comparer.threads.lanes)
 
     def is_of_warp(self, value: Value) -> bool:
         """Whether all lanes of a warp have one value."""
@@ -202,16 +208,50 @@ class Judge:
         if meeting.verdict == "no":
             return
         alike = 0 if site.stored is None else self._warps.alike(site.stored)
+        unsure = site.stored is not None and self._warps.may_agree(site.stored)
+        if alike and self._begin_apart(event, state) != "no":
+            alike, unsure = 0, True
         if self._meet_apart(event, state, alike & (self.comparer.threads.sure_lanes - 1)) == "no":
             self.one_value.add(event.site)
             return
-        unsure = site.stored is not None and self._warps.may_agree(site.stored)
+        alike = alike and self._usual_warps.alike(site.stored)
         if unsure or self._meet_apart(event, state, alike) == "no":
             reason = "same-value" if meeting.verdict == "yes" else meeting.reason
             self.unknown(event.site, event.site, "same-op", reason)
             return
-        if not (site.asynchronous and copies_the_same(site.op, site.frame)):
+        same = copies_the_same(site.op, site.frame) if site.asynchronous else ""
+        apart = self._begin_apart(event, state) if same == "where they coincide" else "no"
+        if not same or apart == "yes":
             self._compare_threads(event, event, state, "same-op")
+        elif apart != "no":
+            self.unknown(event.site, event.site, "same-op", "same-value")
+
+    def _begin_apart(self, event: Event, state: State) -> Verdict:
+        """Whether threads that meet begin at two places: of one vector they store two elements to one place there."""
+        region = event.region
+        if not begin_alike(region, region, same_thread=False):
+            region = as_bytes(region) or whole_root(region.root)
+        pieces = region.pieces
+        if region.certain and all(p is None or is_shared(p, False) for p in pieces):
+            return "no"
+        longer = [n for n, p in enumerate(pieces) if p is None or p.steps or p.length > 1]
+        if not longer:
+            return "no"
+        piece = pieces[longer[0]]
+        if len(longer) > 1 or piece is None or piece.steps:
+            return "cannot tell"
+        if forms.residue(piece.start, piece.length, {}) is not None:
+            # All begin at multiples of the length.
+            return "no"
+        rest = piece._replace(start=forms.add(piece.start, Form(1)), length=piece.length - 1)
+        first, others = (
+            region._replace(pieces=(*pieces[: longer[0]], part, *pieces[longer[0] + 1 :]))
+            for part in (piece._replace(length=1), rest)
+        )
+        ranges = (event.threads, event.threads)
+        return self.comparer.overlap(
+            first, others, state.facts, same_thread=False, ranges=ranges
+        ).verdict
 
     def _meet_apart(self, event: Event, state: State, alike: int) -> str:
         """Whether threads meet that do not store one value."""
@@ -486,34 +526,55 @@ def is_made_by_warp(store: Site, read: Operation) -> bool:
 # race, whatever they store.
 
 
-def copies_the_same(op: Any, frame: int) -> bool:
-    """Whether an async copy reads where it writes, but for a distance that all threads share."""
+def copies_the_same(op: Any, frame: int) -> Literal["everywhere", "where they coincide", ""]:
+    """Where two threads that make an async copy write the same: everywhere, if it reads where it writes but for a distance that
+    all threads share, or where their places coincide, if they read one place, or fill up with zeros so far.
+
+        tile[r, c + k] = A[r + m, c + n + k]     k < 4: where (r, c + k) is one element, so is what is read
+        tile[r, c + k] = A[m, n + k]             where (r, c) is one place
+    """
     found = accesses(op)
     writes = [access for access in found if access.writes]
     reads = [access for access in found if not access.writes]
-    if len(writes) != 1 or not reads:
-        return False
-    places = list(writes[0].indices)
-    return all(
-        _is_shared(access.memory, frame)
-        and all(_follows(index, places, frame) for index in access.indices)
-        for access in reads
-    )
+    named = {value for access in found for value in (access.memory, *access.indices)}
+    more = set(op.operands) - named
+    shared = partial(_have_all, frame=frame)
+    if len(writes) != 1 or not reads or not all(shared(access.memory) for access in reads):
+        return ""
+    if not all(map(shared, more)):
+        return ""
+    if all(shared(index) for access in reads for index in access.indices):
+        return "where they coincide"
+    memory, places = writes[0].memory, list(writes[0].indices)
+    if not places or writes[0].over_lanes or not shared(memory) or _rows_overlap(memory.type):
+        return ""
+    for access in reads:
+        *outer, inner = access.indices
+        in_row = shared(places[-1]) if shared(inner) else _follows(inner, places[-1:], frame)
+        if not in_row or not all(shared(n) or _follows(n, places[:-1], frame) for n in outer):
+            return ""
+    return "where they coincide" if more else "everywhere"
 
 
-def _is_shared(value: Any, frame: int) -> bool:
+def _rows_overlap(kind: Any) -> bool:
+    """Whether two subscripts of a memref may name one element; a pointer has none."""
+    frame = root_view(None, kind).frame
+    return overlaps(frame.shape, frame.strides)
+
+
+def _have_all(value: Any, frame: int) -> bool:
     """Whether all threads have one value, also if loops of the kernel carry it."""
     return not differs(value, frame) or (not frame and Uniformity().difference(value) is None)
 
 
 def _follows(index: Any, places: list[Any], frame: int) -> bool:
-    """Whether an index is one of `places` plus what all threads share, or that alone."""
-    if index in places or _is_shared(index, frame):
+    """Whether an index is one of `places` plus what all threads share."""
+    if index in places:
         return True
     op = defining_op(index)
     if op is None or not is_operator(op.name, "add"):
         return False
     one, other = op.operands
-    return (_follows(one, places, frame) and _is_shared(other, frame)) or (
-        _follows(other, places, frame) and _is_shared(one, frame)
+    return (_follows(one, places, frame) and _have_all(other, frame)) or (
+        _follows(other, places, frame) and _have_all(one, frame)
     )

@@ -504,9 +504,10 @@ class _Path:
         return self._common
 
 
-# Two blocks next to each other, as numbers for what tells blocks apart.
+# Two blocks, as numbers for what tells blocks apart: the first one and one after it.
 #
-#     C[128 block x + thread]        block x = 0 and 1, in both orders
+#     C[128 block x + thread]            block x = 0 and 1, in both orders
+#     C[128 (block x mod 4) + thread]    0 and 1, 2, 4, where the grid has so many
 #
 # Where such blocks touch one place, they certainly race.
 
@@ -514,8 +515,8 @@ class _Path:
 def neighbours(
     grid: GridBlocks, is_fixed: Callable[[Atom], bool], a: AccessGroup, b: AccessGroup
 ) -> Iterator[tuple[dict[Atom, int], dict[Atom, int]]]:
-    """Numbers for the unknowns of two blocks next to each other; none where some have no
-    value that certainly occurs. `is_fixed` tells what all blocks have alike."""
+    """Numbers for the unknowns of two blocks, next to each other or a power of two apart; none where some
+    have no value that certainly occurs. `is_fixed` tells what all blocks have alike."""
     atoms = {
         atom
         for form in (*a.shared, *b.shared)
@@ -527,7 +528,8 @@ def neighbours(
     if not all(is_fixed(atom) and _cancels(atom, a, b) for atom in free):
         return
     for axis in grid.open_axes:
-        for shift in (0, 1), (1, 0):
+        distances = [1 << n for n in range(((grid.sizes[axis] or 2) - 1).bit_length())]
+        for shift in (pair for far in distances for pair in ((0, far), (far, 0))):
             ends = []
             for group, step in zip((a, b), shift, strict=True):
                 numbers = dict.fromkeys(free, 0)

@@ -533,6 +533,9 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
 
 
 def _join(spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
+    if not _are_whole_warps(spot.threads(), memory.everybody):
+        # Warps come to it, not lanes (PTX ISA, barrier.cta: .aligned), and what one lane learns all of its warp know.
+        raise NotFollowedError("lanes-apart")
     name = spot.exact(at["number"]) if "number" in at else 0
     if name >= NUMBERS:
         raise PhaseFault(
@@ -561,8 +564,11 @@ def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, releases
         memory.arrive_all(number, mask, releases=releases)
 
 
-def _are_whole_warps(mask: int) -> bool:
-    return all(mask >> first & LANES in (0, LANES) for first in range(0, mask.bit_length(), WARP))
+def _are_whole_warps(mask: int, everybody: int = -1) -> bool:
+    return all(
+        mask >> first & LANES in (0, everybody >> first & LANES)
+        for first in range(0, mask.bit_length(), WARP)
+    )
 
 
 def operands_of(run: Run) -> dict[str, int]:

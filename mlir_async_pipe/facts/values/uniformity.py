@@ -39,6 +39,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, LaunchId, launch_id
+from mlir_async_pipe.vocabulary.memory_names import in_workgroup_memory
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
@@ -157,6 +158,9 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     threads = named_row(op.name).agree
     if threads != "operands":
         return (), None if threads == "same" else op
+    if op.name == "memref.alloc" and in_workgroup_memory(value.type):
+        # The block has one.
+        return op.operands, None
     if op.name == "memref.dim":
         return (op.operands[1],), None
     if len(op.regions) > 0:

@@ -100,6 +100,11 @@ BLOCKS = {
         XY + FLAT + load("%flat") + "\n" + store("%flat"),
     ),
     "two-dimensional tiles": (XY + TILE.format(rows="%c1"), XY + TILE.format(rows="%c2")),
+    # Of three blocks along x the first and the last.
+    "every second block": (
+        XY + let("%half", "remui", "%b", "%c2") + FLAT.replace("%r0, %b ", "%r0, %half ") + store("%flat"),
+        XY + let("%half", "remui", "%b", "%c3") + FLAT.replace("%r0, %b ", "%r0, %half ") + store("%flat"),
+    ),
     "persistent blocks": (ALL_TILES, None),
     "an atomic beside a store": (
         XY + FLAT + "%a = memref.atomic_rmw addf %zero, %A[%c0] : (f32, memref<1024xf32>) -> f32\n"

@@ -231,6 +231,67 @@ def test_threads_that_copy_different_elements_to_one_place_race(
     )
 
 
+ROWS = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<64x64xf32> {{llvm.noalias}}) workgroup(%s: memref<16x32xf32, 3>)
+      kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+    %c0 = arith.constant 0 : index
+    %c2 = arith.constant 2 : index
+    %c4 = arith.constant 4 : index
+    %t = gpu.thread_id x
+    %row = arith.divui %t, %c4 : index
+    %in_row = arith.remui %t, %c4 : index
+    %two = arith.muli %in_row, %c2 : index
+    %four = arith.muli %in_row, %c4 : index
+    %twice = arith.muli %t, %c2 : index
+    %view = memref.subview %s[0, %twice] [1, 8] [1, 1]
+        : memref<16x32xf32, 3> to memref<8xf32, strided<[1], offset: ?>, 3>
+    %narrow = memref.reinterpret_cast %s to offset: [0], sizes: [16, 32], strides: [4, 1]
+        : memref<16x32xf32, 3> to memref<16x32xf32, strided<[4, 1]>, 3>
+    %c = nvgpu.device_async_copy {copy}
+    nvvm.cp.async.commit.group
+    nvvm.cp.async.wait.group 0
+    gpu.return
+  }}
+}}
+"""
+TILE = "memref<64x64xf32> to memref<16x32xf32, 3>"
+
+
+@pytest.mark.parametrize(
+    ("copy", "races"),
+    [
+        # Element (row, 2 + k) of one copy is (row, k) of the next one.
+        (f"%A[%row, %two], %s[%row, %two], 4 : {TILE}", False),
+        (f"%A[%c0, %two], %s[%row, %two], 4 : {TILE}", False),
+        (f"%A[%two, %row], %s[%row, %two], 4 : {TILE}", True),
+        (f"%A[%two, %two], %s[%row, %two], 4 : {TILE}", True),
+        (f"%A[%row, %c0], %s[%row, %two], 4 : {TILE}", True),
+        # What is filled up with zeros has to begin at one place.
+        (f"%A[%row, %c0], %s[%row, %c0], 4, %c2 : {TILE}", False),
+        (f"%A[%row, %c0], %s[%row, %c0], 4, %in_row : {TILE}", True),
+        (f"%A[%row, %two], %s[%row, %two], 4, %c2 : {TILE}", True),
+        # The views of two threads, and two rows, overlap.
+        (
+            "%A[%c0, %c0], %view[%c0], 4 : memref<64x64xf32> to memref<8xf32, strided<[1], offset: ?>, 3>",
+            True,
+        ),
+        (
+            "%A[%row, %four], %narrow[%row, %four], 4 : memref<64x64xf32> to memref<16x32xf32, strided<[4, 1]>, 3>",
+            True,
+        ),
+    ],
+)
+def test_copies_that_overlap_write_the_same_where_they_read_the_same(
+    copy: str, races: bool
+) -> None:
+    checked = check_text(ROWS.format(copy=copy), "nvvm:sm_80")
+    assert {code for code, _ in checked.unsafe} == ({"overwrite-in-flight"} if races else set())
+    assert not checked.unknown
+    found = {code for code, _ in machine_races(ROWS.format(copy=copy), "nvvm:sm_80")}
+    assert found == ({"overwrite-in-flight"} if races else set())
+
+
 @pytest.mark.parametrize(("factor", "races"), [(16, False), (15, True)])
 def test_places_that_a_thread_counts_through_are_its_own_in_one_run(
     monkeypatch: pytest.MonkeyPatch, factor: int, races: bool

@@ -125,6 +125,26 @@ def test_groups_of_lanes_store_what_they_summed_up(steps: tuple, bits: int, righ
     assert bool(found.unsafe) is not right and bool(races(text)) is not right
 
 
+@pytest.mark.parametrize(("step", "same"), [(0, True), (4, True), (2, False), (1, False)])
+def test_one_vector_at_two_places_is_two_values_where_they_meet(step: int, same: bool) -> None:
+    """Element 2 that one lane stores is element 0 of the next one's."""
+    text = f"""
+    gpu.module @m {{
+      gpu.func @k(%from: memref<64xf32>, %n: index) workgroup(%s: memref<256xf32, 3>)
+          kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+        %step = arith.constant {step} : index
+        %t = gpu.thread_id x
+        %at = arith.muli %t, %step : index
+        %v = vector.load %from[%n] : memref<64xf32>, vector<4xf32>
+        vector.store %v, %s[%at] : memref<256xf32, 3>, vector<4xf32>
+        gpu.return
+      }}
+    }}"""
+    found = check_module(parse(text))
+    assert bool(found.unknown) is not same
+    assert not found.unsafe
+
+
 def test_two_warps_that_store_to_one_place_race() -> None:
     text = kernel(place="%c0")
     assert stored_is_same(text)
