@@ -214,7 +214,8 @@ class Judge:
         if self._meet_apart(event, state, alike & (self.comparer.threads.sure_lanes - 1)) == "no":
             self.one_value.add(event.site)
             return
-        alike = alike and self._usual_warps.alike(site.stored)
+        if alike and site.stored is not None:
+            alike = self._usual_warps.alike(site.stored)
         if unsure or self._meet_apart(event, state, alike) == "no":
             reason = "same-value" if meeting.verdict == "yes" else meeting.reason
             self.unknown(event.site, event.site, "same-op", reason)
