@@ -267,6 +267,30 @@ def test_the_machine_sees_the_wait_that_some_threads_skip(name: str) -> None:
     assert machine_races(text, TARGET, trips=[32])
 
 
+SIDES = """%low = arith.cmpi ult, %t, %c32 : index
+    %high = arith.cmpi {high}, %t, %c32 : index"""
+
+
+@pytest.mark.parametrize(("high", "all_wait"), [("uge", True), ("ugt", False), ("ult", False)])
+@pytest.mark.parametrize("between", ["", BARRIER])
+@pytest.mark.parametrize("step", ["wait", "commit"])
+def test_two_branches_may_share_out_what_all_threads_have_to_do(
+    step: str, between: str, high: str, all_wait: bool
+) -> None:
+    """No thread takes neither of two branches of which the one is the other's opposite; else thread 32, or all from it on."""
+    copy, commit = COPY.split("\n")
+    shared = WAIT if step == "wait" else commit
+    lines = [COPY if step == "wait" else copy, f"scf.if %low {{ {shared} }}", between]
+    lines += [f"scf.if %high {{ {shared} }}", "" if step == "wait" else WAIT, BARRIER, READ]
+    body = "\n".join(lines)
+    found = checked(SIDES.format(high=high), body)
+    assert not found.unknown
+    assert bool(found.unsafe) is not all_wait
+    text = KERNEL.format(condition=SIDES.format(high=high), body=body)
+    text = text.replace("func.func private @unknown() -> i1", "").replace(", %f: f32", "")
+    assert bool(machine_races(text, TARGET, trips=[32])) is not all_wait
+
+
 ROUND = f"{COPY}\n{WAIT}\n{BARRIER}\n{READ}\n{BARRIER}"
 LOOPS = {
     "for": f"scf.for %o = %c0 to BOUND step %c1 {{ {ROUND} }}",
