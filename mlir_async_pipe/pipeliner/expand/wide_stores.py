@@ -14,9 +14,9 @@ row. Rows of the part are longer by as many bytes as let lanes meet in the fewes
 place than did before, so nothing that a store passes on its way to the end of its round may touch the memory, but for reads of
 what later stores write; what comes after all of them comes after a barrier.
 
-`async_pipe.store_through = "auto"` does so where it asks for less: lines of 128 bytes of global memory, and
-wavefronts of workgroup memory, one instruction of a warp after the other. "tile" does it wherever it can be
-done, "direct" never. Addresses and strides that are not known to be multiples of 16 bytes are tested once, and the stores
+`async_pipe.store_through = "auto"` does so where stores leave sectors of 32 bytes of global memory half empty, as pairs of f16 do, and
+where it asks for less: lines of 128 bytes of global memory, and wavefronts of workgroup memory, one instruction of a
+warp after the other. "tile" does it wherever it can be done, "direct" never. Addresses and strides that are not known to be multiples of 16 bytes are tested once, and the stores
 stay beside for all others.
 """
 
@@ -178,6 +178,8 @@ def plan_wide_stores(
             taken |= {store.op for store in stores}
             traffic = WarpTraffic(block, limits.chip)
             chooser = _Chooser(plan, plans, stores, reader, traffic, limits, around)
+            if through == "auto" and not chooser.wastes_sectors():
+                continue
             try:
                 chosen, words = chooser.choose(whenever=through == "tile")
             except _Refusal as why:
@@ -377,8 +379,14 @@ class _Chooser:
             + (", where addresses and strides are multiples of 16 bytes" if tested else "")
         )  # fmt: skip
 
-    def asked(self) -> int:
-        """Lines that a warp asks for as the stores are."""
+    def wastes_sectors(self) -> bool:
+        """Whether a warp asks for more sectors as the stores are than there are bytes for."""
+        own = len(self.stores) * LANES * self.elements * self.size
+        sector = 0 if self.limits.chip is None else self.limits.chip.sector_bytes
+        return sector > 0 and self.asked(sector) * sector > own
+
+    def asked(self, unit: int = LINE_BYTES) -> int:
+        """Lines, or sectors, that a warp asks for as the stores are."""
         access = self.stores[0].access
         size = self.elements * self.size
         given = integer_attribute(self.first, "alignment") or 1
@@ -386,7 +394,8 @@ class _Chooser:
         width = min(size, max(given, proven, self.size))
         *rows, columns = np.moveaxis(self.numbers[:, :, 0, :], 1, 0)
         return sum(
-            self._lines(rows, columns * self.size + piece, width) for piece in range(0, size, width)
+            self._lines(rows, columns * self.size + piece, width, unit)
+            for piece in range(0, size, width)
         )
 
     def is_scattered(self) -> bool:
@@ -394,9 +403,9 @@ class _Chooser:
         own = len(self.stores) * LANES * self.elements * self.size
         return self.asked() >= 2 * -(-own // LINE_BYTES)
 
-    def _lines(self, rows: list[Array], begins: Array, width: int) -> int:
+    def _lines(self, rows: list[Array], begins: Array, width: int, unit: int = LINE_BYTES) -> int:
         """Lines of each store, all together; a row begins with one."""
-        first, last = begins // LINE_BYTES, (begins + width - 1) // LINE_BYTES
+        first, last = begins // unit, (begins + width - 1) // unit
         lines = np.concatenate([np.stack([*rows, end], axis=-1) for end in (first, last)], axis=1)
         return sum(len(np.unique(of_store, axis=0)) for of_store in lines)
 

@@ -60,8 +60,8 @@ def annotated(text: str, through: str) -> str:
     return text.replace(name, f'async_pipe.store_through = "{through}", {name}')
 
 
-def piped(text: str) -> tuple[ir.Module, Report]:
-    module = ir.Module.parse(text)
+def piped(text: str, through: str = "tile") -> tuple[ir.Module, Report]:
+    module = ir.Module.parse(annotated(text, through))
     return module, pipeline(module, target=TARGET)
 
 
@@ -178,6 +178,19 @@ def test_conversions_bias_and_activation_stand_between(
     assert np.array_equal(result(module, *more, kind=np.float16), wanted.astype(np.float16))
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "stored"), [(PLAIN, "f32", [8] * 16), (HALVES, "f16", [16] * 4 + [4] * 16)]
+)
+def test_by_default_only_stores_that_waste_sectors_go_through_the_tile(
+    body: str, kind: str, stored: list[int]
+) -> None:
+    """Four lanes store 32 bytes of a row as pairs of f32, and 16 as pairs of f16."""
+    module, report = piped(with_stores(body, "", kind), "auto")
+    assert stored_bytes(module) == stored
+    assert bool(said(report, "stores-through-tile")) == (kind == "f16")
+    assert not said(report, "stores-as-written")
+
+
 def test_residuals_of_a_round_are_read_before_its_first_store() -> None:
     module, report = piped(with_stores(ADDED, MATRIX))
     assert said(report, "stores-through-tile")
@@ -227,7 +240,7 @@ def test_a_tile_after_a_tile_waits_for_the_buffers() -> None:
 
 
 def test_direct_stores_are_left_alone() -> None:
-    module, report = piped(annotated(gemm(), "direct"))
+    module, report = piped(gemm(), "direct")
     assert stored_bytes(module) == [8] * 16
     assert not said(report, "stores-as-written") and not said(report, "stores-through-tile")
 
@@ -248,7 +261,7 @@ def test_direct_stores_are_left_alone() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_to_be_the_same_is_refused(text: str, why: str) -> None:
-    module, report = piped(annotated(text, "tile"))
+    module, report = piped(text)
     assert 16 not in stored_bytes(module) and not said(report, "stores-through-tile")
     assert all(why in one for one in said(report, "stores-as-written"))
     assert bool(said(report, "stores-as-written")) == bool(why)
