@@ -213,8 +213,11 @@ OF_OPS = ("vocabulary", "lowering", "machine", "bindings")
 # Modules elsewhere that may name several ops in one list, and why.
 LISTS = {
     "facts.costs.cost_model": "prices: an op that is not in the list has the price of its kind",
+    "facts.values.same_values": "what it takes for another value",
+    "facts.values.vector_elements": "how vectors are put together, whose elements it looks for",
+    "pipeliner.dependence.privatise": "the regions around an access whose conditions it reads",
     "pipeliner.normalise.affine_loops": "what it rewrites, and as what",
-    "pipeliner.normalise.tile_copies": "what it rewrites; linalg.copy is opaque to everything else",
+    "ptx.divisions": "what it rewrites: the instructions of one idiom",
 }
 OP_NAME = re.compile(
     r"(affine|amdgpu|arith|async_pipe|builtin|cf|func|gpu|index|linalg|llvm|memref|nvgpu|nvvm|"
