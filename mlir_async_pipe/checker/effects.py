@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.commit_groups import Groups
@@ -312,11 +313,15 @@ class Effects:
         )
         if access.over_lanes:
             # The first lane that is active says where the wave's stretch begins.
-            named = not site.frame and all(
-                map(self.judge.is_of_warp, (access.memory, *access.indices))
-            )
+            named = all(self._is_of_warp(v, site.frame) for v in (access.memory, *access.indices))
             return _spread_over_lanes(region) if named else memory.whole_root(site.root)
         return region
+
+    def _is_of_warp(self, value: Any, frame: int) -> bool:
+        """Whether all lanes of a warp have one value; of what a callee computes that is not known."""
+        while (frame, value) in self.sites.roots.passed_in:
+            frame, value = self.sites.roots.passed_in[frame, value]
+        return (not frame and self.judge.is_of_warp(value)) or constant_value(value) is not None
 
     def _outside_of_scopes(self, number: int, state: State) -> None:
         """A scope runs some time after its issue, where nothing can wait or meet."""

@@ -71,7 +71,7 @@ def test_a_hint_hinders_nothing_and_stays(hint):
         ),
         (
             "amdgpu.memory_counter_wait load(0)",
-            "unproven-independence",
+            "memory-order",
             "it waits for a hardware counter",
         ),
     ],
