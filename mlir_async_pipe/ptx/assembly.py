@@ -181,6 +181,8 @@ def _function(op: Operation, name: str) -> str:
                 raise UnreadError
             text = re.sub(rf"\{number}\b", str(value), text)
         elif one.isdigit():
+            # The register of an output begins as this input, whatever number the text calls it by.
+            text = re.sub(rf"\{number}\b", f"${one}", text)
             starts.append((f"${one}", n))
         else:
             registers[number] = _register(one)

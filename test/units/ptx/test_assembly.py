@@ -209,3 +209,24 @@ def test_what_is_computed_before_the_wait_stays_there():
 def test_a_load_under_a_condition_is_not_read():
     text = "{ .reg .pred p; setp.ne.b32 p, $2, 0; @p tcgen05.ld.sync.aligned.32x32b.x2.b32 {$0, $1}, [$2]; }"
     assert "llvm.inline_asm" in loads(text=text) and "nvvm.tcgen05.ld" not in loads(text=text)
+
+
+SUMS = """
+llvm.func @k(%a: i32, %c: f32) -> !llvm.struct<(f32, f32, f32, f32)> attributes {{nvvm.kernel}} {{
+  %d = llvm.inline_asm has_side_effects "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{{ $0, $1, $2, $3 }}}}, \
+{{{{ $8, $9, $10, $11 }}}}, {{{{ $12, $13 }}}}, {{{{ {sums} }}}};", "=f,=f,=f,=f,0,1,2,3,r,r,r,r,r,r"
+      %c, %c, %c, %c, %a, %a, %a, %a, %a, %a
+      : (f32, f32, f32, f32, i32, i32, i32, i32, i32, i32) -> !llvm.struct<(f32, f32, f32, f32)>
+  llvm.return %d : !llvm.struct<(f32, f32, f32, f32)>
+}}"""
+
+
+@pytest.mark.parametrize("sums", ["$4, $5, $6, $7", "$0, $1, $2, $3"])
+def test_a_register_that_goes_in_and_out_has_both_numbers(sums: str) -> None:
+    """Of `"=f,0"` $1 is the register of $0, as Triton names the sums that a product adds to."""
+    text = SUMS.format(sums=sums).replace("{{", "{").replace("}}", "}").replace("\\\n", "")
+    module = parse(text)
+    assert raise_assembly(module.operation) == 1
+    (product,) = [op for op in walk(module.operation) if op.name == "nvvm.mma.sync"]
+    given = module.body.operations[0].regions[0].blocks[0].arguments[1]
+    assert [value for value in product.operands].count(given) == 4
