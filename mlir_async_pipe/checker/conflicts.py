@@ -25,7 +25,7 @@ from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.overlap import Comparer, Slots, begin_alike, is_shared
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
-from mlir_async_pipe.checker.state import Event, State, WaveGroups
+from mlir_async_pipe.checker.state import Event, State, WaveGroups, of_group
 from mlir_async_pipe.checker.thread_grid import (
     NO,
     YES,
@@ -36,7 +36,6 @@ from mlir_async_pipe.checker.thread_grid import (
     is_thread_condition,
 )
 from mlir_async_pipe.checker.thread_ids import differs
-from mlir_async_pipe.checker.wave_groups import of_group
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.views import as_bytes, overlaps, root_view, whole_root

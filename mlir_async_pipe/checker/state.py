@@ -61,6 +61,12 @@ def moved(event: Event, region: Region) -> Event:
     return event_of(event.site, region, event.threads, event.maybe)._replace(met=event.met)
 
 
+def of_group(event: Event, group: ThreadRange) -> Event:
+    """An access as far as threads of a group do it."""
+    more = tuple(condition for condition in group if condition not in event.threads)
+    return event._replace(threads=(*event.threads, *more)) if more else event
+
+
 Issue = tuple[Event, ...]
 Group = tuple[Issue, ...]
 
@@ -279,10 +285,7 @@ class State:
         """What is in flight, but for what is `shared` by all, only some threads have issued, or not waited for."""
 
         def of_threads(name: str, age: int, event: Event) -> Event:
-            if (name, age, event) in shared:
-                return event
-            more = tuple(condition for condition in threads if condition not in event.threads)
-            return event._replace(threads=(*event.threads, *more)) if more else event
+            return event if (name, age, event) in shared else of_group(event, threads)
 
         for name, pending in self.queues.items():
             opened, *groups = (

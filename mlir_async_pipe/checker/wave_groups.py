@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mlir_async_pipe.checker.state import Event, State, WaveGroups
+from mlir_async_pipe.checker.state import Event, State, WaveGroups, of_group
 from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
@@ -83,9 +83,3 @@ def _keep(state: State, group: ThreadRange, orders: Orders) -> None:
     """Of what barriers order, what threads of a group did is in no order with what comes."""
     state.done = frozenset((of_group(e, group) if orders(e) else e, wait) for e, wait in state.done)
     state.log = frozenset(of_group(e, group) if orders(e) else e for e in state.log)
-
-
-def of_group(event: Event, group: ThreadRange) -> Event:
-    """An access as far as threads of a group do it."""
-    more = tuple(condition for condition in group if condition not in event.threads)
-    return event._replace(threads=(*event.threads, *more))

@@ -18,6 +18,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import (
     Value,
     attribute,
+    constant,
     constant_value,
     create,
     integer_attribute,
@@ -77,6 +78,12 @@ def write_fence(spaces: Iterable[str], ip: Any, loc: Any) -> None:
     listed = ", ".join(f"#gpu.address_space<{space}>" for space in sorted(spaces))
     fenced = {"address_spaces": attribute(f"[{listed}]", loc.context)}
     create("gpu.barrier", (), (), fenced, ip=ip, loc=loc)
+
+
+def write_warp_barrier(ip: Any, loc: Any) -> None:
+    """A barrier of all lanes of a warp (NVIDIA)."""
+    i32 = ir.IntegerType.get_signless(32, loc.context)
+    create("nvvm.bar.warp.sync", [constant(-1, i32, ip, loc)], ip=ip, loc=loc)
 
 
 def write_wave_barrier(ip: Any, loc: Any) -> None:

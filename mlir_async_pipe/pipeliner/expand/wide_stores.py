@@ -77,7 +77,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, order_of, row_of
-from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.barriers import write_fence, write_warp_barrier
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
@@ -658,8 +658,7 @@ class _Writer:
             value = self._cast(op.operands[0], self._inner, self._inner_bytes)
             self._store(value, self._tile, [w.add(begin, self._far(*at))])
         # The lanes of the warp meet, and see what they wrote.
-        i32 = ir.IntegerType.get_signless(32, w.context)
-        w.op("nvvm.bar.warp.sync", [w.constant(-1, i32)])
+        write_warp_barrier(w.ip, self._loc)
         # They take pieces of 16 bytes, row by row.
         each = WIDE_BYTES // size
         across = min(plan.columns // each, LANES)

@@ -98,7 +98,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
 from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Units
-from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.barriers import write_fence, write_warp_barrier
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_RANK, MAPA
 
 # What stands for slot, phase and slot of tile t - p of an iteration in a loop that is lowered.
@@ -607,8 +607,7 @@ class SlotReturns:
         """One lane of each warp arrives for all, if there is such a tile."""
         ip, loc, arrives = write.ip, write.location, self.arrives
         if self.meets_lanes:
-            i32 = ir.IntegerType.get_signless(32, write.context)
-            create("nvvm.bar.warp.sync", [write.constant(-1, i32)], ip=ip, loc=loc)
+            write_warp_barrier(ip, loc)
         if exists is not None:
             arrives = write.binary("arith.andi", exists, arrives)
         branch = write_if(arrives, (), None, ip, loc)
