@@ -39,6 +39,14 @@ def test_random_kernels_are_right_and_weaker_waits_are_not(number: int) -> None:
     assert verdict.copies > 0
 
 
+@needs_back_end
+def test_an_address_in_lds_may_be_computed_in_vector_registers() -> None:
+    """LLVM has no move of it to a scalar register without `readfirstlane`, and wrote "illegal copy" into the code."""
+    verdict = judge(random_kernel("gfx942", 98), mutants=False)
+    assert verdict.wrong is None
+    assert verdict.copies > 0
+
+
 MOVED = [k for k in (random_kernel("gfx1250", seed) for seed in range(SEED, SEED + 40)) if k.mover]
 
 

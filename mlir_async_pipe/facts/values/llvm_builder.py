@@ -47,8 +47,12 @@ class LlvmBuilder(OpWriter):
 
     def hidden(self, value: Value, register: str = "") -> Value:
         """The same integer, of which LLVM knows nothing: an inline asm without instructions.
-        `register` is its class, by default that of NVIDIA's registers of its width."""
+        `register` is its class, by default that of NVIDIA's registers of its width; "s" is AMD's scalar one."""
         register = register or REGISTERS[ir.IntegerType(value.type).width]
+        if register == "s":
+            # LLVM may compute what is the same in all lanes in vector registers, and then has no move into the
+            # scalar one that an assembly asks for: it writes "; illegal copy" instead.
+            value = self.make("rocdl.readfirstlane", [value], value.type)
         return self.assembly("", f"={register},0", [value], [value.type]).results[0]
 
     def assembly(

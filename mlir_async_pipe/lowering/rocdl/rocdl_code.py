@@ -241,9 +241,16 @@ def _check_libraries(dialect: str, root: Operation) -> None:
 
 # Back ends turn an intrinsic that they do not know into a call without a word.
 _CALLED_INTRINSIC = re.compile(r"llvm\.[a-z0-9_.]+@")
+# What they write for a move from a vector register to a scalar one, which there is not, and go on.
+_ILLEGAL_COPY = re.compile(r"; illegal copy .*")
 
 
 def _check_calls(text: str) -> None:
+    if illegal := _ILLEGAL_COPY.search(text):
+        raise LoweringError(
+            f"the back end made code that does not work: '{illegal.group()[2:]}'",
+            code="codegen-failed",
+        )
     found = _CALLED_INTRINSIC.search(text)
     if found:
         raise LoweringError(

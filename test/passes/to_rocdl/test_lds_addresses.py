@@ -71,7 +71,9 @@ def hidden(module):
 def places(module) -> list[tuple[object, ...]]:
     """Where each copy reads and writes: the forms of both addresses, with what is hidden seen."""
     for op in hidden(module):
-        narrow = defining_op(op.operands[0])
+        first_lane = defining_op(op.operands[0])
+        assert first_lane.name == "rocdl.readfirstlane"
+        narrow = defining_op(first_lane.operands[0])
         (pointer,) = users(op.results[0])
         pointer.operands[1] = narrow.operands[0]
     parts = AddressParts()

@@ -108,18 +108,27 @@ def test_without_a_back_end_the_pip_command_is_given(monkeypatch):
     assert "pip install '.[amd]'" in str(caught.value)
 
 
-def test_an_intrinsic_that_survived_as_a_call_is_refused(monkeypatch):
-    called = b"f:\n\ts_getpc_b64 s[0:1]\n\ts_add_u32 s0, s0, llvm.amdgcn.asyncmark@rel32@lo+4\n"
-
+@pytest.mark.parametrize(
+    ("line", "code", "named"),
+    [
+        (
+            b"s_add_u32 s0, s0, llvm.amdgcn.asyncmark@rel32@lo+4",
+            "unknown-intrinsic",
+            "llvm.amdgcn.asyncmark",
+        ),
+        (b" ; illegal copy v20 to s7", "codegen-failed", "illegal copy v20 to s7"),
+    ],
+)
+def test_code_that_the_back_end_should_not_have_written_is_refused(monkeypatch, line, code, named):
     def answer(request):
         yield
-        return called
+        return b"f:\n\ts_getpc_b64 s[0:1]\n\t" + line + b"\n"
 
     monkeypatch.setattr(back_end_process, "run", answer)
     monkeypatch.setattr(rocdl_code, "back_end", lambda lowering: "flydsl")
     with pytest.raises(AsyncPipeError) as caught:
         emitted(copy_kernel(STRAIGHT), "isa")
-    assert caught.value.code == "unknown-intrinsic" and "llvm.amdgcn.asyncmark" in str(caught.value)
+    assert caught.value.code == code and named in str(caught.value)
 
 
 ONE_GROUP = """
