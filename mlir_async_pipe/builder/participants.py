@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    ancestors,
-    is_function,
-    operations,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, ancestors, is_function, operations
 from mlir_async_pipe.builder.caller import here, misuse, point
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.vocabulary.launch_ids import block_size, constant_sizes

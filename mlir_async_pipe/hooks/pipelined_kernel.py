@@ -43,12 +43,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import annotate
 from mlir_async_pipe.facts.loops.statements import find_loops
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
-from mlir_async_pipe.facts.values.memory_roots import (
-    GIVEN,
-    root_of,
-    space_of_type,
-    uses_of_memory,
-)
+from mlir_async_pipe.facts.values.memory_roots import GIVEN, root_of, space_of_type, uses_of_memory
 from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import slot_zero, versions_of
 from mlir_async_pipe.session import passes

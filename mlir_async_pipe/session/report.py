@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.called_from import called_by_users
-from mlir_async_pipe.session.diagnostics import (
-    Diagnostics,
-    Place,
-    Severity,
-    UsageError,
-)
+from mlir_async_pipe.session.diagnostics import Diagnostics, Place, Severity, UsageError
 
 if TYPE_CHECKING:
     from mlir_async_pipe.chips import Target

@@ -18,13 +18,7 @@ from mlir_async_pipe import __version__, bindings, cache
 from mlir_async_pipe.bindings import back_ends
 from mlir_async_pipe.reports.markup import Sources
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import (
-    AsyncPipeError,
-    Diagnostic,
-    Note,
-    Place,
-    UsageError,
-)
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note, Place, UsageError
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import command_line, inputs, isolate, output, reproducer
 from mlir_async_pipe.tool.command_line import FLAGS, MACHINE, Options

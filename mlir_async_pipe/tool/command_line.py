@@ -388,8 +388,7 @@ def _check_expression(name: str, text: str) -> None:
 def _whole_number(name: str, text: str) -> int:
     if not text.isdecimal():
         raise UsageError(
-            f"option '--{name}' is '{text}', expected a whole number of 0 or more",
-            code="bad-usage",
+            f"option '--{name}' is '{text}', expected a whole number of 0 or more", code="bad-usage"
         )
     return int(text)
 

@@ -146,9 +146,7 @@ def _parse(source: Source, context: Any, work: Work) -> Any:
     work.activity.is_now("parsing")
     with work.timing.phase("Parser"):
         root = parsing.parse(
-            reproducer.without(source),
-            context,
-            implicit_module=not work.options.no_implicit_module,
+            reproducer.without(source), context, implicit_module=not work.options.no_implicit_module
         )
     if work.options.verify_roundtrip:
         parsing.verify(root, source.name)

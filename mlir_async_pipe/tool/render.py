@@ -61,11 +61,7 @@ def as_sarif(diagnostics: Iterable[Diagnostic], version: str) -> str:
     """A SARIF 2.1.0 log with one run."""
     results = [_sarif_result(diagnostic) for diagnostic in diagnostics]
     rules = sorted({result["ruleId"] for result in results})
-    driver = {
-        "name": TOOL,
-        "version": version,
-        "rules": [{"id": rule} for rule in rules],
-    }
+    driver = {"name": TOOL, "version": version, "rules": [{"id": rule} for rule in rules]}
     log = {
         "version": "2.1.0",
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -353,11 +353,7 @@ class LeastSum(Semiring[int]):
         return UNBOUNDED if visits > blocks else now
 
 
-_WHAT = {
-    "commit": "a group is committed",
-    "wait": "the oldest group is taken",
-    "call": "a call",
-}
+_WHAT = {"commit": "a group is committed", "wait": "the oldest group is taken", "call": "a call"}
 
 
 class Paths:

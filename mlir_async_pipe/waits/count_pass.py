@@ -31,12 +31,7 @@ from mlir_async_pipe.waits.dynamic import (
     switch_on_counters,
     waits_with_count_operands,
 )
-from mlir_async_pipe.waits.write_counts import (
-    describe,
-    explain,
-    write_counts,
-    write_record,
-)
+from mlir_async_pipe.waits.write_counts import describe, explain, write_counts, write_record
 
 
 @dataclass(frozen=True)

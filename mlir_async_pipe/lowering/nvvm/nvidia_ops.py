@@ -33,12 +33,7 @@ from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
-from mlir_async_pipe.lowering.scopes.masked_loads import (
-    AllIf,
-    Leading,
-    Part,
-    UntilEnd,
-)
+from mlir_async_pipe.lowering.scopes.masked_loads import AllIf, Leading, Part, UntilEnd
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE

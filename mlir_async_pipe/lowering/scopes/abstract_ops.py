@@ -41,12 +41,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
-from mlir_async_pipe.vocabulary.async_ops import (
-    count_operand,
-    no_group,
-    queue_number,
-    tokens_of,
-)
+from mlir_async_pipe.vocabulary.async_ops import count_operand, no_group, queue_number, tokens_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.dynamic import possible_counts, wait_for_one_of

@@ -34,11 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, has_layout, module_functions
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
-from mlir_async_pipe.vocabulary.memory_layout import (
-    element_layout,
-    is_packed,
-    strides_and_offset,
-)
+from mlir_async_pipe.vocabulary.memory_layout import element_layout, is_packed, strides_and_offset
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 from mlir_async_pipe.vocabulary.pure_ops import computes
 

@@ -31,12 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
 )
 from mlir_async_pipe.facts.values.llvm_builder import REGISTERS, LlvmBuilder
-from mlir_async_pipe.vocabulary import (
-    accesses,
-    groups_of,
-    is_pure,
-    order_of,
-)
+from mlir_async_pipe.vocabulary import accesses, groups_of, is_pure, order_of
 from mlir_async_pipe.vocabulary.memory_layout import layout_of
 from mlir_async_pipe.vocabulary.memory_ops import shape_of
 

@@ -420,10 +420,7 @@ class RelaxedWait:
 
 
 def relax(
-    root: Any,
-    target: Target | None,
-    session: Session,
-    functions: frozenset[str] | None = None,
+    root: Any, target: Target | None, session: Session, functions: frozenset[str] | None = None
 ) -> list[RelaxedWait]:
     """Raise the counts of the count-form waits below `root`, in textual order; only those in
     `functions` (by name) if they are given.

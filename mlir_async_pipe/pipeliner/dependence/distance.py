@@ -45,12 +45,7 @@ from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer, may_alias
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.sums import scaled, subtract, without
-from mlir_async_pipe.facts.values.thread_numbers import (
-    guards_of,
-    ids_of,
-    linear_thread,
-    points_of,
-)
+from mlir_async_pipe.facts.values.thread_numbers import guards_of, ids_of, linear_thread, points_of
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

@@ -143,10 +143,7 @@ def _between(
     if is_private and least > 0:
         return None
     distances = index.distances(
-        a,
-        b,
-        same_thread=_per_thread(a, b),
-        assume_noalias_arguments=assertions.noalias_arguments,
+        a, b, same_thread=_per_thread(a, b), assume_noalias_arguments=assertions.noalias_arguments
     )
     smallest = None if distances is None else distances.smallest(least)
     if distances is None or smallest is None:

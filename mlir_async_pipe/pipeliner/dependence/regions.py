@@ -41,14 +41,7 @@ from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import Root, from_the_start, is_pointer, root_of
 from mlir_async_pipe.facts.values.sums import ZERO
-from mlir_async_pipe.facts.values.views import (
-    BYTES,
-    View,
-    overlaps,
-    region_of,
-    root_view,
-    viewed,
-)
+from mlir_async_pipe.facts.values.views import BYTES, View, overlaps, region_of, root_view, viewed
 from mlir_async_pipe.vocabulary import (
     ALLOCATION_OPS,
     VIEW_OPS,

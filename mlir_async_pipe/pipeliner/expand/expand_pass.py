@@ -53,10 +53,7 @@ from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, make_plan, sh
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, SharedRing, plan_ring, share_rings
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
-from mlir_async_pipe.pipeliner.plan.role_plan import (
-    part_kernels,
-    share_registers,
-)
+from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels, share_registers
 from mlir_async_pipe.pipeliner.plan.sync_state import Filling, filling
 from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers, write
 from mlir_async_pipe.session.diagnostics import (

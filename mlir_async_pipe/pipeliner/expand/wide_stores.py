@@ -534,11 +534,7 @@ class _Chooser:
                             raise _Refusal(f"'{op.name}' between them may touch their memory", op)
 
     def _is_read_of_later(
-        self,
-        access: Access,
-        at: int,
-        own: dict[Operation, _Store],
-        places: dict[Operation, int],
+        self, access: Access, at: int, own: dict[Operation, _Store], places: dict[Operation, int]
     ) -> bool:
         """Whether an access reads what a store after it writes, and no other does."""
         if access.kind != "read" or access.memory != self.memory:

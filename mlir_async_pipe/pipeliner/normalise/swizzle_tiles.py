@@ -256,10 +256,7 @@ def _pad(elements: int, bytes_: int) -> _Layout:
         old = ir.MemRefType(tile.memory.type)
         shape = [*old.shape[:-1], tile.columns + elements]
         new = ir.MemRefType.get(
-            shape,
-            old.element_type,
-            memory_space=old.memory_space,
-            loc=tile.ops[0].location,
+            shape, old.element_type, memory_space=old.memory_space, loc=tile.ops[0].location
         )
         tile.memory.set_type(new)
         return lambda: tile.memory.set_type(old)

@@ -262,10 +262,7 @@ def _writes(op: Operation) -> bool:
 
 
 def refuse(
-    why: str,
-    at: Operation,
-    loop: Operation,
-    advice: str = "let each block copy for itself",
+    why: str, at: Operation, loop: Operation, advice: str = "let each block copy for itself"
 ) -> NoReturn:
     """Raise PipelineError (cluster-unsupported): `why` about the op `at`."""
     raise PipelineError(

@@ -197,12 +197,7 @@ def _plan(
     check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
     remark_input_races(body, analysis.regions, analysis.index, diagnostics)
     plan = plan_schedule(
-        analysis,
-        units,
-        annotations.wait_at or "consumer",
-        annotations,
-        limits,
-        diagnostics,
+        analysis, units, annotations.wait_at or "consumer", annotations, limits, diagnostics
     )
     _check_nested(plan)
     _remark_idle_barriers(plan, diagnostics)
@@ -530,10 +525,7 @@ class _Walker:
 
     def unknown(self) -> SyncState:
         """Nothing is known: every need asks for a wait, every pair for a barrier."""
-        return SyncState(
-            {group.queue: (-END, 0) for group in self.plan.groups},
-            (-END, 0),
-        )
+        return SyncState({group.queue: (-END, 0) for group in self.plan.groups}, (-END, 0))
 
     def steady(self, entry: SyncState) -> tuple[StepSync, SyncState]:
         """The kernel's step: valid on entry from the prologue and from itself."""

@@ -30,12 +30,7 @@ from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import needed_values
-from mlir_async_pipe.facts.loops.transactions import (
-    Products,
-    Transaction,
-    only_computes,
-    operand,
-)
+from mlir_async_pipe.facts.loops.transactions import Products, Transaction, only_computes, operand
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
@@ -207,18 +202,12 @@ def check_kernel(
         )
     blocks = list(kernel.regions[0].blocks)
     if len(blocks) > 1 or len(terminator(blocks[0]).operands):
-        refuse(
-            "the kernel branches between blocks, or returns something",
-            kernel,
-            loop,
-        )
+        refuse("the kernel branches between blocks, or returns something", kernel, loop)
     theirs = set(loops)
     for op in walk(kernel):
         if op not in theirs and op.name == "scf.for" and names.is_requested(op):
             refuse(
-                "the kernel has another loop to be pipelined, whose copies are not theirs",
-                op,
-                loop,
+                "the kernel has another loop to be pipelined, whose copies are not theirs", op, loop
             )
 
 

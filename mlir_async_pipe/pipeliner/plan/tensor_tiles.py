@@ -556,10 +556,7 @@ def _check_around(loop: Operation) -> None:
 
 
 def _writes(
-    loop: Operation,
-    buffers: tuple[BufferPlan, ...],
-    function: Operation,
-    stores: list[Operation],
+    loop: Operation, buffers: tuple[BufferPlan, ...], function: Operation, stores: list[Operation]
 ) -> list[list[Access]]:
     """The writes of each tile; all else that uses it is the stores, and views in the loop."""
     writes: dict[object, list[Access]] = {buffer.root.identity: [] for buffer in buffers}

@@ -35,13 +35,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    captured,
-    set_integer,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, set_integer, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
@@ -300,11 +294,7 @@ def decide_by_count(
 
 
 def through_registers(
-    loop: Operation,
-    asked: LoopAnnotations,
-    session: Session,
-    around: Surroundings,
-    limits: Limits,
+    loop: Operation, asked: LoopAnnotations, session: Session, around: Surroundings, limits: Limits
 ) -> Decision | None:
     """The schedule that stages through registers, for a loop that was to copy asynchronously;
     None if it has no loads from global memory that could run ahead on their own."""
@@ -550,10 +540,7 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
 
 
 def chain_stages(
-    body: Body,
-    ahead: set[int],
-    pairs: tuple[tuple[Operation, Operation], ...],
-    stages: int,
+    body: Body, ahead: set[int], pairs: tuple[tuple[Operation, Operation], ...], stages: int
 ) -> dict[int, int]:
     """The stage of each statement that runs ahead: a chain of loads, each of which needs what the one before
     it loaded, shares out the S - 1 iterations evenly, so that each has the time that memory takes. The halves of

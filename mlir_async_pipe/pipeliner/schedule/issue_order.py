@@ -172,12 +172,7 @@ def arrange(
 
 
 def _arranged_ahead(
-    fragments: FragmentsAhead,
-    body: Body,
-    first: set[int],
-    pairs: Pairs,
-    stages: int,
-    issue: Asked,
+    fragments: FragmentsAhead, body: Body, first: set[int], pairs: Pairs, stages: int, issue: Asked
 ) -> Arrangement:
     """The last products a stage later than what does not run ahead, and first in order after the first loads."""
     place: Issue = "last" if issue == "last" else "spread"

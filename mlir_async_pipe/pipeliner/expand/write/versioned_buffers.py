@@ -430,10 +430,7 @@ def move_accesses(
 
 
 def _move_accesses_of(
-    op: Operation,
-    by_key: dict[Any, VersionedBuffer],
-    slots: dict[int, Value],
-    moved: set[Value],
+    op: Operation, by_key: dict[Any, VersionedBuffer], slots: dict[int, Value], moved: set[Value]
 ) -> tuple[list[Operation], Operation]:
     """Let the accesses of one op use their slots; returns what stands before it now, and the op
     that stands in its place."""
@@ -455,10 +452,7 @@ def _move_accesses_of(
 
 
 def _describe_slots(
-    op: Operation,
-    by_key: dict[Any, VersionedBuffer],
-    slots: dict[int, Value],
-    moved: set[Value],
+    op: Operation, by_key: dict[Any, VersionedBuffer], slots: dict[int, Value], moved: set[Value]
 ) -> list[Operation]:
     """Let a value that describes a buffer describe its slot; returns the views that stand before it."""
     made: list[Operation] = []

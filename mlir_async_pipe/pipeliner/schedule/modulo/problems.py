@@ -31,12 +31,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, walk
-from mlir_async_pipe.facts.costs.cost_model import (
-    ISSUE,
-    TENSOR,
-    CostModel,
-    kind_of_op,
-)
+from mlir_async_pipe.facts.costs.cost_model import ISSUE, TENSOR, CostModel, kind_of_op
 from mlir_async_pipe.facts.flow.algorithms import reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count

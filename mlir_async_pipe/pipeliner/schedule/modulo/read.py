@@ -18,13 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    captured,
-    defining_op,
-    operations,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, captured, defining_op, operations, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,

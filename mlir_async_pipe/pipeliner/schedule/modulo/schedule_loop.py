@@ -324,11 +324,7 @@ class Scheduling(ABC):
         return trials.outcome(kernel, None if self.timed else promised)
 
     def _by_model(
-        self,
-        problem: ModuloProblem,
-        found: ModuloSchedule,
-        kernel: KernelSchedule,
-        interval: float,
+        self, problem: ModuloProblem, found: ModuloSchedule, kernel: KernelSchedule, interval: float
     ) -> TrialResult:
         """What the problem says of a loop that cannot be planned, since a loop inside of it will be."""
         shared = bytes_of_ranges(problem, found.begins, found.interval, "workgroup")
