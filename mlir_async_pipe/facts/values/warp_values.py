@@ -66,13 +66,13 @@ ALL = (1 << THREAD_BITS) - 1
 Bits = tuple[int, ...]
 
 
-class _ThreadBits(Domain[Bits, None]):
-    """Integers, bit by bit."""
+class _ThreadBits(Domain[Bits | int, None]):
+    """Integers, bit by bit, and numbers."""
 
-    def constant(self, number: int) -> Bits:
-        return (0,)
+    def constant(self, number: int) -> int:
+        return number
 
-    def add(self, op: Typed, v: list[Bits], known: None) -> Bits:
+    def add(self, op: Typed, v: list[Bits | int], known: None) -> Bits:
         """A carry comes from all bits below."""
         found, below = [], 0
         for n in range(op.bits):
@@ -82,54 +82,55 @@ class _ThreadBits(Domain[Bits, None]):
 
     sub = mul = add
 
-    def or_(self, op: Typed, v: list[Bits], known: None) -> Bits:
+    def or_(self, op: Typed, v: list[Bits | int], known: None) -> Bits:
         return tuple(_bit(v[0], n) | _bit(v[1], n) for n in range(op.bits))
 
     xor = or_
 
-    def and_(self, op: Typed, v: list[Bits], known: None) -> Bits:
+    def and_(self, op: Typed, v: list[Bits | int], known: None) -> Bits:
         """What a constant masks out is 0."""
         kept = -1
-        for mask in map(constant_value, op.op.operands):
-            kept &= -1 if mask is None else mask
+        for mask in v:
+            kept &= mask if isinstance(mask, int) else -1
         return tuple(_bit(v[0], n) | _bit(v[1], n) if kept >> n & 1 else 0 for n in range(op.bits))
 
-    def shl(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
-        by = constant_value(op.op.operands[1])
-        if by is None or not 0 <= by < op.bits:
+    def shl(self, op: Typed, v: list[Bits | int], known: None) -> Bits | None:
+        by = v[1]
+        if not isinstance(by, int) or not 0 <= by < op.bits:
             return None
         return tuple(_bit(v[0], n - by) if n >= by else 0 for n in range(op.bits))
 
-    def shr(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
-        by = constant_value(op.op.operands[1])
-        return None if by is None else self._down(op, v[0], by)
+    def shr(self, op: Typed, v: list[Bits | int], known: None) -> Bits | None:
+        by = v[1]
+        return self._down(op, v[0], by) if isinstance(by, int) else None
 
-    def div(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
+    def div(self, op: Typed, v: list[Bits | int], known: None) -> Bits | None:
         """A quotient by a power of two that is rounded down is a shift."""
-        by = _power(op)
+        by = _power(op, v)
         return None if by is None else self._down(op, v[0], by)
 
-    def rem(self, op: Typed, v: list[Bits], known: None) -> Bits | None:
-        by = _power(op)
+    def rem(self, op: Typed, v: list[Bits | int], known: None) -> Bits | None:
+        by = _power(op, v)
         return None if by is None else tuple(_bit(v[0], n) if n < by else 0 for n in range(op.bits))
 
-    def cast(self, op: Typed, v: list[Bits], known: None) -> Bits:
+    def cast(self, op: Typed, v: list[Bits | int], known: None) -> Bits:
         return tuple(_bit(v[0], n) for n in range(op.bits))
 
-    def _down(self, op: Typed, a: Bits, by: int) -> Bits:
+    def _down(self, op: Typed, a: Bits | int, by: int) -> Bits:
         top = 0 if op.row.sign == "u" else _bit(a, op.bits - 1)
         return tuple(_bit(a, n + by) if n + by < op.bits else top for n in range(op.bits))
 
 
-def _bit(value: Bits, n: int) -> int:
-    return value[min(n, len(value) - 1)]
+def _bit(value: Bits | int, n: int) -> int:
+    return 0 if isinstance(value, int) else value[min(n, len(value) - 1)]
 
 
-def _power(op: Typed) -> int | None:
+def _power(op: Typed, v: list[Bits | int]) -> int | None:
     """The exponent of a power of two by which an op divides and rounds down, with a sign or without."""
-    by = constant_value(op.op.operands[1])
-    whole = by is not None and by > 0 and by & (by - 1) == 0 and op.row.rounding == "down"
-    return by.bit_length() - 1 if whole and by is not None else None
+    by = v[1]
+    if not isinstance(by, int) or by <= 0 or by & (by - 1) or op.row.rounding != "down":
+        return None
+    return by.bit_length() - 1
 
 
 _DOMAIN = _ThreadBits()
@@ -231,11 +232,14 @@ class WarpValues:
         if op is not None and halves_of(op):
             return (_any(self._known[reads[0]]) & ~halves_of(op),)
         bits = [self._known[operand] for operand in reads]
-        found = None
+        made = None
         if op is not None and op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)):
-            found = _DOMAIN.evaluate(typed(op), bits, None)
-        if found is None:
-            found = (reduce(or_, map(_any, bits)),)
+            numbers = map(constant_value, reads)
+            operands = [a if n is None else n for a, n in zip(bits, numbers, strict=True)]
+            made = _DOMAIN.result(value, typed(op), operands, None)
+        if isinstance(made, int):
+            return (0,)
+        found = (reduce(or_, map(_any, bits)),) if made is None else made
         both_ends = 0 if op is None else self._of_both_ends(op)
         return tuple(one & ~both_ends for one in found)
 

@@ -560,3 +560,29 @@ def test_where_threads_may_not_meet_at_all_the_reason_is_what_their_places_depen
     (summary,) = report.of("checks")
     assert summary.unknown
     assert "same-value" not in summary.reasons
+
+
+@pytest.mark.parametrize(
+    ("op", "of_warp"),
+    [
+        ("affine.apply affine_map<(d0) -> (d0 floordiv 32)>(%t)", [True]),
+        ("affine.apply affine_map<(d0) -> (d0 floordiv 16)>(%t)", [False]),
+        # It is divided by the number in the map, not by the second operand.
+        ("affine.apply affine_map<(d0, d1) -> (d0 floordiv 8 + d1)>(%t, %c32)", [False]),
+        ("affine.apply affine_map<(d0) -> (d0 mod 32)>(%t)", [False]),
+        ("affine.delinearize_index %t into (32, 32) : index, index", [True, False]),
+        ("affine.delinearize_index %t into (64, 16) : index, index", [False, False]),
+        ("affine.linearize_index [%t, %c32] by (4, 64) : index", [False]),
+    ],
+)
+def test_affine_operators_are_read_bit_by_bit(op: str, of_warp: list[bool]) -> None:
+    names = ", ".join(f"%r{n}" for n in range(len(of_warp)))
+    text = f"""func.func @f() attributes {{gpu.known_block_size = array<i32: 1024, 1, 1>}} {{
+  %t = gpu.thread_id x
+  %c32 = arith.constant 32 : index
+  {names} = {op}
+  return
+}}"""
+    values, module = WarpValues(), parse(text)
+    (made,) = [one for one in walk(module.operation) if one.name == op.split()[0]]
+    assert [values.is_of_warp(value, 32) for value in made.results] == of_warp
