@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
@@ -134,8 +134,11 @@ def _assembled(
     with session.measured("ptxas"):
         assembled = assemble(ptx, chip, kept=kept)
     spilling = [name for name, found in assembled.resources.items() if found.spill_store_bytes]
-    functions = _functions(root) if spilling else []
-    changed = [op for op in functions if _can_have_more_registers(op, spilling)]
+    changed = [
+        op
+        for op in (_functions(root) if spilling else [])
+        if symbol_name(op) in spilling and MINIMUM_BLOCKS not in op.attributes
+    ]
     if not changed:
         return ptx, assembled
     for op in changed:
@@ -185,10 +188,6 @@ def _functions(root: Any) -> list[Any]:
 
 def _spilled(assembled: Assembled) -> int:
     return sum(found.spill_store_bytes for found in assembled.resources.values())
-
-
-def _can_have_more_registers(op: Any, spilling: list[str]) -> bool:
-    return symbol_name(op) in spilling and MINIMUM_BLOCKS not in op.attributes
 
 
 # Code of LLVM --------------------------------------------------------------------------------
@@ -440,22 +439,17 @@ def live_registers(kernel: str) -> LiveRegisters:
         for number, block in enumerate(blocks)
     ]
     before = _live_before(blocks, following)
-    widths = _Widths(kernel)
-    between = most = max(sum(map(widths.__getitem__, live)) for live in before)
+    width = _widths(kernel)
+    between = most = max(sum(map(width, live)) for live in before)
     for block, after in zip(blocks, following, strict=True):
         live = set().union(*(before[number] for number in after))
-        needed = sum(map(widths.__getitem__, live))
+        needed = sum(map(width, live))
         for results, operands in reversed(block.statements):
-            for register in results:
-                if register not in live:
-                    needed += widths[register]
-            most = max(most, needed)
+            most = max(most, needed + sum(width(each) for each in results if each not in live))
+            needed -= sum(width(each) for each in set(results) & live)
             live.difference_update(results)
-            needed -= sum(map(widths.__getitem__, results))
-            for register in operands:
-                if register not in live:
-                    live.add(register)
-                    needed += widths[register]
+            needed += sum(width(each) for each in set(operands) - live)
+            live.update(operands)
     return LiveRegisters(between, most)
 
 
@@ -516,13 +510,7 @@ def _read(statement: str, blocks: list[_Block]) -> None:
     blocks[-1].statements.append((_REGISTER.findall(rest, 0, end), operands))
 
 
-class _Widths(dict[str, int]):
+def _widths(kernel: str) -> Callable[[str], int]:
     """How many registers of 32 bits each register of a kernel needs; special ones (%clock64) none."""
-
-    def __init__(self, kernel: str) -> None:
-        super().__init__()
-        self._kinds = {name: _WIDTHS.get(kind, 1) for kind, name, _ in _DECLARED.findall(kernel)}
-
-    def __missing__(self, register: str) -> int:
-        found = self[register] = self._kinds.get(register.rstrip("0123456789")[1:], 0)
-        return found
+    kinds = {name: _WIDTHS.get(kind, 1) for kind, name, _ in _DECLARED.findall(kernel)}
+    return cache(lambda register: kinds.get(register.rstrip("0123456789")[1:], 0))

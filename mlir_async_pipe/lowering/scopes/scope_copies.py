@@ -24,7 +24,7 @@ that is what they state, else what LLVM takes for granted, the alignment of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -104,7 +104,7 @@ def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Scop
     arithmetic = Arithmetic()
     pairs: list[CopyPair] = []
     written: list[Access] = []
-    for op in _inside(scope):
+    for op in (op for op in walk(scope) if op != scope):
         found = _classify_op(op, chip, arithmetic, refuse)
         if isinstance(found, NotCopies):
             return found
@@ -115,10 +115,6 @@ def classify(scope: Operation, chip: Chip, refuse: Refuse | None = None) -> Scop
     if meeting is not None:
         return NotCopies(OVERLAP, meeting)
     return ScopeCopies(tuple(pairs))
-
-
-def _inside(scope: Operation) -> Iterator[Operation]:
-    return (op for op in walk(scope) if op != scope)
 
 
 def _classify_op(

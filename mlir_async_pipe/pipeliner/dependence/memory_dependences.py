@@ -142,25 +142,17 @@ def _between(
     is_private = a.root is not None and a.root.identity in private
     if is_private and least > 0:
         return None
+    own = all(r.root is not None and r.root.space == "private" for r in (a, b))
     distances = index.distances(
-        a, b, same_thread=_per_thread(a, b), assume_noalias_arguments=assertions.noalias_arguments
+        a, b, same_thread=own, assume_noalias_arguments=assertions.noalias_arguments
     )
     smallest = None if distances is None else distances.smallest(least)
     if distances is None or smallest is None:
         return None
     if smallest > 0 and (is_private or (assertions.independent and not distances.proven)):
         return None
-    return Dependence(a, b, smallest, _kind(a, b), distances.proven)
-
-
-def _per_thread(a: CoveredRegion, b: CoveredRegion) -> bool:
-    return all(r.root is not None and r.root.space == "private" for r in (a, b))
-
-
-def _kind(a: CoveredRegion, b: CoveredRegion) -> Kind:
-    if a.writes and b.writes:
-        return "output"
-    return "flow" if a.writes else "anti"
+    kind: Kind = "anti" if not a.writes else "output" if b.writes else "flow"
+    return Dependence(a, b, smallest, kind, distances.proven)
 
 
 @dataclass(frozen=True)

@@ -237,18 +237,11 @@ def _missing(
 
 def declared_private(root: Root) -> bool:
     """Whether the allocation carries `async_pipe.private`."""
-    op = _allocation_op(root)
-    if op is not None:
-        return is_set(op.attributes, PRIVATE)
-    return root.kind == "attribution" and is_set(said_of(root.value), PRIVATE)
-
-
-def _allocation_op(root: Root) -> Operation | None:
-    if root.kind == "allocation":
-        return defining_op(root.value)
-    if root.kind == "global":
-        return find_global(root)
-    return None
+    if root.kind == "attribution":
+        return is_set(said_of(root.value), PRIVATE)
+    op = find_global(root) if root.kind == "global" else None
+    op = defining_op(root.value) if root.kind == "allocation" else op
+    return op is not None and is_set(op.attributes, PRIVATE)
 
 
 def find_global(root: Root) -> Operation | None:

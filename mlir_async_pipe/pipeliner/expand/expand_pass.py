@@ -216,18 +216,16 @@ def _rings(
     loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
 ) -> list[SharedRing]:
     plans = []
-    with unchanged():
-        for loop in loops:
-            beside = tuple(other for other in loops if other != loop)
-            try:
-                plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
-            except AsyncPipeError as error:
-                error.loop = loop
-                raise
-            plans.append(plan)
-        plans = part_kernels(plans, around)
-        rings = share_rings(plans, limits.workgroup_bytes, around)
-        return share_registers(rings, limits.chip, around)
+    for loop in loops:
+        beside = tuple(other for other in loops if other != loop)
+        try:
+            plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
+        except AsyncPipeError as error:
+            error.loop = loop
+            raise
+        plans.append(plan)
+    rings = share_rings(part_kernels(plans, around), limits.workgroup_bytes, around)
+    return share_registers(rings, limits.chip, around)
 
 
 def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
@@ -323,7 +321,10 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
 
     Raises UsageError (bad-usage), InputError (cluster-conflict)."""
     size = _asked_size(asked)
-    kernels = dict.fromkeys(_kernel_of(loop) for loop in loops if has_transactions(loop))
+    copying = [list(ancestors(loop)) for loop in loops if has_transactions(loop)]
+    kernels = dict.fromkeys(
+        next(op for op in above if op.name == "gpu.launch" or is_function(op)) for above in copying
+    )
     for kernel in kernels:
         known = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
         if known not in (None, size) or not (known or is_function(kernel)):
@@ -338,10 +339,6 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
     for kernel in kernels:
         if is_function(kernel) and not any(name in kernel.attributes for name in CLUSTER_SIZES):
             set_cluster_size(kernel, size)
-
-
-def _kernel_of(loop: Operation) -> Operation:
-    return next(op for op in ancestors(loop) if op.name == "gpu.launch" or is_function(op))
 
 
 def _asked_size(asked: str) -> Size:

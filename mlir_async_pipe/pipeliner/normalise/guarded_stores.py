@@ -327,11 +327,9 @@ def _copies_a_tile(loop: Operation) -> bool:
         return False
     body = [op for op in walk(loop) if op != loop]
     loads = sum(map(reads_global, body))
-    return 0 < loads * trips <= MOST_PIECES and all(map(_copies_or_computes, body))
-
-
-def _copies_or_computes(op: Operation) -> bool:
-    return op.name == "scf.if" or is_pure(op) or reads_global(op) or fills_workgroup(op)
+    return 0 < loads * trips <= MOST_PIECES and all(
+        op.name == "scf.if" or is_pure(op) or reads_global(op) or fills_workgroup(op) for op in body
+    )
 
 
 def _unroll(loop: Operation) -> None:
@@ -383,18 +381,15 @@ def _same_in_all_iterations(loop: Operation) -> list[Operation]:
     varying: set[Any] = set(block.arguments)
     fixed: dict[Operation, None] = {}
     for op in operations(block)[:-1]:
-        moves = may_move(op) or (reads_global(op) and len(op.regions) == 0 and _is_integer(op))
-        if moves and varying.isdisjoint(op.operands):
+        kinds = (type_text(result.type) for result in op.results)
+        loads = reads_global(op) and len(op.regions) == 0 and None not in map(bits_of_text, kinds)
+        if (may_move(op) or loads) and varying.isdisjoint(op.operands):
             fixed[op] = None
         else:
             varying.update(op.results)
-    loads = [op for op in fixed if accesses(op)]
-    needed = needed_values([value for op in loads for value in op.operands], fixed)
-    return [op for op in fixed if op in loads or not needed.isdisjoint(op.results)]
-
-
-def _is_integer(op: Operation) -> bool:
-    return all(bits_of_text(type_text(result.type)) is not None for result in op.results)
+    reading = [op for op in fixed if accesses(op)]
+    needed = needed_values([value for op in reading for value in op.operands], fixed)
+    return [op for op in fixed if op in reading or not needed.isdisjoint(op.results)]
 
 
 def _nobody_writes(loop: Operation, loads: Iterable[Operation]) -> bool:

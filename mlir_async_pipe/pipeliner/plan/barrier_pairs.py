@@ -101,7 +101,7 @@ def barrier_pairs(
         for b in shared:
             ordered = bool({a.position, b.position} & ordering) and are_ordered(a, b)
             touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
-            touch = touch and _threads_may_meet(a, b)
+            touch = touch and (a.root is None or b.root is None or threads_may_meet(a.root, b.root))
             if not (touch or ordered):
                 continue
             distances = (
@@ -116,10 +116,6 @@ def barrier_pairs(
                         pairs[pair] = None
     boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
-
-
-def _threads_may_meet(a: CoveredRegion, b: CoveredRegion) -> bool:
-    return a.root is None or b.root is None or threads_may_meet(a.root, b.root)
 
 
 def threads_share_tiles(analysis: Analysis) -> bool:

@@ -216,7 +216,7 @@ def earlier_writes(regions: tuple[CoveredRegion, ...], index: LoopIndex) -> Pair
     return frozenset(
         (i, j)
         for i, read in enumerate(regions)
-        if _reads(read)
+        if read.access is None or read.access.kind != "write"
         for j, write in enumerate(regions[:i])
         if write.writes and _meet_in_one_iteration(write, read, index)
     )
@@ -254,10 +254,6 @@ def remaining_writes(regions: tuple[CoveredRegion, ...]) -> frozenset[int]:
             for later in regions[i + 1 :]
         )
     )
-
-
-def _reads(region: CoveredRegion) -> bool:
-    return region.access is None or region.access.kind != "write"
 
 
 def _meet_in_one_iteration(write: CoveredRegion, read: CoveredRegion, index: LoopIndex) -> bool:

@@ -26,13 +26,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, bytes_of, named, operand
-from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.uniformity import conjunction
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
+from mlir_async_pipe.pipeliner.plan.tensor_tiles import writes_shared
 from mlir_async_pipe.session.diagnostics import PipelineError
-from mlir_async_pipe.vocabulary import accesses, meets_cluster, order_of
+from mlir_async_pipe.vocabulary import meets_cluster, order_of
 from mlir_async_pipe.vocabulary.launch_ids import (
     MAPA,
     Size,
@@ -143,13 +143,10 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
             found[rank] |= reached
             for other in range(count):
                 if reached >> other & 1:
-                    sizes[other] = _sum(sizes[other], bytes_of(copy))
+                    before, more = sizes[other], bytes_of(copy)
+                    sizes[other] = None if before is None or more is None else before + more
     _check_bytes(transaction, sizes)
     return found
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
 
 
 def _check_bytes(transaction: Transaction, sizes: list[int | None]) -> None:
@@ -227,7 +224,7 @@ def _meetings(
         last -= 1
     start = next(n for n, op in enumerate(order) if body.loop in walk(op))
     copies = {copy for transaction in transactions for copy in transaction.copies}
-    writer = next((op for op in walk(body.loop) if op not in copies and _writes(op)), None)
+    writer = next((op for op in walk(body.loop) if op not in copies and writes_shared(op)), None)
     met: Operation | None = None
     dropped: list[Operation] = []
     for op in (op for op in walk(kernel) if op.name == MAPA or meets_cluster(op)):
@@ -255,10 +252,6 @@ def _later(one: Operation | None, other: Operation | None) -> Operation | None:
         return other if one is None else one
     order = operations(one.block)
     return max(one, other, key=order.index)
-
-
-def _writes(op: Operation) -> bool:
-    return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))
 
 
 def refuse(

@@ -201,7 +201,7 @@ SOURCE_ELEMENTS = "source_elements"
 def check_guardable(units: Units) -> None:
     """Raise PipelineError (predicate-unsupported) for a statement that cannot be skipped."""
     for op in units.statement_places:
-        if is_physical(op) and not _takes_source_elements(op):
+        if is_physical(op) and f"{SOURCE_ELEMENTS}?" not in row_of(op).operands:
             raise not_predicated(op, "it has no source size")
         for result in op.results:
             if not is_physical(op) and zero_of(result.type) is None:
@@ -217,10 +217,6 @@ def not_predicated(op: Operation, why: str) -> PipelineError:
         at=op,
         advice='use async_pipe.epilogue = "peel" and short_trip = "version"',
     )
-
-
-def _takes_source_elements(op: Operation) -> bool:
-    return f"{SOURCE_ELEMENTS}?" in row_of(op).operands
 
 
 def zero_of(kind: Any) -> Any:

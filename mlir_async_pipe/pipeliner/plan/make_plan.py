@@ -155,6 +155,7 @@ class Limits:
         )
 
 
+@unchanged()
 def make_plan(
     loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
 ) -> Plan | None:
@@ -162,13 +163,6 @@ def make_plan(
 
     Raises PipelineError with the code of what cannot be done or proven.
     """
-    with unchanged():
-        return _plan(loop, limits, diagnostics, around)
-
-
-def _plan(
-    loop: Operation, limits: Limits, diagnostics: Diagnostics, around: Surroundings
-) -> Plan | None:
     annotations = names.read_loop(loop)
     _check_inner_loops(loop)
     body = read_body(loop)
@@ -345,20 +339,14 @@ def with_one_barrier(plan: Plan, complete: Callable[[Buffers], Plan], limit: int
     and barriers for given versions, `limit` is the workgroup memory in bytes (None: enough)."""
     if _barriers(plan) < 2:
         return plan
-    best = plan
     wider = tuple(_one_more(buffer, plan) for buffer in plan.buffers)
-    if limit is None or workgroup_bytes(wider) <= limit:
-        found = complete(wider)
-        if _barriers(found) < _barriers(plan):
-            best = _without_idle_versions(found, plan.buffers, complete)
-    return best
-
-
-def _without_idle_versions(
-    best: Plan, before: Buffers, complete: Callable[[Buffers], Plan]
-) -> Plan:
-    """Take back the versions that save nothing."""
-    for number, buffer in enumerate(before):
+    if limit is not None and workgroup_bytes(wider) > limit:
+        return plan
+    best = complete(wider)
+    if _barriers(best) >= _barriers(plan):
+        return plan
+    # Take back the versions that save nothing.
+    for number, buffer in enumerate(plan.buffers):
         if best.buffers[number].versions == buffer.versions:
             continue
         fewer = (*best.buffers[:number], buffer, *best.buffers[number + 1 :])
@@ -603,7 +591,8 @@ class _Walker:
             if kept:
                 state = state._replace(barrier=(0, unit.position - 0.25))
             barrier = any(
-                stages.existed_before(pair.first.stage, pair.lag) and self._unordered(pair, state)
+                stages.existed_before(pair.first.stage, pair.lag)
+                and not state.barrier > self._finished(pair, state)
                 for pair in self.pairs.get(unit.position, ())
             )
             if barrier:
@@ -624,11 +613,8 @@ class _Walker:
         fenced = self.plan.fenced
         return any(kept.unit == unit and fenced <= kept.spaces for kept in self.plan.kept_barriers)
 
-    def _unordered(self, pair: BarrierPair, state: SyncState) -> bool:
-        """Whether no barrier stands between the first end of a pair and now."""
-        return not state.barrier > self._finished(pair, state)
-
     def _finished(self, pair: BarrierPair, state: SyncState) -> Moment:
+        """When the first end of a pair was over, after which a barrier must stand."""
         group = self.group_of.get(pair.first.position)
         if group is None:
             return (-pair.lag, pair.first.position)

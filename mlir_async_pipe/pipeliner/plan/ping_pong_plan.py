@@ -115,7 +115,8 @@ def plan_ping_pong(
     own = tuple(op for op in operations(around.regions[0].blocks[0])[:-1] if op not in shared)
     parts = {op for t in transactions for op in t.ops}
     for op in (inner for top in own for inner in walk(top)):
-        _check_mbarriers(op, parts, loop)
+        if use_of(op) not in (None, "handle") and op not in parts:
+            refuse(f"'{op.name}' is about an mbarrier that both groups would use", op, loop)
         if flag_order(op) != UNORDERED:
             refuse(
                 f"'{op.name}' orders memory for other threads, and tiles of two groups are not in order",
@@ -176,12 +177,6 @@ def _shared(around: Operation, loop: Operation, idle: tuple[int, ...]) -> frozen
                 "has a part in",
             )
     return shared
-
-
-def _check_mbarriers(op: Operation, parts: set[Operation], loop: Operation) -> None:
-    """What the tiles of both groups use at once, they must not share."""
-    if use_of(op) is not None and op not in parts and use_of(op) != "handle":
-        refuse(f"'{op.name}' is about an mbarrier that both groups would use", op, loop)
 
 
 def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:

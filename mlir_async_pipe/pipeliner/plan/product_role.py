@@ -114,13 +114,10 @@ def _branch(loop: Operation, completion: Completion, issue: IssueSlice) -> Opera
                 "not all products stand in one branch" if op not in inside else "A is a sum itself"
             )
             refuse(why, op, loop)
-        if op in inside and not (op == branch or only_computes(op) or _is_product(op)):
+        known = op == branch or only_computes(op) or tensor_use(op) == "product"
+        if op in inside and not (known or use_of(op) == "commit" or op.name == "scf.yield"):
             refuse(f"'{op.name}' stands beside the products", op, loop)
     return branch
-
-
-def _is_product(op: Operation) -> bool:
-    return tensor_use(op) == "product" or use_of(op) == "commit" or op.name == "scf.yield"
 
 
 def _reads_tiles(product: Operation) -> bool:

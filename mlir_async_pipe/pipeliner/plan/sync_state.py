@@ -212,8 +212,9 @@ class Filling:
 def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
     """The groups that step t of the prologue commits empty: those of stages that are not active
     yet, once the queue is in use."""
+    first = {g.queue: min(o.stage for o in groups if o.queue == g.queue) for g in groups}
     return tuple(
-        group for group in groups if not group.abstract and group.stage > t >= _first(group, groups)
+        group for group in groups if not group.abstract and group.stage > t >= first[group.queue]
     )
 
 
@@ -221,10 +222,6 @@ def filling(plan: Synchronisation) -> Filling:
     """What the empty groups cost and save."""
     found = sum(len(step.empty) for step in plan.prologue)
     return Filling(found, sum(_empty_after(wait, plan.prologue) for wait in plan.kernel.waits))
-
-
-def _first(group: Group, groups: tuple[Group, ...]) -> int:
-    return min(other.stage for other in groups if other.queue == group.queue)
 
 
 def _empty_after(wait: PlannedWait, prologue: tuple[StepSync, ...]) -> int:

@@ -174,7 +174,8 @@ def users_of_memory(root: Operation) -> dict[Any, list[Operation]]:
     """The ops of `root` of which an operand is a buffer or a view of it, by its identity."""
     found: dict[Any, list[Operation]] = {}
     for op in walk(root):
-        for identity in {root_of(value).identity for value in op.operands if _is_memory(value)}:
+        memory = (value for value in op.operands if str(value.type).startswith("memref<"))
+        for identity in {root_of(value).identity for value in memory}:
             found.setdefault(identity, []).append(op)
     return found
 
@@ -185,10 +186,6 @@ def shows_slots(op: Operation) -> bool:
         return can_move(op)
     row = row_of(op)
     return op.name in ADDRESS_OPS or (bool(row.accesses) or bool(row.swizzled))
-
-
-def _is_memory(value: Any) -> bool:
-    return str(value.type).startswith("memref<")
 
 
 def barriers_to_drop(
@@ -245,6 +242,11 @@ def _may_write(op: Operation) -> bool:
         return True
     if tensor_use(op) in ("load", "store", "alloc", "dealloc"):
         return True
+    return writes_shared(op)
+
+
+def writes_shared(op: Operation) -> bool:
+    """Whether it writes memory that another thread can read."""
     return any(a.writes and root_of(a.memory).space != "private" for a in accesses(op))
 
 
@@ -378,12 +380,9 @@ def _may_write_tensor(op: Operation, noalias_arguments: bool) -> bool:
     """Whether it may write what a tensor map describes."""
     written = [root_of(a.memory) for a in accesses(op) if a.writes]
     harmless = noalias_arguments or all(r.space != "global" or r.noalias for r in written)
-    return not harmless or _stores_tensor(op) or (is_opaque(op) and not touches_no_tensor(op))
-
-
-def _stores_tensor(op: Operation) -> bool:
     row = row_of(op)
-    return row.queue == BULK_STORE and bool(row.swizzled)
+    stores = row.queue == BULK_STORE and bool(row.swizzled)
+    return not harmless or stores or (is_opaque(op) and not touches_no_tensor(op))
 
 
 def touches_no_tensor(op: Operation) -> bool:

@@ -103,28 +103,13 @@ class Decision:
 def write(decision: Decision) -> None:
     """Put a decision on the ops and take the arrays off the loop."""
     loop = decision.body.loop
-    names.remove(
-        loop,
-        [
-            name
-            for name in (
-                names.STAGE,
-                names.ORDER,
-                names.ASYNC_STAGES,
-                names.NUM_STAGES,
-                names.SCHEDULE,
-                names.STAGE_THROUGH,
-                # Where the copies are issued, loads into registers are.
-                *(() if decision.else_registers else (names.ISSUE,)),
-                names.FRAGMENTS,
-                names.SWIZZLE,
-                names.ELSE_REGISTERS,
-            )
-            if name in loop.attributes
-        ],
-    )
+    names.remove(loop, (names.STAGE, names.ORDER, names.ASYNC_STAGES, names.NUM_STAGES))
+    names.remove(loop, (names.SCHEDULE, names.STAGE_THROUGH, names.FRAGMENTS, names.SWIZZLE))
     if decision.else_registers:
+        # Where the copies are issued, loads into registers are: ISSUE stays.
         set_integer(loop, names.ELSE_REGISTERS, decision.else_registers, 64)
+    else:
+        names.remove(loop, (names.ISSUE, names.ELSE_REGISTERS))
     loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
     _write_parts(decision)
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):

@@ -66,22 +66,17 @@ def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
 def name_barriers(block: RoleBlock, group: Value | None = None) -> None:
     """Let those of the block after the roles part be met at by the threads of the input, each
     `group` at one of its own."""
-    for barrier in block.barriers:
-        _name_barrier(barrier, block, group)
-
-
-def _name_barrier(barrier: Operation, block: RoleBlock, group: Value | None) -> None:
-    """The threads of the input meet; one that has a number and a count is named already."""
-    i32 = ir.IntegerType.get_signless(32, barrier.context)
-    ip, loc = before(barrier), barrier.location
-    if len(barrier.operands) > 1:
-        return
-    threads = constant(block.threads, i32, ip, loc)
-    number = barrier.operands[0] if len(barrier.operands) else constant(block.barrier, i32, ip, loc)
-    if group is not None:
-        number = create("arith.addi", [number, group], [i32], ip=ip, loc=loc).results[0]
-    write_named_barrier(number, threads, ip, loc)
-    barrier.erase()
+    # One that has a number and a count is named already.
+    for barrier in (op for op in block.barriers if len(op.operands) < 2):
+        i32 = ir.IntegerType.get_signless(32, barrier.context)
+        ip, loc = before(barrier), barrier.location
+        threads = constant(block.threads, i32, ip, loc)
+        given = list(barrier.operands)
+        number = given[0] if given else constant(block.barrier, i32, ip, loc)
+        if group is not None:
+            number = create("arith.addi", [number, group], [i32], ip=ip, loc=loc).results[0]
+        write_named_barrier(number, threads, ip, loc)
+        barrier.erase()
 
 
 def set_registers(action: str, count: int, ip: Any, loc: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Value, is_used
@@ -153,9 +154,7 @@ class Sources:
             number = self._numbers[argument]
             following = self.yielded[number]
             stage = min((s for v, s in uses if v == argument), default=self.last_stage)
-            self.recurrences[argument] = ArgumentRecurrence(
-                stage, number, arguments, self.initial, self.yielded
-            )
+            self.recurrences[argument] = ArgumentRecurrence(stage, number, self)
             if following in self._numbers:
                 pending.append(following)
         self._align_argument_recurrences()
@@ -280,24 +279,22 @@ class Recurrence:
         self.bind(self._following)
 
 
+@dataclass(frozen=True)
 class NextSlot:
     """The slot after another one, written where it is first used: the last epilogue steps
     use fewer and fewer of them."""
 
-    def __init__(self, before: Value | NextSlot, ring: Ring, integers: Integers) -> None:
-        self._before = before
-        self._ring = ring
-        self._integers = integers
-        self._made: Value | None = None
+    before: Value | NextSlot
+    ring: Ring
+    integers: Integers
 
+    @cached_property
     def value(self) -> Value:
-        if self._made is None:
-            self._made = self._ring.next(_slot_value(self._before), self._integers)
-        return self._made
+        return self.ring.next(_slot_value(self.before), self.integers)
 
 
 def _slot_value(slot: Value | NextSlot) -> Value:
-    return slot.value() if isinstance(slot, NextSlot) else slot
+    return slot.value if isinstance(slot, NextSlot) else slot
 
 
 class SlotRecurrence(Recurrence):
@@ -430,19 +427,10 @@ class PhaseRecurrence(Recurrence):
 class ArgumentRecurrence(Recurrence):
     """An iter_arg whose yields never lead to a value made in the body."""
 
-    def __init__(
-        self,
-        stage: int,
-        number: int,
-        arguments: Sequence[Value],
-        initial: Sequence[Value],
-        yielded: Sequence[Value],
-    ) -> None:
+    def __init__(self, stage: int, number: int, sources: Sources) -> None:
         super().__init__(stage)
-        self.number = number
-        self.arguments = list(arguments)
-        self.initial = list(initial)
-        self.yielded = list(yielded)
+        self.number, self.arguments = number, sources.arguments
+        self.initial, self.yielded = sources.initial, sources.yielded
 
     def at_iteration(self, iteration: int, integers: Integers) -> Value:
         """Follow the yields from the initial values; a value from outside stays."""

@@ -182,13 +182,13 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         view = _widen_attribution(old, versioned, kind, shape)
         return VersionedBuffer(plan, old, shape, view)
     if plan.root.kind == "dynamic":
-        new, ip = _new_window(defining_op(old), versioned, window)
+        new, ip = _new_window(source_op(old), versioned, window)
         replaced = [old]
     elif plan.root.kind == "global":
         new, ip = _new_global(plan, versioned, loop)
         replaced = _addresses(plan, loop)
     else:
-        new = _new_allocation(defining_op(old), versioned)
+        new = retyped(source_op(old), versioned)
         ip = after(source_op(new))
         replaced = [old]
     view = slot_zero(new, kind, shape, ip)
@@ -211,9 +211,7 @@ def _widen_llvm_global(plan: BufferPlan, old: Value, loop: Operation) -> Version
     context = loop.context
     kind = ir.Type.parse(f"!llvm.array<{plan.versions * plan.slot_bytes} x i8>", context)
     name = _declare_versions(plan, {"global_type": ir.TypeAttr.get(kind, context)})
-    function = enclosing(loop, FUNCTION_OPS)
-    assert function is not None
-    write = OpWriter(before(operations(function.regions[0].blocks[0])[0]), loop.location)
+    write = OpWriter(before(operations(_body_of_function(loop))[0]), loop.location)
     named = {"global_name": ir.FlatSymbolRefAttr.get(name, context)}
     new = write.make("llvm.mlir.addressof", (), old.type, named)
     for value in replaced:
@@ -233,14 +231,8 @@ def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, 
     return view
 
 
-def _new_allocation(op: Operation | None, versioned: Any) -> Value:
-    assert op is not None
-    return retyped(op, versioned)
-
-
-def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Value, Any]:
+def _new_window(view: Operation, versioned: Any, start: int) -> tuple[Value, Any]:
     """A window of dynamic shared memory from byte `start` on; what the function needs grows."""
-    assert view is not None
     function = enclosing(view, FUNCTION_OPS)
     assert function is not None
     ip, loc, index = before(view), view.location, ir.IndexType.get(view.context)
@@ -255,9 +247,7 @@ def _new_window(view: Operation | None, versioned: Any, start: int) -> tuple[Val
 def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Value, Any]:
     """A global of its own for the versions, and its address before the loop."""
     name = _declare_versions(plan, {"type": ir.TypeAttr.get(versioned, loop.context)})
-    function = enclosing(loop, FUNCTION_OPS)
-    assert function is not None
-    ip = before(operations(function.regions[0].blocks[0])[0])
+    ip = before(operations(_body_of_function(loop))[0])
     return address_of(name, versioned, ip, loop.location), ip
 
 
@@ -289,16 +279,9 @@ def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
 
 def slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
     """Slot 0 under the old type: its offset is 0, so the dense layout fits."""
-    view = slot_subview(
-        value,
-        [0] + [0] * len(shape),
-        [],
-        shape,
-        offset="0",
-        ip=ip,
-        loc=ir.Location.unknown(kind.context),
-    )
-    return OpWriter(ip, ir.Location.unknown(kind.context)).make("memref.cast", [view], kind)
+    loc = ir.Location.unknown(kind.context)
+    view = slot_subview(value, [0] * (1 + len(shape)), [], shape, offset="0", ip=ip, loc=loc)
+    return OpWriter(ip, loc).make("memref.cast", [view], kind)
 
 
 def slot_subview(
@@ -591,15 +574,15 @@ def show_slot(buffers: list[VersionedBuffer], slot: Value, ops: list[Operation])
         for inner in list(walk(op)):
             named = [n for n, value in enumerate(inner.operands) if value in of_value]
             if named and is_movable(inner.name):
-                _move(of_value[inner.operands[0]], slot, inner)
+                made = move_view(inner, of_value[inner.operands[0]], slot, of_moved=False)
+                _free_views_of(made[-1].results[0])
                 continue
             for number in named:
-                _show(of_value[inner.operands[number]], slot, inner, number)
-
-
-def _move(buffer: VersionedBuffer, slot: Value, view: Operation) -> None:
-    made = move_view(view, buffer, slot, of_moved=False)
-    _free_views_of(made[-1].results[0])
+                buffer = of_value[inner.operands[number]]
+                if inner.name in ADDRESS_OPS:
+                    _show_address(buffer, slot, inner)
+                else:
+                    inner.operands[number] = whole_slot(buffer, slot, inner).results[0]
 
 
 def _free_views_of(view: Value) -> None:
@@ -608,14 +591,6 @@ def _free_views_of(view: Value) -> None:
         if is_movable(user.name):
             user.results[0].set_type(freed(user.results[0].type))
             _free_views_of(user.results[0])
-
-
-def _show(buffer: VersionedBuffer, slot: Value, op: Operation, number: int) -> None:
-    if op.name in ADDRESS_OPS:
-        _show_address(buffer, slot, op)
-        return
-    view = whole_slot(buffer, slot, op)
-    op.operands[number] = view.results[0]
 
 
 def _show_address(buffer: VersionedBuffer, slot: Value, op: Operation) -> None:
@@ -631,20 +606,16 @@ def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
     """Let the users of an address use what lies `offset` bytes on: of a pointer that is made of it
     the same pointer and a step, which tells whose memory it is, of others the sum. `write` writes
     after both."""
-    using = users(address)
-    plain = [user for user in using if not _keeps_bytes(user)]
-    for user in using:
-        if user not in plain:
+    plain = []
+    for user in users(address):
+        if user.name == POINTER_OF_ADDRESS or is_operator(user.name, "cast"):
             _go_on(user.results[0], offset, IntegerWriter(after(user), user.location))
-    if not plain:
-        return
-    moved = _stepped(write, address, offset)
-    for user in plain:
-        remap(user, {address: moved})
-
-
-def _keeps_bytes(op: Operation) -> bool:
-    return op.name == POINTER_OF_ADDRESS or is_operator(op.name, "cast")
+        else:
+            plain.append(user)
+    if plain:
+        moved = _stepped(write, address, offset)
+        for user in plain:
+            remap(user, {address: moved})
 
 
 def _stepped(write: IntegerWriter, address: Value, offset: Value) -> Value:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -678,25 +679,20 @@ def join_branches(blocks: list[ir.Block], conditions: set[Value]) -> None:
     Both regions of these have one block, the second none where there are no results.
     """
     blocks_of_users = [user.block for condition in conditions for user in users(condition)]
+    numbers = {condition: number for number, condition in enumerate(conditions, 1)}
     for block in blocks:
         # Looking through a block of n loops once a loop would make n loops cost n squared.
         if sum(other == block for other in blocks_of_users) < 2:
             continue
-        members: list[Operation] = []
-        for op in operations(block):
-            if op.name != "scf.if" or op.operands[0] not in conditions:
+        runs = groupby(
+            operations(block), lambda op: op.name == "scf.if" and numbers.get(op.operands[0])
+        )
+        for members in [list(run) for number, run in runs if number]:
+            if len(members) > 1:
                 _join(members)
-                members = []
-            elif members and members[0].operands[0] != op.operands[0]:
-                _join(members)
-                members = [op]
-            else:
-                members.append(op)
 
 
 def _join(members: list[Operation]) -> None:
-    if len(members) < 2:
-        return
     yielded = []
     for member in members:
         *_, end = operations(member.regions[0].blocks[0])

@@ -227,7 +227,15 @@ class RingLoop:
         return self.expand(slot, phase)
 
     def _name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
-        name_mbarrier(op, of, self.full, slot, self.ring)
+        """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
+        write = IntegerWriter(before(op), op.location)
+        number = self.ring.mbarrier(of.number, slot, write)
+        group, at = self.full[of.barriers], operand_number(op, "barrier")
+        if operand(op, "index") is None:
+            op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
+            return
+        op.operands[at] = group
+        op.operands[operand_number(op, "index")] = number
 
     def _begin(self) -> None:
         names.forget(self.loop)
@@ -505,7 +513,11 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
     if setup.meeting is None:
         write_fence({"workgroup"}, after(setup.last_init), setup.create.location)
     for init in setup.inits:
-        _initialise(init, group, versions)
+        index = operand(init, "index")
+        assert index is not None
+        start = (constant_value(index) or 0) * versions
+        write = IntegerWriter(before(init), init.location)
+        _initialised(init, group, range(start, start + versions), write)
         if init == setup.inits[-1] and not setup.fenced:
             _write_fences(before(init), init.location)
         init.erase()
@@ -516,40 +528,18 @@ def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Valu
     """A group whose mbarrier n is over when slot n was given back, by so many arrivals."""
     first = setup.inits[0]
     kind = _group_of(setup.create.results[0].type, versions)
-    made = create(setup.create.name, (), [kind], ip=before(setup.create), loc=setup.create.location)
+    group = OpWriter.before(setup.create).make(setup.create.name, (), kind)
     write = IntegerWriter(before(first), first.location)
     count = arrivals(write)
-    for slot in range(versions):
-        which = write.constant(slot)
-        copy = clone(first, {}, before(first))
-        copy.operands[operand_number(copy, "barrier")] = made.results[0]
-        copy.operands[operand_number(copy, "arrivals")] = count
-        copy.operands[operand_number(copy, "index")] = which
-    return made.results[0]
+    for made in _initialised(first, group, range(versions), write):
+        made.operands[operand_number(made, "arrivals")] = count
+    return group
 
 
 def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> Operation:
     """Wait until the phase of a parity is over."""
     wait = [group, parity, write.constant(TICKS), number]
     return create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
-
-
-def name_mbarrier(
-    op: Operation,
-    phase: Transaction | Completion,
-    groups: dict[Value, Value],
-    slot: Value,
-    ring: Ring,
-) -> None:
-    """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
-    write = IntegerWriter(before(op), op.location)
-    number = ring.mbarrier(phase.number, slot, write)
-    group, at = groups[phase.barriers], operand_number(op, "barrier")
-    if operand(op, "index") is None:
-        op.operands[at] = mbarrier_pointer(write, group, number, op.operands[at].type)
-        return
-    op.operands[at] = group
-    op.operands[operand_number(op, "index")] = number
 
 
 def _group_of(kind: Any, count: int) -> Any:
@@ -559,16 +549,17 @@ def _group_of(kind: Any, count: int) -> Any:
     return ir.Type.parse(changed if found else f"{text[:-1]}, {number}>", kind.context)
 
 
-def _initialise(init: Operation, group: Value, versions: int) -> None:
-    index = operand(init, "index")
-    assert index is not None
-    number = constant_value(index) or 0
-    write = IntegerWriter(before(init), init.location)
-    for slot in range(versions):
-        which = write.constant(number * versions + slot)
-        copy = clone(init, {}, before(init))
-        copy.operands[operand_number(copy, "barrier")] = group
-        copy.operands[operand_number(copy, "index")] = which
+def _initialised(
+    init: Operation, group: Value, numbers: range, write: IntegerWriter
+) -> list[Operation]:
+    """Copies of an initialisation for the mbarriers of these numbers in a group."""
+    made = []
+    for number in numbers:
+        which = write.constant(number)
+        made.append(clone(init, {}, before(init)))
+        made[-1].operands[operand_number(init, "barrier")] = group
+        made[-1].operands[operand_number(init, "index")] = which
+    return made
 
 
 def _write_fences(ip: Any, loc: Any) -> None:

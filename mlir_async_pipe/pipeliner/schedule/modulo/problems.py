@@ -30,7 +30,14 @@ from string import ascii_letters
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, defining_op, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    captured,
+    defining_op,
+    unchanged,
+    walk,
+)
 from mlir_async_pipe.facts.costs.cost_model import ISSUE, TENSOR, CostModel, kind_of_op
 from mlir_async_pipe.facts.flow.algorithms import reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
@@ -56,7 +63,6 @@ from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
     KernelSchedule,
     Scheduling,
     SearchOptions,
-    schedule_loop,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     CONSTRAINTS,
@@ -81,6 +87,7 @@ THREAD = "the thread"
 LARGEST_ORDERED = 24
 
 
+@unchanged()
 def schedule_by_latency(
     body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision | None:
@@ -89,7 +96,7 @@ def schedule_by_latency(
     Raises InputError for latencies that make no sense, PipelineError if no schedule is legal.
     """
     check_latencies(body)
-    return schedule_loop(ByLatency, body, options, session, around)
+    return ByLatency(body, options, session, around).run()
 
 
 def check_latencies(body: Body) -> None:
@@ -403,6 +410,7 @@ REGISTER_BYTES = 4
 RESERVE = 16
 
 
+@unchanged()
 def schedule_by_units(
     body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision | None:
@@ -429,7 +437,7 @@ def schedule_by_units(
             advice="take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'",
         )
     body = read_body(body.loop, _computing(body, options.model))
-    return schedule_loop(ByUnits, body, options, session, around)
+    return ByUnits(body, options, session, around).run()
 
 
 def _is_open(op: Operation) -> bool:

@@ -18,7 +18,6 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import unchanged
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
 from mlir_async_pipe.facts.loops import annotations as names
@@ -387,17 +386,6 @@ def kernel_of(
     return KernelSchedule(tuple(stages), tuple(order), formulation.wait_at_top)
 
 
-def schedule_loop(
-    how: type[Scheduling],
-    body: Body,
-    options: SearchOptions,
-    session: Session,
-    around: Surroundings,
-) -> Decision | None:
-    with unchanged():
-        return how(body, options, session, around).run()
-
-
 # Trials ------------------------------------------------------------------------------------------
 #
 # Tries the kernel of a schedule: plans it as the expander would, and runs it with a clock.
@@ -443,20 +431,17 @@ class TrialResult:
         )
 
 
+@dataclass
 class Trials:
     """Tries kernels of one loop. `refusal` is why the one with the fewest stages was refused,
     None if none was."""
 
-    def __init__(
-        self, reading: Reading, costs: UnitCosts, model: CostModel, limits: Limits
-    ) -> None:
-        self._reading = reading
-        self._costs = costs
-        self._model = model
-        self._limits = limits
-        self._annotations = names.read_loop(reading.body.loop)
-        self.refusal: PipelineError | None = None
-        self._refused_stages = 0
+    reading: Reading
+    costs: UnitCosts
+    model: CostModel
+    limits: Limits
+    refusal: PipelineError | None = None
+    _refused_stages: int = 0
 
     def outcome(
         self, schedule: KernelSchedule, promised: float | None = None
@@ -473,7 +458,7 @@ class Trials:
         before = plan.synchronisation.kernel.before.values()
         return TrialResult(
             schedule,
-            steady_interval(plan, self._costs, self._model) if promised is None else promised,
+            steady_interval(plan, self.costs, self.model) if promised is None else promised,
             shared,
             sum(b.versions * b.slot_bytes for b in plan.buffers) - shared,
             sum(b.versions for b in plan.buffers),
@@ -482,13 +467,14 @@ class Trials:
 
     def plan(self, schedule: KernelSchedule) -> Plan:
         """The plan of a schedule; raises PipelineError where the expander would refuse it."""
-        reading = self._reading
+        reading = self.reading
         slots = statement_slots(reading, schedule)
         places = {s.op: slots[s.number] for s in reading.body.statements}
         wait_at: Literal["iteration", "consumer"] = (
             "iteration" if schedule.wait_at_top else "consumer"
         )
-        plan = plan_places(reading.analysis, places, wait_at, self._annotations, self._limits)
+        annotations = names.read_loop(reading.body.loop)
+        plan = plan_places(reading.analysis, places, wait_at, annotations, self.limits)
         # The steady state is the same for every number of trips.
         return replace(plan, trip_count=None)
 
