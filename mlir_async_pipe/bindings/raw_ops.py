@@ -467,6 +467,16 @@ def again(
     return made
 
 
+def retype(value: Value, kind: Any, write: Callable[[], Value]) -> Value:
+    """Give a value another type; its uses so far get what `write` makes of it then."""
+    uses = [(use.owner.operation, use.operand_number) for use in value.uses]
+    value.set_type(kind)
+    seen = write()
+    for user, number in uses:
+        user.operands[number] = seen
+    return seen
+
+
 def before(op: Operation) -> Any:
     return ir.InsertionPoint(op)
 

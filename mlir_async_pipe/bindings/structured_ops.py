@@ -61,6 +61,13 @@ def at_end_of(region: Any) -> Any:
     return before(end_of(region))
 
 
+def end_with_yield(block: Any, values: Sequence[Value]) -> None:
+    """Let a block end with an `scf.yield` of these values instead of its terminator."""
+    end = terminator(block)
+    create("scf.yield", values, ip=before(end), loc=end.location)
+    end.erase()
+
+
 def yield_values(end: Operation, values: Sequence[Value]) -> None:
     """Let a terminator forward other values."""
     for number, value in enumerate(values):

@@ -210,8 +210,7 @@ class Pipeline:
 
     def commit(self) -> Value:
         """Commit all that was issued since the last commit as one group; returns its token."""
-        token = ir.Type.parse(TOKEN_TYPE)
-        return self._emit("commit_queue", results=[token]).results[0]
+        return self._emit("commit_queue", results=[ir.Type.parse(TOKEN_TYPE)]).results[0]
 
     def consumer_wait(self) -> None:
         """Wait for the oldest group that no consumer_wait took before."""

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, attribute, plain_values
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import caller, here, located, misuse
 from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of, writer
@@ -39,6 +39,10 @@ from mlir_async_pipe.builder.slot_memory import (
     buffer_of,
 )
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.loops.transactions import (
+    write_mbarrier_fences,
+    write_mbarrier_wait,
+)
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.called_from import called_by_users
@@ -195,7 +199,7 @@ class RolePipeline:
         slot, phase = self._ring.advance(role, self._phases[role])
         assert phase is not None
         barriers = self._mbarriers.empty if role == "produce" else self._mbarriers.full
-        self._mbarriers.wait(barriers, slot, phase)
+        write_mbarrier_wait(writer(), barriers, slot, phase)
         return slot
 
     @plain_values()
@@ -215,10 +219,6 @@ class RolePipeline:
         self._mbarriers = RoleMbarriers(op, self.depth, self.consumers, sizes)
 
 
-# How long a try_wait sleeps at most before it looks again, in ticks.
-TICKS = 10_000_000
-
-
 class RoleMbarriers:
     """`full` and `empty`, one of each for each slot; `number` is that of the thread that runs."""
 
@@ -236,25 +236,13 @@ class RoleMbarriers:
             for slot in range(slots):
                 operands = [barrier, write.constant(arrivals), write.constant(slot), first]
                 write.op("nvgpu.mbarrier.init", operands)
-        write.op("nvvm.fence.mbarrier.init")
-        proxy = {
-            "kind": attribute("#nvvm.proxy_kind<async.shared>", op.context),
-            "space": attribute("#nvvm.shared_space<cta>", op.context),
-        }
-        write.op("nvvm.fence.proxy", (), (), proxy)
+        write_mbarrier_fences(write)
         write.op("gpu.barrier")
-
-    def wait(self, barriers: Value, slot: Value, phase: Value) -> None:
-        """Stop until the phase of this parity is over."""
-        write = writer()
-        operands = [barriers, phase, write.constant(TICKS), slot]
-        write.op("nvgpu.mbarrier.try_wait.parity", operands)
 
     def expect(self, slot: Value, size: int) -> None:
         """Announce the bytes of the slot's copies."""
         write = writer()
-        operands = [self.full, write.constant(size), slot]
-        write.op("nvgpu.mbarrier.arrive.expect_tx", operands)
+        write.op("nvgpu.mbarrier.arrive.expect_tx", [self.full, write.constant(size), slot])
 
     def give_back(self, slot: Value) -> None:
         """This thread is done with the slot."""
@@ -269,5 +257,4 @@ class RoleMbarriers:
         # A tensor map counts its fastest dimension first (PTX ISA, tensor coordinates).
         operands = [target, self.full, source, *reversed(places), slot]
         sizes = ir.DenseI32ArrayAttr.get([1, 1, 1, len(places), 1, 0, 0])
-        segments = {"operandSegmentSizes": sizes}
-        write.op("nvgpu.tma.async.load", operands, (), segments)
+        write.op("nvgpu.tma.async.load", operands, (), {"operandSegmentSizes": sizes})

@@ -148,8 +148,7 @@ class _Copy:
         build = self.build
         bounds = [build.constant(number) for number in (0, rounds, 1)]
         outside = build.ip
-        loop = write_for(bounds, (), outside, build.location)
-        body = loop.regions[0].blocks[0]
+        body = write_for(bounds, (), outside, build.location).regions[0].blocks[0]
         build.enter(ir.InsertionPoint(body))
         self._copy(build.multiply(body.arguments[0], self.who.count))
         build.op("scf.yield")
@@ -171,8 +170,7 @@ class _Copy:
             self._element(at, kept)
             return
         kind = ir.VectorType.get([self.width], tile.element, loc=build.location)
-        loaded = self._load(at, kind, kept)
-        build.op("vector.store", [loaded, tile.slot, *at])
+        build.op("vector.store", [self._load(at, kind, kept), tile.slot, *at])
 
     def _place(self, before: Value | int) -> list[Value]:
         """The subscripts of the first element."""
@@ -210,8 +208,7 @@ class _Copy:
             kept = self._kept_of_row(at[-1], mask[-1])
         for index, size in zip(at[:-1], mask[:-1], strict=True):
             if size is not None:
-                inside = build.compare("slt", index, size)
-                kept = build.select(inside, kept, build.constant(0))
+                kept = build.select(build.compare("slt", index, size), kept, build.constant(0))
         return kept
 
     def _kept_of_row(self, column: Value, size: Value) -> Value:
@@ -318,8 +315,7 @@ def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[V
         build = writer()
         mask = []
         for axis in range(rank - tile_rank, rank):
-            operands = [source, build.constant(axis)]
-            made = build.make("memref.dim", operands, build.index)
+            made = build.make("memref.dim", [source, build.constant(axis)], build.index)
             begin = build.constant(at[axis]) if isinstance(at[axis], int) else at[axis]
             mask.append(build.subtract(made, begin))
     return window(source, at, list(kinds[1].shape)), mask

@@ -417,8 +417,7 @@ def _join(kernel: Operation, original: Operation, pairs: Pairs) -> None:
     apart: Value | None = None
     for a, b in pairs:
         above = write.compare("ule", ends[a][1], ends[b][0])
-        below = write.compare("ule", ends[b][1], ends[a][0])
-        both = write.binary("arith.ori", above, below)
+        both = write.binary("arith.ori", above, write.compare("ule", ends[b][1], ends[a][0]))
         apart = both if apart is None else write.binary("arith.andi", apart, both)
     assert apart is not None
     segments = attribute(f"array<i32: 1, {len(kinds)}, {len(kinds)}>", kernel.context)

@@ -19,7 +19,7 @@ In registers of 32 bits a value takes in each thread:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -325,6 +325,14 @@ def strides_and_offset(kind: Any) -> tuple[list[int | None], int | None]:
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     known = [None if stride == dynamic else int(stride) for stride in strides]
     return known, None if offset == dynamic else int(offset)
+
+
+def strided_type(kind: Any, shape: Sequence[int], strides: Sequence[Any], offset: Any) -> Any:
+    """The memref type of a part of `kind` with this layout, where "?" stands for what is not known."""
+    steps = ", ".join(map(str, strides))
+    layout = ir.Attribute.parse(f"strided<[{steps}], offset: {offset}>", kind.context)
+    loc = ir.Location.unknown(kind.context)
+    return ir.MemRefType.get(list(shape), kind.element_type, layout, kind.memory_space, loc=loc)
 
 
 def _power_of_two_above(number: int) -> int:

@@ -373,8 +373,7 @@ class Paths:
         return self._witnesses.read(self._before(wait) + self._over(wait))[1]
 
     def _over(self, item: Item) -> Path:
-        what = _WHAT.get(item.kind, "past '{}'")
-        return step(_shown(self.found.change[item]), what, item.op)
+        return step(_shown(self.found.change[item]), _WHAT.get(item.kind, "past '{}'"), item.op)
 
     def _before(self, item: Item) -> Path:
         assert item.node is not None

@@ -336,8 +336,7 @@ class GroupNumbers(Carrier):
         def wait(count: int, where: Any) -> None:
             kept = attributes_of(op)
             del kept[wait_rule(op).count]
-            made = create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location)
-            set_count(made, count)
+            set_count(create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location), count)
 
         switch_over_counts(age, cases, least, op, wait)
         op.erase()
@@ -599,8 +598,7 @@ def _wait_like(wait: Operation) -> Any:
     operands = list(wait.operands)[:-1]
 
     def make(count: int, ip: Any) -> None:
-        made = create(wait.name, operands, (), kept, ip=ip, loc=wait.location)
-        set_count(made, count)
+        set_count(create(wait.name, operands, (), kept, ip=ip, loc=wait.location), count)
 
     return make
 

@@ -154,8 +154,7 @@ def _uses(item: Item, queue: Queue) -> bool:
 def _abstract(item: Item) -> int | None:
     """The abstract queue of a wait, None for a wait of the chip's own."""
     row = row_of(item.op)
-    physical = not row.described or isinstance(row.queue, Queue)
-    return None if physical else queue_number(item.op)
+    return None if not row.described or isinstance(row.queue, Queue) else queue_number(item.op)
 
 
 def _stays_with(item: Item, abstract: int | None) -> bool:

@@ -764,8 +764,7 @@ class BlockGraph:
             passed = edge.values.get(number)
             row = {FRESH: summaries.foreign} if passed is None else block.end(passed)
             if passed is None and summaries.witnesses:
-                what = "the token is an argument of a block"
-                row = {FRESH: summaries.from_elsewhere(what, op)}
+                row = {FRESH: summaries.from_elsewhere("the token is an argument of a block", op)}
             moves.append((argument, shifted(row, through)))
         return moves
 

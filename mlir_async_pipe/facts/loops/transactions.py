@@ -47,8 +47,10 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     ancestors,
+    attribute,
     constant_value,
     defining_op,
     operations,
@@ -74,6 +76,9 @@ from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, WARPGROUP_MMA
 from mlir_async_pipe.vocabulary.rows import WGMMA, PhaseUse
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes, moves_no_box
+
+# How long a try_wait sleeps at most before it looks again, in nanoseconds.
+TICKS = 10_000_000
 
 
 def only_computes(op: Operation) -> bool:
@@ -116,6 +121,24 @@ def mbarrier_pointer(write: IntegerWriter, group: Value, number: Value, kind: An
     i64 = ir.IntegerType.get_signless(64, write.context)
     name = "nvgpu.mbarrier.get"
     return write.cast(POINTER_OF_ADDRESS, write.make(name, [group, number], i64), kind)
+
+
+def write_mbarrier_wait(
+    write: IntegerWriter, group: Value, number: Value, parity: Value
+) -> Operation:
+    """Wait until the phase of a parity is over."""
+    operands = [group, parity, write.constant(TICKS), number]
+    return write.op("nvgpu.mbarrier.try_wait.parity", operands)
+
+
+def write_mbarrier_fences(write: OpWriter) -> None:
+    """Let the others, and the copies, see mbarriers that were initialised."""
+    write.op("nvvm.fence.mbarrier.init")
+    kinds = {
+        "kind": attribute("#nvvm.proxy_kind<async.shared>", write.location.context),
+        "space": attribute("#nvvm.shared_space<cta>", write.location.context),
+    }
+    write.op("nvvm.fence.proxy", (), (), kinds)
 
 
 def named(op: Operation) -> dict[str, int]:

@@ -29,7 +29,6 @@ from typing import Any
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    before,
     defining_op,
     operations,
     walk_named,
@@ -193,7 +192,7 @@ def _elect(group: list[Operation]) -> None:
         parts = conjunction(op.operands[place])
         if leader is None:
             leader = _leader(op, parts)
-        write = IntegerWriter(before(op), op.location)
+        write = IntegerWriter.before(op)
         condition = leader
         for part in parts:
             if compared_thread(part) is None:
@@ -204,7 +203,6 @@ def _elect(group: list[Operation]) -> None:
 def _leader(first: Operation, parts: list[Value]) -> Value:
     """An i1 that holds in one thread of warp 0."""
     thread = next(found for part in parts if (found := compared_thread(part)) is not None)
-    write = IntegerWriter(before(first), first.location)
+    write = IntegerWriter.before(first)
     in_warp_0 = write.compare("ult", thread, WARP)
-    one = write.make(ELECT, (), in_warp_0.type)
-    return write.binary("arith.andi", one, in_warp_0)
+    return write.binary("arith.andi", write.make(ELECT, (), in_warp_0.type), in_warp_0)

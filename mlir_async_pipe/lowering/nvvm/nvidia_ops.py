@@ -128,8 +128,7 @@ def create_group(ip: Any, loc: Any) -> Operation:
 
 def create_wait(count: int | None, token: Value | None, ip: Any, loc: Any) -> None:
     """Wait until at most `count` groups are in flight (None, like 0: until none is)."""
-    i32 = ir.IntegerType.get_signless(32, loc.context)
-    number = ir.IntegerAttr.get(i32, count or 0)
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, loc.context), count or 0)
     if token is None:
         create("nvvm.cp.async.wait.group", attributes={"n": number}, ip=ip, loc=loc)
     else:

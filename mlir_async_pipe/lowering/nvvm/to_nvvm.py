@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant,
     constant_value,
+    retype,
     symbol_name,
     type_text,
     walk,
@@ -353,12 +354,9 @@ def _narrow(loop: Operation, counter: Any, bounds: list[int | None]) -> None:
     for place, bound in enumerate(bounds):
         assert bound is not None
         loop.operands[place] = constant(bound, kind, before(loop), loop.location)
-    uses = [(use.owner.operation, use.operand_number) for use in counter.uses]
-    counter.set_type(kind)
     begin = ir.InsertionPoint.at_block_begin(loop.regions[0].blocks[0])
-    extended = OpWriter(begin, loop.location).make("arith.index_castui", (counter,), wide)
-    for user, place in uses:
-        user.operands[place] = extended
+    write = OpWriter(begin, loop.location)
+    retype(counter, kind, lambda: write.make("arith.index_castui", (counter,), wide))
 
 
 # Addresses in a cluster ----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import end_with_yield
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import create_copies, create_group, create_wait
 from mlir_async_pipe.lowering.scopes.masked_loads import NONZERO_FILL
@@ -261,10 +262,8 @@ def inline_scope(scope: Operation) -> None:
     for block in blocks:
         block.append_to(region.regions[0])
     for block in list(region.regions[0].blocks):
-        end = operations(block)[-1]
-        if end.name == "async_pipe.yield":
-            create("scf.yield", ip=before(end), loc=end.location)
-            end.erase()
+        if operations(block)[-1].name == "async_pipe.yield":
+            end_with_yield(block, ())
     scope.erase()
 
 

@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     integer_attribute,
     operations,
+    retype,
     set_integer,
     symbol_name,
     walk,
@@ -45,7 +46,12 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     module_functions,
     top_level,
 )
-from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense, strides_and_offset
+from mlir_async_pipe.vocabulary.memory_layout import (
+    element_bytes,
+    is_dense,
+    strided_type,
+    strides_and_offset,
+)
 from mlir_async_pipe.vocabulary.memory_names import global_name, is_dynamic_global
 
 
@@ -85,20 +91,18 @@ def _flat(kind: Any, at: Operation) -> Any:
 
 
 def _flatten_attribution(argument: Value, function: Operation) -> None:
-    kind = argument.type
-    uses = [(use.owner.operation, use.operand_number) for use in argument.uses]
-    argument.set_type(_flat(kind, function))
-    first = operations(function.regions[0].blocks[0])[0]
-    seen = _seen_as(kind, argument, before(first), function.location)
-    for user, number in uses:
-        user.operands[number] = seen
+    kind, ip = argument.type, before(operations(function.regions[0].blocks[0])[0])
+    retype(
+        argument,
+        _flat(kind, function),
+        lambda: _seen_as(kind, argument, ip, function.location),
+    )
 
 
 def _flatten_address(get_global: Operation) -> None:
     kind = get_global.results[0].type
     named = {"name": get_global.attributes["name"]}
-    write = OpWriter.before(get_global)
-    flat = write.op("memref.get_global", (), [_flat(kind, get_global)], named)
+    flat = OpWriter.before(get_global).op("memref.get_global", (), [_flat(kind, get_global)], named)
     seen = _seen_as(kind, flat.results[0], after(flat), get_global.location)
     get_global.results[0].replace_all_uses_with(seen)
     get_global.erase()
@@ -109,10 +113,7 @@ def _seen_as(kind: Any, flat: Value, ip: Any, loc: Any) -> Value:
     memref = ir.MemRefType(kind)
     strides, offset = strides_and_offset(memref)
     context = flat.context
-    layout = ir.Attribute.parse(f"strided<{strides}, offset: {offset}>", context)
-    strided = ir.MemRefType.get(
-        list(memref.shape), memref.element_type, layout, memref.memory_space, loc=loc
-    )
+    strided = strided_type(memref, memref.shape, strides, offset)
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get([offset], context),
         "static_sizes": ir.DenseI64ArrayAttr.get(list(memref.shape), context),

@@ -284,8 +284,7 @@ def _no_prefix(op: Operation) -> NotCopies:
 def moves_row(transfer: Operation) -> bool:
     """Whether a transfer moves neighbours in the last dimension, as vector.load does."""
     moved = ir.AffineMapAttr(transfer.attributes["permutation_map"]).value
-    last = ir.AffineExpr.get_dim(moved.n_dims - 1, transfer.context)
-    return list(moved.results) == [last]
+    return list(moved.results) == [ir.AffineExpr.get_dim(moved.n_dims - 1, transfer.context)]
 
 
 def in_bounds(transfer: Operation) -> bool:

@@ -203,8 +203,7 @@ class _Attacher(Carrier):
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """A commit comes first in the history, a wait takes from it."""
-        row = row_of(op)
-        if row.wait is not None:
+        if row_of(op).wait is not None:
             # A block in a loop that never runs has no answers.
             answers = self.retiring.get(op.block)
             if answers and answers.pop(0):
@@ -333,14 +332,12 @@ class History(Semiring[Known]):
         if op.name in CALL_OPS:
             return self.queue.scope == "thread"
         row = row_of(op)
-        queues = (self.queue, None)
-        return row.commits is not None and queue_of(op, self.target) in queues
+        return row.commits is not None and queue_of(op, self.target) in (self.queue, None)
 
     def has_token(self, op: Operation) -> bool:
         """Whether an op makes a group of the queue, and denotes it by a token, or its other form
         does."""
-        row = row_of(op)
-        if row.commits != "group" or queue_of(op, self.target) != self.queue:
+        if row_of(op).commits != "group" or queue_of(op, self.target) != self.queue:
             return False
         copies = None if self.target is None else self.target.chip.copy_queue
         return len(op.results) > 0 or token_form(op, copies) is not None

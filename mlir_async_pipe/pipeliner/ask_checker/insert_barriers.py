@@ -67,8 +67,7 @@ class BarrierRecord:
 @register("async-pipe-barriers", "insert the thread barriers that are missing", BarrierOptions)
 def run(module: Any, options: BarrierOptions, session: Session) -> None:
     """Insert barriers kernel by kernel until the checker asks for no more."""
-    holders = walk_named(module, KERNEL_OPS.__contains__)
-    asking = [op for op in holders if BARRIERS in op.attributes]
+    asking = [op for op in walk_named(module, KERNEL_OPS.__contains__) if BARRIERS in op.attributes]
     if options.asked and not asking:
         return
     target = target_for(options, session)

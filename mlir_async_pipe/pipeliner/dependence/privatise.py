@@ -281,8 +281,7 @@ class SameEachTime:
             assert op is not None
             if loop not in ancestors(op):
                 continue
-            known = names_memory(op) or only_computes(op) or op.name in ADDRESS_OPS
-            if not known:
+            if not (names_memory(op) or only_computes(op) or op.name in ADDRESS_OPS):
                 return op
             pending += list(op.operands)
         return None

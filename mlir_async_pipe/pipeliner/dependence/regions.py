@@ -122,8 +122,7 @@ def _regions_of_op(
     op: Operation, top: Operation, arithmetic: Arithmetic, lanes: int, found: list[CoveredRegion]
 ) -> None:
     own, order = accesses(op), order_of(op)
-    row = row_of(op)
-    if row.fences_sums and not own:
+    if row_of(op).fences_sums and not own:
         # It stays before its products, and behind what fills their registers.
         order = both("thread")
     conditional = op != top and _is_conditional(op, top)
@@ -191,8 +190,7 @@ def is_opaque(op: Operation) -> bool:
 def _in_scope(op: Operation, top: Operation) -> bool:
     current: Operation | None = op
     while current is not None:
-        row = row_of(current)
-        if len(current.regions) and row.asynchronous(current):
+        if len(current.regions) and row_of(current).asynchronous(current):
             return True
         if current == top:
             return False

@@ -665,8 +665,7 @@ class _Writer:
         for side, axis in enumerate(plan.axes):
             form = of_round.of_warp[side]
             if form is None:
-                lane = self._of_lane(plan.lanes[side])
-                origin = w.subtract(subscripts[axis], lane)
+                origin = w.subtract(subscripts[axis], self._of_lane(plan.lanes[side]))
             else:
                 origin = self._sum(form)
             subscripts[axis] = w.add(w.subtract(origin, of_round.at[0][side]), own[side])

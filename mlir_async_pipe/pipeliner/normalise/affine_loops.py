@@ -39,7 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.bindings.structured_ops import write_for
+from mlir_async_pipe.bindings.structured_ops import end_with_yield, write_for
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, counted_loops
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.facts.values.domains import OperandPlace, results_of_map
@@ -146,8 +146,7 @@ def _write_access(op: Operation) -> None:
     operands = list(op.operands)
     indices = _values(op, "map", operands[kept:])
     kinds = [result.type for result in op.results]
-    made = create(name, [*operands[:kept], *indices], kinds, ip=before(op), loc=op.location)
-    _replace(op, made)
+    _replace(op, create(name, [*operands[:kept], *indices], kinds, ip=before(op), loc=op.location))
 
 
 def _write_loop(op: Operation) -> None:
@@ -170,9 +169,8 @@ def _write_loop(op: Operation) -> None:
     )
     block = op.regions[0].blocks[0]
     block.append_to(made.regions[0])
-    end = terminator(made.regions[0].blocks[0])
-    create("scf.yield", end.operands, ip=before(end), loc=end.location)
-    end.erase()
+    block = made.regions[0].blocks[0]
+    end_with_yield(block, list(terminator(block).operands))
     _replace(op, made)
 
 

@@ -113,8 +113,7 @@ def _merge_inner(condition: Operation) -> None:
 
 
 def _decide(condition: Operation, holds: bool) -> None:
-    region = condition.regions[0 if holds else 1]
-    blocks = list(region.blocks)
+    blocks = list(condition.regions[0 if holds else 1].blocks)
     for op in operations(blocks[0])[:-1] if blocks else ():
         op.move_before(condition)
     condition.erase()
@@ -211,8 +210,7 @@ def _same_value(a: Value, b: Value) -> bool:
 def _rewrite(condition: Operation, found: list[GuardedStore]) -> None:
     for each in found:
         mapping: dict[Value, Value] = {}
-        guarded = _guarded_load(condition, each)
-        mapping[each.store.operands[0]] = guarded
+        mapping[each.store.operands[0]] = _guarded_load(condition, each)
         for op in _slice(list(each.store.operands)[1:], condition):
             clone(op, mapping, before(condition))
         clone(each.store, mapping, before(condition))
@@ -499,8 +497,7 @@ def run_loads(module: Any, options: ChipOptions, session: Session) -> None:
     session = with_target(options, session)
     for loop in counted_loops(module):
         take_indices_out(loop)
-        inside = operations(loop.regions[0].blocks[0])
-        if not any(len(op.regions) for op in inside):
+        if not any(len(op.regions) for op in operations(loop.regions[0].blocks[0])):
             continue
         if not loads_itself(loop):
             take_loads_out(loop)

@@ -59,6 +59,7 @@ from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.memory_layout import strided_type
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 
@@ -180,8 +181,7 @@ def _overwrites(own: list[CoveredRegion], root: Root, arithmetic: Arithmetic) ->
     for region in own:
         assert region.subscripts is not None
         inside.append(replace(region, subscripts=(ZERO, *region.subscripts[1:])))
-    missing = unproven_read(root, inside, arithmetic.block_size, written_elsewhere=False)
-    return missing is None
+    return unproven_read(root, inside, arithmetic.block_size, written_elsewhere=False) is None
 
 
 def _reduce_to_one(found: ManualSlots, session: Session) -> None:
@@ -302,13 +302,4 @@ def _view_type(op: Operation, offsets: list[int]) -> Any:
     start: int | str = "?"
     if DYNAMIC not in offsets:
         start = sum(o * prod(source[n + 1 :]) for n, o in enumerate(offsets))
-    layout = ir.Attribute.parse(
-        f"strided<[{', '.join(map(str, strides))}], offset: {start}>", op.context
-    )
-    return ir.MemRefType.get(
-        list(old.shape),
-        old.element_type,
-        layout=layout,
-        memory_space=old.memory_space,
-        loc=op.location,
-    )
+    return strided_type(old, old.shape, strides, start)

@@ -109,8 +109,7 @@ def _windows(source: Operation) -> list[OwnWindow]:
     names = [source]
     if name is not None:
         names = [op for op in walk(outermost(source)) if global_name(op) == name]
-        functions = {enclosing(op, FUNCTION_OPS) for op in names}
-        if len(functions) > 1:
+        if len({enclosing(op, FUNCTION_OPS) for op in names}) > 1:
             return []
     found = []
     for op in (user for each in names for user in users(each.results[0])):

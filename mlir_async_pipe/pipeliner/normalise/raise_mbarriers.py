@@ -39,6 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.annotations import counted_loops, requested_loops
 from mlir_async_pipe.facts.loops.transactions import (
+    TICKS,
     has_transactions,
     mbarrier_pointer,
     operand,
@@ -59,9 +60,6 @@ from mlir_async_pipe.vocabulary import is_pure, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES, TENSOR_LOADS
 from mlir_async_pipe.vocabulary.memory_names import names_memory
 from mlir_async_pipe.vocabulary.operator_table import is_operator
-
-# Nanoseconds that a test in a loop may sleep: the wait asks again after them.
-TICKS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def name_numbers(function: Operation) -> None:
         if op.name == "builtin.unrealized_conversion_cast" and len(op.operands) == 1:
             kinds = {str(op.operands[0].type), str(op.results[0].type)}
             if kinds == {"index", "i64"}:
-                write, kind = IntegerWriter(before(op), op.location), op.results[0].type
+                write, kind = IntegerWriter.before(op), op.results[0].type
                 known = integer_constant(op.operands[0])
                 number = (
                     write.cast("arith.index_cast", op.operands[0], kind)
@@ -113,7 +111,7 @@ def name_numbers(function: Operation) -> None:
 def _into_cluster(op: Operation) -> None:
     """Address the own block's memory as part of the cluster's, whose copies take a predicate."""
     at = operand_number(op, "destination")
-    write = IntegerWriter(before(op), op.location)
+    write = IntegerWriter.before(op)
     kind = ir.Type.parse("!llvm.ptr<7>", op.context)
     op.operands[at] = write.cast("llvm.addrspacecast", op.operands[at], kind)
     op.attributes["isCTAOnly"] = ir.BoolAttr.get(False, op.context)

@@ -133,7 +133,7 @@ def _write_address(op: Operation) -> None:
     memory = viewed_memref(op)
     if memory is None:
         return
-    write = IntegerWriter(before(op), op.location)
+    write = IntegerWriter.before(op)
     at = write.cast(ADDRESS_OF_MEMREF, memory, write.index)
     number = write.cast("arith.index_cast", at, ir.IntegerType.get_signless(64, op.context))
     pointer = write.cast(POINTER_OF_ADDRESS, number, op.results[0].type)

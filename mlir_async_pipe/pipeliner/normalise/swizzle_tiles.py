@@ -97,8 +97,7 @@ def swizzle(loop: Operation, chip: Chip, session: Session) -> None:
     }
     for memory, filler in filled.items():
         try:
-            tile = _tile(memory, filler, chip)
-            words = _best(tile, loop, chip)
+            words = _best(_tile(memory, filler, chip), loop, chip)
         except _Refusal as why:
             session.diagnostics.remark(
                 f"a tile keeps its layout: {why}", code="swizzle-refused", at=why.at or filler
@@ -110,8 +109,7 @@ def swizzle(loop: Operation, chip: Chip, session: Session) -> None:
 def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
     """The tile at a root. Raises _Refusal where somebody else names it, or an access is not of one chunk."""
     kind = as_kind(ir.MemRefType, memory.type)
-    root = root_of(memory)
-    if kind is None or root.kind not in ("allocation", "attribution"):
+    if kind is None or root_of(memory).kind not in ("allocation", "attribution"):
         raise _Refusal("it is no allocation of the kernel, which others may name", filler)
     if not kind.has_static_shape or kind.rank < 2 or not _is_plain(kind):
         raise _Refusal(f"'{kind}' is no array of rows of static sizes side by side", filler)

@@ -250,8 +250,7 @@ def _meetings(
 def _later(one: Operation | None, other: Operation | None) -> Operation | None:
     if one is None or other is None:
         return other if one is None else one
-    order = operations(one.block)
-    return max(one, other, key=order.index)
+    return max(one, other, key=operations(one.block).index)
 
 
 def refuse(

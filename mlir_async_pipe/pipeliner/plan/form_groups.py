@@ -121,8 +121,7 @@ def groups_of_input(units: Units) -> dict[int, int]:
     pending: list[Operation] = []
     number = 0
     for op in body.ops:
-        row = row_of(op)
-        if row.commits == "group":
+        if row_of(op).commits == "group":
             members = [defining_op(operand) for operand in op.operands] or pending
             for member in members:
                 if member is not None and member in units.statement_places:

@@ -205,8 +205,7 @@ def check_guardable(units: Units) -> None:
             raise not_predicated(op, "it has no source size")
         for result in op.results:
             if not is_physical(op) and zero_of(result.type) is None:
-                why = f"its result of type {result.type} has no neutral value"
-                raise not_predicated(op, why)
+                raise not_predicated(op, f"its result of type {result.type} has no neutral value")
 
 
 def not_predicated(op: Operation, why: str) -> PipelineError:

@@ -122,8 +122,7 @@ def _branch(loop: Operation, completion: Completion, issue: IssueSlice) -> Opera
 
 def _reads_tiles(product: Operation) -> bool:
     """Whether A is a tile, not in tensor memory."""
-    at = groups_of(product)["matrix_a"][0]
-    return not str(product.operands[at].type).startswith("!llvm.ptr")
+    return not str(product.operands[groups_of(product)["matrix_a"][0]].type).startswith("!llvm.ptr")
 
 
 def _slice(body: Body, roots: list[Operation]) -> IssueSlice:

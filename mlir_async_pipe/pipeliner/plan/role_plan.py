@@ -313,8 +313,7 @@ def lanes_read(loop: Operation, products: Products) -> bool:
     if not products.groups:
         return True
     for op in walk(loop):
-        row = row_of(op)
-        if row.queue == WGMMA:
+        if row_of(op).queue == WGMMA:
             continue
         for access in accesses(op):
             if not access.writes and root_of(access.memory).space != "global":

@@ -63,8 +63,7 @@ class Before(NamedTuple):
 
     def joined(self, other: Before) -> Before:
         """Both: one wait a queue, for the younger group."""
-        waits = youngest((*self.waits, *other.waits))
-        return Before(waits, self.barrier or other.barrier)
+        return Before(youngest((*self.waits, *other.waits)), self.barrier or other.barrier)
 
 
 def youngest(waits: Iterable[PlannedWait]) -> tuple[PlannedWait, ...]:

@@ -521,8 +521,7 @@ def _holder(loop: Operation, parts: set[Operation]) -> Operation:
         branch = next(iter(around))
         if len(around) > 1 or branch.name != "scf.if" or branch in parts:
             return holder
-        blocks = {_child(part, branch).block for part in parts}
-        if len(blocks) > 1:
+        if len({_child(part, branch).block for part in parts}) > 1:
             return holder
         holder = branch
 
@@ -572,8 +571,7 @@ def _writes(
             of_tile = writes.get(root_of(access.memory).identity)
             if of_tile is None:
                 continue
-            row = row_of(op)
-            if access.kind != "write" or access.asynchronous or row.by_proxy:
+            if access.kind != "write" or access.asynchronous or row_of(op).by_proxy:
                 why = f"'{op.name}' does more to its tile than to write it before the store"
                 raise _refused(why, op, loop)
             of_tile.append(access)

@@ -240,8 +240,7 @@ def _successor_operands(end: Operation, number: int) -> list[Value]:
 
 
 def _more_arguments(block: Block, kind: Any, count: int) -> list[Value]:
-    loc = block.owner.operation.location
-    return [block.add_argument(kind, loc) for _ in range(count)]
+    return [block.add_argument(kind, block.owner.operation.location) for _ in range(count)]
 
 
 def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]) -> Operation:

@@ -34,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     terminator,
     walk,
 )
+from mlir_async_pipe.bindings.structured_ops import end_with_yield
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import needed_values
 from mlir_async_pipe.vocabulary import is_pure
@@ -176,7 +177,7 @@ def _keep_in_loop(
     block, initial, results = loop.regions[0].blocks[0], list(loop.operands), list(loop.results)
     arguments = list(block.arguments)[1:]
     numbers = [number for number, argument in enumerate(arguments) if argument in needed]
-    _yield_only(block, numbers)
+    end_with_yield(block, [terminator(block).operands[number] for number in numbers])
     _keep(operations(block)[:-1], kept, around, needed)
     made = create(
         loop.name,
@@ -204,13 +205,6 @@ def _keep_in_branch(
     """A branch gives nothing that is needed."""
     for region in branch.regions:
         for block in region.blocks:
-            _yield_only(block, [])
+            end_with_yield(block, ())
             _keep(operations(block)[:-1], kept, around, needed)
     return again(branch, list(branch.operands), [])
-
-
-def _yield_only(block: ir.Block, numbers: list[int]) -> None:
-    """The end of a block forwards those values alone."""
-    end = terminator(block)
-    create("scf.yield", [end.operands[n] for n in numbers], ip=before(end), loc=end.location)
-    end.erase()

@@ -383,8 +383,7 @@ class EarlierSlot(Recurrence):
         return self.held
 
     def entries(self, last_stage: int, integers: Integers) -> list[Value]:
-        first = self.slots.at_iteration(0, integers)
-        return [first] * self.held
+        return [self.slots.at_iteration(0, integers)] * self.held
 
     def in_step(self, stage: int, integers: Integers) -> Value:
         return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles, integers)

@@ -34,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     integer_attribute,
     operations,
     remap,
+    retype,
     set_integer,
     source_op,
     symbol_name,
@@ -61,7 +62,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     slot_shape,
 )
 from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
-from mlir_async_pipe.vocabulary.memory_layout import element_bytes
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, strided_type
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     GLOBAL_OPS,
@@ -221,14 +222,8 @@ def _widen_llvm_global(plan: BufferPlan, old: Value, loop: Operation) -> Version
 
 def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]) -> Value:
     """Change the type of the block argument itself; returns the view of slot 0."""
-    uses = [(use.owner.operation, use.operand_number) for use in old.uses]
-    old.set_type(versioned)
-    block = ir.BlockArgument(old).owner
-    ip = before(operations(block)[0])
-    view = slot_zero(old, kind, shape, ip)
-    for user, number in uses:
-        user.operands[number] = view
-    return view
+    ip = before(operations(ir.BlockArgument(old).owner)[0])
+    return retype(old, versioned, lambda: slot_zero(old, kind, shape, ip))
 
 
 def _new_window(view: Operation, versioned: Any, start: int) -> tuple[Value, Any]:
@@ -298,7 +293,7 @@ def slot_subview(
     kind = ir.MemRefType(value.type)
     context = kind.context
     strides = [prod(kind.shape[i + 2 :]) for i in range(len(shape))]
-    result = strided(kind, shape, strides, offset)
+    result = strided_type(kind, shape, strides, offset)
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get(offsets, context),
         "static_sizes": ir.DenseI64ArrayAttr.get([1, *shape], context),
@@ -306,20 +301,6 @@ def slot_subview(
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0], context),
     }
     return OpWriter(ip, loc).make("memref.subview", [value, *dynamic], result, attributes)
-
-
-def strided(kind: Any, shape: tuple[int, ...], strides: list[int], offset: str) -> Any:
-    """The memref type of a part of `kind` with this layout."""
-    layout = ir.Attribute.parse(
-        f"strided<[{', '.join(map(str, strides))}], offset: {offset}>", kind.context
-    )
-    return ir.MemRefType.get(
-        list(shape),
-        kind.element_type,
-        layout=layout,
-        memory_space=kind.memory_space,
-        loc=ir.Location.unknown(kind.context),
-    )
 
 
 def simplify_views(buffers: list[VersionedBuffer]) -> None:
@@ -468,7 +449,7 @@ def _direct_accesses(
 
 def _further(op: Operation, access: Access, slot: Value, bytes_: int) -> list[Operation]:
     """The ops that compute the pointer of an access `slot` slots further."""
-    write = IntegerWriter(before(op), op.location)
+    write = IntegerWriter.before(op)
     pointer = _stepped(write, access.memory, write.multiply(slot, bytes_))
     return [*write.made, source_op(pointer)]
 
@@ -531,8 +512,7 @@ def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
     sizes[1] += 1
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
-    operands = [value, slot, *list(op.operands)[1:]]
-    return again(op, operands, [freed(op.results[0].type)], attributes)
+    return again(op, [value, slot, *list(op.operands)[1:]], [freed(op.results[0].type)], attributes)
 
 
 def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operation]:
@@ -540,7 +520,7 @@ def _move_reinterpret(op: Operation, value: Value, slot: Value) -> list[Operatio
     attributes = carried_attributes(op)
     (static,) = ir.DenseI64ArrayAttr(attributes["static_offsets"])
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-    write = IntegerWriter(before(op), op.location)
+    write = IntegerWriter.before(op)
     start = write.multiply(slot, prod(ir.MemRefType(value.type).shape[1:]))
     offset = write.add(start, op.operands[1] if static == DYNAMIC else static)
     rest = list(op.operands)[1 + sizes[1] :]
@@ -555,7 +535,7 @@ def freed(kind: Any) -> Any:
     """The memref type with an unknown offset."""
     memref = ir.MemRefType(kind)
     strides, _ = memref.get_strides_and_offset()
-    return strided(memref, tuple(memref.shape), list(strides), "?")
+    return strided_type(memref, memref.shape, strides, "?")
 
 
 # Uses of slot 0, whatever they do with it ----------------------------------------------------
@@ -624,6 +604,5 @@ def _stepped(write: IntegerWriter, address: Value, offset: Value) -> Value:
         return write.add(
             address, offset if same else write.cast("arith.index_cast", offset, address.type)
         )
-    i64 = ir.IntegerType.get_signless(64, write.context)
-    number = write.cast("arith.index_cast", offset, i64)
+    number = write.cast("arith.index_cast", offset, ir.IntegerType.get_signless(64, write.context))
     return LlvmBuilder(write.ip, write.location).at(address, number)

@@ -519,8 +519,7 @@ class MarkedOps:
     def around(loop: Operation) -> MarkedOps:
         """Put the markers down."""
         first = create("async_pipe.marker", ip=before(loop), loc=loop.location)
-        last = create("async_pipe.marker", ip=after(loop), loc=loop.location)
-        return MarkedOps(first, last)
+        return MarkedOps(first, create("async_pipe.marker", ip=after(loop), loc=loop.location))
 
     def close(self, loop: Operation | None = None) -> list[Operation]:
         """The ops in between but for the loop itself, if it is there; the markers go."""

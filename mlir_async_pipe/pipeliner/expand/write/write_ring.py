@@ -49,7 +49,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     after,
     again,
-    attribute,
     before,
     clone,
     constant_value,
@@ -75,6 +74,8 @@ from mlir_async_pipe.facts.loops.transactions import (
     operand,
     operand_number,
     wait_attribute,
+    write_mbarrier_fences,
+    write_mbarrier_wait,
 )
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
@@ -117,8 +118,7 @@ def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]
         blocks.meet_first(setups)
         empty = write_empty(setups[0], first.versions, blocks.arrivals)
         build = IntegerWriter(before([*first.outer, first.loop][0]), loc)
-        thread = thread_along_x(together.kernel, build)
-        arrives = first_lane(thread, build)
+        arrives = first_lane(thread_along_x(together.kernel, build), build)
         blocks.read_rank(build)
         returns = SlotReturns(empty, blocks, arrives, together.meets_lanes)
     old = [setup.create for setup in setups]
@@ -209,7 +209,9 @@ class RingLoop:
         slot, phase, _ = self.held
         block = self.loop.regions[0].blocks[0]
         write = IntegerWriter(after(operations(block)[0]), self.loop.location)
-        acquire = write_wait(write, empty, self.ring.mbarrier(first_empty, slot, write), phase)
+        acquire = write_mbarrier_wait(
+            write, empty, self.ring.mbarrier(first_empty, slot, write), phase
+        )
         # By one thread of this warp.
         elected = elect(write.ip, write.location)
         self._name_copies({op: op for op in self._issuing()}, elected, {})
@@ -228,7 +230,7 @@ class RingLoop:
 
     def _name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
         """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
-        write = IntegerWriter(before(op), op.location)
+        write = IntegerWriter.before(op)
         number = self.ring.mbarrier(of.number, slot, write)
         group, at = self.full[of.barriers], operand_number(op, "barrier")
         if operand(op, "index") is None:
@@ -274,7 +276,7 @@ class RingLoop:
             inside = IntegerWriter(at_end_of(branch.regions[0]), write.location)
             # For the other parity than that of the tile, which passes at first.
             ends = inside.binary("arith.xori", phase, inside.constant(1, phase.type))
-            write_wait(inside, self.returns.empty, slot, ends)
+            write_mbarrier_wait(inside, self.returns.empty, slot, ends)
         elected = None
         if issues is not None:
             elected = write.binary("arith.andi", elect(write.ip, write.location), issues)
@@ -304,11 +306,10 @@ class RingLoop:
                 if predicate is None:
                     continue
                 assert given is not None
-                write = IntegerWriter(before(copied), copied.location)
+                write = IntegerWriter.before(copied)
                 for part in conjunction(given):
                     if part != self.plan.issue.leader:
-                        here = mapping.get(part, part)
-                        predicate = write.binary("arith.andi", predicate, here)
+                        predicate = write.binary("arith.andi", predicate, mapping.get(part, part))
                 copied.operands[operand_number(copied, "predicate")] = predicate
 
     # -- tiles and products --------------------------------------------------------------------
@@ -371,13 +372,12 @@ class RingLoop:
                     wait = clone(completion.wait, {}, ip)
                     ticks = operand_number(wait, "ticks")
                     given = wait.operands[ticks]
-                    write = IntegerWriter(before(wait), wait.location)
+                    write = IntegerWriter.before(wait)
                     wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
                     earlier = self.ring.before(slot, back, write)
                     self._wait_for(wait, completion, slot, phase, earlier)
         elif plan.in_flight:
-            name = "nvvm.wgmma.wait.group.sync.aligned"
-            made = create(name, ip=after(loop), loc=loop.location)
+            made = create("nvvm.wgmma.wait.group.sync.aligned", ip=after(loop), loc=loop.location)
             set_integer(made, wait_attribute(made) or "", 0, 64)
             if self.returns is not None:
                 integers = Integers(loop, plan.ahead, 0, plan.trip_count, after(made))
@@ -392,7 +392,7 @@ class RingLoop:
     ) -> None:
         """Wait for the products of the tile in `slot`, or in `earlier`, fewer than V before."""
         if earlier is not None:
-            write = IntegerWriter(before(wait), wait.location)
+            write = IntegerWriter.before(wait)
             phase = self.ring.earlier_phase(phase, slot, earlier, write)
             slot = earlier
         self._name_mbarrier(wait, of, slot)
@@ -498,9 +498,6 @@ def drop_unused(loop: Operation) -> None:
 #                                                   gpu.barrier
 
 
-# How long a try_wait sleeps at most before it looks again, in ticks.
-TICKS = 10_000_000
-
 # Writes how many arrivals make a phase.
 Arrivals = Callable[[IntegerWriter], Value]
 
@@ -516,10 +513,10 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
         index = operand(init, "index")
         assert index is not None
         start = (constant_value(index) or 0) * versions
-        write = IntegerWriter(before(init), init.location)
+        write = IntegerWriter.before(init)
         _initialised(init, group, range(start, start + versions), write)
         if init == setup.inits[-1] and not setup.fenced:
-            _write_fences(before(init), init.location)
+            write_mbarrier_fences(write)
         init.erase()
     return group
 
@@ -529,17 +526,11 @@ def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Valu
     first = setup.inits[0]
     kind = _group_of(setup.create.results[0].type, versions)
     group = OpWriter.before(setup.create).make(setup.create.name, (), kind)
-    write = IntegerWriter(before(first), first.location)
+    write = IntegerWriter.before(first)
     count = arrivals(write)
     for made in _initialised(first, group, range(versions), write):
         made.operands[operand_number(made, "arrivals")] = count
     return group
-
-
-def write_wait(write: IntegerWriter, group: Value, number: Value, parity: Value) -> Operation:
-    """Wait until the phase of a parity is over."""
-    wait = [group, parity, write.constant(TICKS), number]
-    return create("nvgpu.mbarrier.try_wait.parity", wait, ip=write.ip, loc=write.location)
 
 
 def _group_of(kind: Any, count: int) -> Any:
@@ -560,16 +551,6 @@ def _initialised(
         made[-1].operands[operand_number(init, "barrier")] = group
         made[-1].operands[operand_number(init, "index")] = which
     return made
-
-
-def _write_fences(ip: Any, loc: Any) -> None:
-    context = loc.context
-    create("nvvm.fence.mbarrier.init", ip=ip, loc=loc)
-    kinds = {
-        "kind": attribute("#nvvm.proxy_kind<async.shared>", context),
-        "space": attribute("#nvvm.shared_space<cta>", context),
-    }
-    create("nvvm.fence.proxy", (), (), kinds, ip=ip, loc=loc)
 
 
 # Gives slots back to those who fill them: to one's own block, or to all blocks of the cluster that copy

@@ -47,7 +47,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer
+from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, write_mbarrier_wait
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry, drop_idle_values
@@ -71,7 +71,6 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     write_empty,
     write_mbarriers,
     write_partition,
-    write_wait,
 )
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, ProductTurn
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
@@ -295,9 +294,9 @@ class ProductsWriter:
         them."""
         loop = ring.loop
         # Not the constants of the input's loop, which stand with other threads.
-        write = IntegerWriter(before(loop), loop.location)
+        write = IntegerWriter.before(loop)
         # What others did to a version counts after the next fence.
-        write_wait(write, self.drained, version, phase_of_sums)
+        write_mbarrier_wait(write, self.drained, version, phase_of_sums)
         fence("after", write.ip, write.location)
         offset = self._offset(version, write)
         for op in list(walk(loop)):
@@ -310,8 +309,7 @@ class ProductsWriter:
 
     def _commit(self, version: Value, write: IntegerWriter) -> None:
         """The sums are there when all products of the thread are over."""
-        elected = elect(write.ip, write.location)
-        branch = write_if(elected, (), None, write.ip, write.location)
+        branch = write_if(elect(write.ip, write.location), (), None, write.ip, write.location)
         made = clone(self.role.completion.commit, {}, at_end_of(branch.regions[0]))
         inside = IntegerWriter(before(made), write.location)
         made.operands[0] = mbarrier_pointer(inside, self.filled, version, made.operands[0].type)
@@ -319,8 +317,8 @@ class ProductsWriter:
     def write_loads(self, version: Value, phase: Value) -> list[Value]:
         """The wait in the place of the loop, and the arrivals after the loads."""
         loop, role = self.plan.loop, self.role
-        write = IntegerWriter(before(loop), loop.location)
-        write_wait(write, self.filled, version, phase)
+        write = IntegerWriter.before(loop)
+        write_mbarrier_wait(write, self.filled, version, phase)
         if fence_following(loop, "after") is None:
             fence("after", write.ip, write.location)
         offset = self._offset(version, write)
@@ -363,7 +361,7 @@ def show_version(op: Operation, offset: Value | None) -> None:
     """Let an op use the columns of a version."""
     if offset is None:
         return
-    address, write = op.operands[0], IntegerWriter(before(op), op.location)
+    address, write = op.operands[0], IntegerWriter.before(op)
     made = defining_op(address)
     if (
         made is not None
@@ -454,8 +452,7 @@ class PingPongWriter:
         self.order.begin_turn(before(self.loop.loop))
         self.order.end_turn(after(self.loop.loop))
         build = IntegerWriter(before(end), loc)
-        i1 = mine.type
-        flipped = build.binary("arith.xori", mine, build.constant(1, i1))
+        flipped = build.binary("arith.xori", mine, build.constant(1, mine.type))
         return [*branch.results, flipped, build.add(count, 1)]
 
     def _number_tile(self, around: Operation, count: Value, ops: list[Operation]) -> None:

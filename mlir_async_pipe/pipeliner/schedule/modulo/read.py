@@ -189,8 +189,7 @@ def _issued(op: Operation) -> list[Operation]:
     """The physical copies in a statement."""
     found = []
     for inner in walk(op) if len(op.regions) else (op,):
-        row = row_of(inner)
-        if not len(inner.regions) and row.asynchronous(inner):
+        if not len(inner.regions) and row_of(inner).asynchronous(inner):
             found.append(inner)
     return found
 
