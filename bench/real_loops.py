@@ -1,6 +1,6 @@
 """What becomes of loops that other people's compilers wrote: taken in which form, or refused why.
 
-    python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT] [--run]
+    python bench/real_loops.py FOLDER [--stages 3] [--jobs 2] [--json FILE] [--only TEXT] [--run] [--swizzle]
 
 Each .mlir file of the folder is one kernel, its name begins with its chip (`sm_80.matmul_f16.mlir`,
 made by bench/iree_corpus.py or
@@ -8,7 +8,7 @@ bench/torch_mlir_corpus.py). Every innermost scf.for that reads global memory ge
 the table says for each kernel what is ahead (copies: asynchronous; loads: into registers), or the
 reason of the refusal, the seconds that it took, and whether the result lowers to code. With `--run`
 the first block of each kernel runs on the machine, as IREE wrote it and pipelined, in three
-completions: "same" if all arrays are equal, bit by bit, without a race.
+completions: "same" if all arrays are equal, bit by bit, without a race. `--swizzle` lets tiles be laid out anew.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _unchanged(given: Any, after: Any) -> bool:
     return after is None or np.array_equal(given, after, equal_nan=True)
 
 
-def measure(path: Path, stages: int, run: bool, limit: int) -> Row:
+def measure(path: Path, stages: int, swizzle: str, run: bool, limit: int) -> Row:
     """What becomes of one kernel."""
     row = Row(path.stem)
     chip = CHIPS[path.name.split(".")[0]]
@@ -155,7 +155,7 @@ def measure(path: Path, stages: int, run: bool, limit: int) -> Row:
             loops = loops_of(module)
             row.loops = len(loops)
             for loop in loops:
-                annotate(loop, num_stages=stages)
+                annotate(loop, num_stages=stages, swizzle=swizzle)
             if not loops:
                 return row
             report = pipeline(module, target, check="warn")
@@ -225,10 +225,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="kernels with this in their names")
     parser.add_argument("--limit", type=int, default=120, help="seconds a kernel may take")
     parser.add_argument("--run", action="store_true", help="compare on the machine")
+    parser.add_argument("--swizzle", action="store_const", const="auto", default="none")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = sorted(p for p in arguments.folder.glob("*.mlir") if arguments.only in p.name)
-    work = partial(measure, stages=arguments.stages, run=arguments.run, limit=arguments.limit)
+    given = {name: getattr(arguments, name) for name in ("stages", "swizzle", "run", "limit")}
+    work = partial(measure, **given)
     rows = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for row in pool.map(work, paths):

@@ -10,6 +10,7 @@ func.func @shown(%v: f32) attributes {known_block_size = array<i32: 32, 1, 1>} {
   %tile = memref.alloc() : memref<32x32xf32, #wg>
   // expected-remark @below {{a tile keeps its layout: 'memref.subview' names it for others [swizzle-refused]}}
   %part = memref.subview %tile[0, 0] [8, 32] [1, 1] : memref<32x32xf32, #wg> to memref<8x32xf32, strided<[32, 1]>, #wg>
+  memref.store %v, %part[%c0, %c0] : memref<8x32xf32, strided<[32, 1]>, #wg>
   scf.for %i = %c0 to %c8 step %c1 {
     memref.store %v, %tile[%t, %i] : memref<32x32xf32, #wg>
   } {async_pipe.num_stages = 2 : i64, async_pipe.swizzle = "auto"}

@@ -169,7 +169,8 @@ def test_one_group_more_in_flight_than_iree_has_is_unsafe() -> None:
         ("gfx950_matmul", 3, [1, 1, 0]),
         ("gfx950_matmul_transposed", 3, [1, 1, 0]),
         ("gfx950_matmul_transposed", 4, [2, 2, 1, 0]),
-        ("gfx950_conv", 3, [1, 1, 0]),
+        # Its rows are padded, which no copy of a wave is: through registers.
+        ("gfx950_conv", 3, []),
     ],
 )
 def test_annotated_dispatch_is_pipelined(name: str, stages: int, expected: list[int]) -> None:

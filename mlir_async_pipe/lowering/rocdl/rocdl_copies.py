@@ -48,8 +48,10 @@ from mlir_async_pipe.lowering.rocdl.wave_layout import (
     WaveLayout,
     prove,
 )
+from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.vocabulary import accesses, groups_of
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size, launched_sizes
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 # The plan ----------------------------------------------------------------------------------------
@@ -217,6 +219,43 @@ def _check_can_move(plan: CopyPlan, block: WaveBlock, uniformity: Uniformity) ->
             at=copy.op,
             notes=(("threads part here", branch),),
         )
+
+
+class WaveCopies:
+    """Whether lanes that copy side by side can issue a copy that is still a load and a store: else it runs in place,
+    while a copy that its author wrote as one is refused. Valid as long as nothing below `root` is edited."""
+
+    def __init__(self, root: Operation, chip: Chip) -> None:
+        self._launches = launched_sizes(root)
+        self._chip = chip
+        self._uniformity = Uniformity()
+
+    def refuse(self, pair: CopyPair) -> str | None:
+        """Why a wave cannot issue the pair, None if it can.
+
+        Raises LoweringError (unknown-block-size): that is for the user to mend.
+        """
+        if self._chip.copy_form is None:
+            return None
+        (source,), (target,) = accesses(pair.loaded.load), accesses(pair.store)
+        copy = ThreadCopy(
+            pair.store,
+            source.memory,
+            list(source.indices),
+            target.memory,
+            list(target.indices),
+            pair.width.piece_elements,
+            None,
+        )
+        size = enclosing_launch_size(pair.store, self._launches)
+        block = None if size is None else WaveBlock(size, self._chip.lanes)
+        try:
+            plan_copy(copy, self._chip, block, self._uniformity)
+        except LoweringError as refused:
+            if refused.code == "unknown-block-size":
+                raise
+            return refused.diagnostic.message
+        return None
 
 
 def rewrite_copy(plan: CopyPlan, wave: Wave | None) -> None:

@@ -53,7 +53,7 @@ from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
     COPY,
     CopyPlan,
-    ThreadCopy,
+    WaveCopies,
     plan_copy,
     read_copy,
     rewrite_copy,
@@ -64,11 +64,10 @@ from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
 from mlir_async_pipe.lowering.scopes.carried_quotients import carry_quotients
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.known_types import check_layouts, check_symbols, check_types
-from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Queue, accesses, given_count, row_of
+from mlir_async_pipe.vocabulary import Queue, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import NO_COPIES, TOKEN_TYPE
 from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC, TENSORCNT
@@ -240,50 +239,6 @@ STEPS: tuple[Step[ToRocdl], ...] = (
         "vectors", in_each(annotate_alignment), ("copies", "dense"), "no access is added any more"
     ),
 )
-
-
-# Copies of a wave ----------------------------------------------------------------------------
-#
-# Whether lanes that copy side by side can issue a copy that is still a load and a store.
-#
-# Asked before a scope becomes copies: a scope that a wave cannot issue runs in place, while a
-# copy that its author wrote as one is refused (`rocdl_copies`).
-
-
-class WaveCopies:
-    """The waves of the functions of a module on one chip; valid as long as nothing is edited."""
-
-    def __init__(self, root: Operation, chip: Chip) -> None:
-        self._launches = launched_sizes(root)
-        self._chip = chip
-        self._uniformity = Uniformity()
-
-    def refuse(self, pair: CopyPair) -> str | None:
-        """Why a wave cannot issue the pair, None if it can.
-
-        Raises LoweringError (unknown-block-size): that is for the user to mend.
-        """
-        if self._chip.copy_form is None:
-            return None
-        (source,), (target,) = accesses(pair.loaded.load), accesses(pair.store)
-        copy = ThreadCopy(
-            pair.store,
-            source.memory,
-            list(source.indices),
-            target.memory,
-            list(target.indices),
-            pair.width.piece_elements,
-            None,
-        )
-        size = block_size(enclosing_function(pair.store), self._launches)
-        block = None if size is None else WaveBlock(size, self._chip.lanes)
-        try:
-            plan_copy(copy, self._chip, block, self._uniformity)
-        except LoweringError as refused:
-            if refused.code == "unknown-block-size":
-                raise
-            return refused.diagnostic.message
-        return None
 
 
 # Marks of a scope ----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     is_function,
     operations,
+    outermost,
     type_text,
     users,
     walk,
@@ -58,13 +59,14 @@ from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of_text
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, is_zero, loaded_value, may_move
-from mlir_async_pipe.lowering.scopes.scope_copies import copy_width
+from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair, copy_width
 from mlir_async_pipe.pipeliner.normalise.affine_loops import MOST_PIECES
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
 from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_pure
+from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
@@ -439,7 +441,11 @@ def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None
         return None
     if not chip.copy_bytes:
         return f"{chip.name} has no asynchronous copy to workgroup memory", copies.pairs[0][0]
-    arithmetic = Arithmetic()
+    arithmetic, waves = Arithmetic(), None
+    if chip.copy_form is not None and chip.copy_form.wave_base:
+        from mlir_async_pipe.lowering.rocdl.rocdl_copies import WaveCopies
+
+        waves = WaveCopies(outermost(copies.pairs[0][0]), chip)
     for load, store in copies.pairs:
         found = loaded_value(store)
         if isinstance(found, NotCopies):
@@ -455,6 +461,10 @@ def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None
                 f"{bytes_ // widest} instructions, and a load {-(-bytes_ // _LOAD_BYTES)}",
                 load,
             )
+        if waves is not None and enclosing_launch_size(store) is not None:
+            refused = waves.refuse(CopyPair(store, found, width))
+            if refused is not None:
+                return refused, store
     return None
 
 

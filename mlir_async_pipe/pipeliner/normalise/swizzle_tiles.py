@@ -10,6 +10,11 @@ permutes the 16-byte chunks inside of aligned runs of them, and an access that c
 piece. One that might, or might leave its row, forbids any layout. A longer row leaves all subscripts as they are, and takes memory in each slot. Which
 layout it is the exact count of wavefronts decides (`facts/costs/warp_traffic.py`), over all accesses; of equal
 ones a xor comes first, and the shortest pad. Only tiles that nobody else names are given another layout.
+
+Where the lanes of a wave copy to neighbouring places (gfx9), ends of rows that nobody accesses stand between these: the
+rows lose them, and a xor does what they were for.
+
+    memref<64x68xf16>, columns 0 to 63 in use    -->    memref<64x64xf16>, %column xor %key
 """
 
 from __future__ import annotations
@@ -35,13 +40,15 @@ from mlir_async_pipe.chips.target import ChipOptions, with_target
 from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import SWIZZLE, read_loop, remove, requested_loops
+from mlir_async_pipe.facts.loops.statements import Copies, copies_of, read_body
 from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.pipeliner.normalise.guarded_stores import not_issued
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary import VIEW_OPS, Access, accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
@@ -67,12 +74,14 @@ class _Refusal(Exception):
 
 @dataclass(frozen=True)
 class _Tile:
-    """Rows of `columns` elements of `bytes_each`, and the ops that access them."""
+    """Rows of `columns` elements of `bytes_each` that are accessed, and the ops that do. `ends`: views that are
+    deallocated at most, and the deallocations."""
 
     memory: Value
     ops: tuple[Operation, ...]
     columns: int
     bytes_each: int
+    ends: tuple[Operation, ...] = ()
 
     def accesses(self) -> Iterator[Access]:
         for op in self.ops:
@@ -97,7 +106,7 @@ def swizzle(loop: Operation, chip: Chip, session: Session) -> None:
     }
     for memory, filler in filled.items():
         try:
-            words = _best(_tile(memory, filler, chip), loop, chip)
+            words = _best(_tile(memory, filler, chip), loop, session)
         except _Refusal as why:
             session.diagnostics.remark(
                 f"a tile keeps its layout: {why}", code="swizzle-refused", at=why.at or filler
@@ -113,10 +122,15 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
         raise _Refusal("it is no allocation of the kernel, which others may name", filler)
     if not kind.has_static_shape or kind.rank < 2 or not _is_plain(kind):
         raise _Refusal(f"'{kind}' is no array of rows of static sizes side by side", filler)
-    size, ops, numbers = element_bytes(kind), [], Arithmetic()
-    for op in dict.fromkeys(users(memory)):
-        if op.name in DEALLOCATION_OPS:
-            continue
+    size, numbers = element_bytes(kind), Arithmetic(enclosing_launch_size(filler))
+    ends = _ends(memory)
+    ops = [
+        op
+        for op in dict.fromkeys(users(memory))
+        if op not in ends and op.name not in DEALLOCATION_OPS
+    ]
+    columns = _columns(memory, ops, numbers) if _writes_stretches(chip) else int(kind.shape[-1])
+    for op in ops:
         found = [access for access in accesses(op) if access.memory == memory]
         named = sum(operand == memory for operand in op.operands)
         if not found or named != len(found) or row_of(op).by_proxy:
@@ -128,13 +142,35 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
                 raise _Refusal(f"'{op.name}' accesses several rows at once", op)
             if not access.certain or not access.takes_slot_index:
                 raise _Refusal(f"'{op.name}' may leave the row, or elements out", op)
-            if not _in_one_chunk(access, int(kind.shape[-1]) * size, size, numbers):
+            if not _in_one_chunk(access, columns * size, size, numbers):
                 raise _Refusal(f"'{op.name}' may cross the ends of a row or of 16 bytes in it", op)
             split = bytes_of_access(access) not in chip.copy_bytes
             if access.asynchronous and split and _writes_stretches(chip):
                 raise _Refusal(f"'{op.name}' is copies of whole waves, each to one stretch", op)
-        ops.append(op)
-    return _Tile(memory, tuple(ops), int(kind.shape[-1]), size)
+    return _Tile(memory, tuple(ops), columns, size, ends)
+
+
+def _ends(memory: Value) -> tuple[Operation, ...]:
+    """The views of a tile that are deallocated at most, with these deallocations."""
+    found: list[Operation] = []
+    for op in dict.fromkeys(users(memory)):
+        if op.name in VIEW_OPS:
+            others = users(op.results[0])
+            if all(other.name in DEALLOCATION_OPS for other in others):
+                found += [op, *others]
+    return tuple(found)
+
+
+def _columns(memory: Value, ops: list[Operation], numbers: Arithmetic) -> int:
+    """The elements of each row up to the last one that is accessed; all where that is not known."""
+    whole = int(ir.MemRefType(memory.type).shape[-1])
+    last = 0
+    for access in (access for op in ops for access in accesses(op) if access.memory == memory):
+        low, high = numbers.value_range(access.indices[-1]) if access.indices else (None, None)
+        if low is None or high is None or low < 0 or access.extent is None:
+            return whole
+        last = max(last, high + (access.extent[-1] if access.extent else 1))
+    return min(last, whole)
 
 
 def _is_plain(kind: Any) -> bool:
@@ -156,32 +192,52 @@ def _writes_stretches(chip: Chip) -> bool:
 # Layouts -----------------------------------------------------------------------------------
 
 
-def _best(tile: _Tile, loop: Operation, chip: Chip) -> str:
+def _best(tile: _Tile, loop: Operation, session: Session) -> str:
     """Choose by count, and leave the tile so. Raises _Refusal where no layout has fewer wavefronts."""
+    assert session.target is not None
+    chip, kind = session.target.chip, tile.memory.type
     asked, ideal = _count(tile, loop, chip)
-    if asked == ideal:
+    shorter = int(ir.MemRefType(kind).shape[-1]) - tile.columns
+    if asked == ideal and not shorter:
         raise _Refusal("its lanes meet in no bank", tile.ops[0])
-    best: tuple[int, _Layout] | None = None
-    for layout in (*_xors(tile), *_pads(tile, chip)):
+    # Layouts of which no copies could be made, where these could be made before, are none.
+    copied = shorter or (_writes_stretches(chip) and _is_copied(tile, loop, session))
+    undo_ends = _of_rows(tile.columns).apply(tile) if shorter else None
+    least = None if shorter else asked
+    best: _Layout | None = None
+    for layout in ((_AS_IT_IS,) if shorter else ()) + (*_xors(tile), *_pads(tile, chip)):
         undo = layout.apply(tile)
         try:
-            found, _ = _count(tile, loop, chip)
+            found, ideal = _count(tile, loop, chip)
+            if copied and not _is_copied(tile, loop, session):
+                continue
         except _Refusal:
             continue
         finally:
             undo()
-        if found < (asked if best is None else best[0]):
-            best = found, layout
+        if least is None or found < least:
+            least, best = found, layout
         if found == ideal:
             break
     if best is None:
+        if undo_ends is not None:
+            undo_ends()
+            raise _Refusal("a wave could not copy to it without the ends of its rows either")
         raise _Refusal(f"no layout takes less than its {asked} wavefronts", tile.ops[0])
-    kind = tile.memory.type
-    best[1].apply(tile)
+    best.apply(tile)
+    ends = f"rows {shorter * tile.bytes_each} bytes shorter" if shorter else ""
+    erase(tile.ends)
     return (
-        f"'{kind}' is laid out anew, {best[1].words}: its accesses take {best[0]} wavefronts, not "
-        f"{asked}; {ideal} are the least"
+        f"'{kind}' is laid out anew, {', '.join(filter(None, (ends, best.words)))}: its accesses take {least} "
+        f"wavefronts, not {asked}; {ideal} are the least"
     )
+
+
+def _is_copied(tile: _Tile, loop: Operation, session: Session) -> bool:
+    """Whether the chip issues the loads and stores of the loop that fill the tile as copies."""
+    copies = copies_of(read_body(loop))
+    pairs = tuple(pair for pair in copies.pairs if pair[1] in tile.ops)
+    return bool(pairs) and not_issued(Copies(copies.statements, pairs), session) is None
 
 
 def _count(tile: _Tile, loop: Operation, chip: Chip) -> tuple[int, int]:
@@ -246,20 +302,23 @@ def _pads(tile: _Tile, chip: Chip) -> Iterator[_Layout]:
     widest = max(map(bytes_of_access, tile.accesses()))
     for more in _PAD_BYTES:
         if more % widest == 0:
-            yield _pad(more // tile.bytes_each, more)
+            yield _of_rows(tile.columns + more // tile.bytes_each, f"rows {more} bytes longer")
 
 
-def _pad(elements: int, bytes_: int) -> _Layout:
+_AS_IT_IS = _Layout("", lambda tile: lambda: None)
+
+
+def _of_rows(columns: int, words: str = "") -> _Layout:
     def apply(tile: _Tile) -> Callable[[], None]:
         old = ir.MemRefType(tile.memory.type)
-        shape = [*old.shape[:-1], tile.columns + elements]
+        shape = [*old.shape[:-1], columns]
         new = ir.MemRefType.get(
             shape, old.element_type, memory_space=old.memory_space, loc=tile.ops[0].location
         )
         tile.memory.set_type(new)
         return lambda: tile.memory.set_type(old)
 
-    return _Layout(f"rows {bytes_} bytes longer", apply)
+    return _Layout(words, apply)
 
 
 @register(

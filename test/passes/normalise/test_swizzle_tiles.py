@@ -302,6 +302,62 @@ def test_waves_that_copy_to_one_stretch_get_no_longer_rows() -> None:
     assert "longer" not in report.diagnostics[0].message
 
 
+def padded(columns: int, attributes: str) -> str:
+    """Rows of 64 f16 that are 68 apart, read by columns of chunks; a wave of gfx950 copies eight of them."""
+    kind = f"memref<32x{columns}xf16, {WG}>"
+    return f"""gpu.module @m {{
+      gpu.func @k(%from: memref<192x64xf16> {{llvm.noalias, llvm.align = 16 : i64}}, %to: memref<192x64xf16> {{llvm.noalias, llvm.align = 16 : i64}})
+          workgroup(%tile: {kind} {{llvm.align = 16 : i64}}) kernel attributes {{known_block_size = array<i32: 256, 1, 1>}} {{
+        %c0 = arith.constant 0 : index
+        %c8 = arith.constant 8 : index
+        %c32 = arith.constant 32 : index
+        %c192 = arith.constant 192 : index
+        %t = gpu.thread_id x
+        %row = arith.divui %t, %c8 : index
+        %piece = arith.remui %t, %c8 : index
+        %column = arith.muli %piece, %c8 : index
+        %other_row = arith.remui %t, %c32 : index
+        %other_piece = arith.divui %t, %c32 : index
+        %other_column = arith.muli %other_piece, %c8 : index
+        scf.for %k = %c0 to %c192 step %c32 {{
+          %at = arith.addi %k, %row : index
+          %v = vector.load %from[%at, %column] : memref<192x64xf16>, vector<8xf16>
+          vector.store %v, %tile[%row, %column] : {kind}, vector<8xf16>
+          gpu.barrier
+          %w = vector.load %tile[%other_row, %other_column] : {kind}, vector<8xf16>
+          vector.store %w, %to[%at, %column] : memref<192x64xf16>, vector<8xf16>
+          gpu.barrier
+        }} {{async_pipe.num_stages = 3 : i64{attributes}}}
+        gpu.return
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize("columns", [64, 68, 72])
+@pytest.mark.parametrize("completion", ["eager", "late", "random"])
+def test_rows_lose_their_ends_where_waves_copy_to_one_stretch(
+    columns: int, completion: str
+) -> None:
+    module = ir.Module.parse(padded(columns, f", {AUTO}"))
+    report = pipeline(module, target="rocdl:gfx950")  # proves it
+    assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
+    assert f"memref<3x32x64xf16, {WG}>" in str(module)
+    run_pass("async-pipe-to-rocdl", module, target="rocdl:gfx950", strict=True)
+    given = np.arange(192 * 64, dtype=np.float16).reshape(192, 64)
+    found = machine.run(
+        module, "k", [given, np.zeros_like(given)], target="rocdl:gfx950", completion=completion
+    )
+    tiles = given.reshape(6, 32, 8, 8).swapaxes(1, 2).reshape(192, 64)
+    assert not found.races and np.array_equal(found.arrays[1], tiles)
+
+
+def test_rows_with_ends_go_through_registers() -> None:
+    report = pipeline(ir.Module.parse(padded(68, "")), target="rocdl:gfx950")
+    (remark,) = report.diagnostics
+    assert remark.code == "through-registers"
+    assert "do not write 2 neighbouring elements each" in remark.message
+
+
 def test_another_value_is_an_error() -> None:
     module = ir.Module.parse(KERNELS["rows"].replace('"auto"', '"always"'))
     with pytest.raises(InputError) as refused:

@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.shared_memory import align_workgroup_buffers
-from mlir_async_pipe.lowering.rocdl.to_rocdl import WaveCopies
+from mlir_async_pipe.lowering.rocdl.rocdl_copies import WaveCopies
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
