@@ -111,6 +111,18 @@ def test_a_barrier_tells_the_other_waves():
     assert run(module, 5, completion="late").race_codes & codes
 
 
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("roles", ["specialised", "alternating", "ping-pong"])
+def test_no_wave_gets_a_role_of_its_own(who, roles):
+    """No registers would go from the wave that copies to those that compute (docs/targets.md)."""
+    with pytest.raises(PipelineError) as refused:
+        pipelined(loop(who, attributes=f'async_pipe.roles = "{roles}"'))
+    assert refused.value.code == "roles-unsupported"
+    assert refused.value.diagnostic.place.line == 1 + next(
+        n for n, line in enumerate(loop(who).split("\n")) if "scf.for" in line
+    )
+
+
 def test_half_of_the_rows_make_no_private_buffer():
     """The first wave alone copies its own eight rows: the others read what was written before the loop."""
     text = loop("rows", 3)
