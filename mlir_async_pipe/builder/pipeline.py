@@ -325,9 +325,9 @@ class LoopContext:
         if [value.type for value in values] != expected:
             code = self.use.__code__ if hasattr(self.use, "__code__") else None
             at = Place(code.co_filename, code.co_firstlineno, 1) if code else None
+            found = ", ".join(str(value.type) for value in values)
             raise misuse(
-                f"'use' returns {_listed(values)}, and the loop carries "
-                f"({', '.join(map(str, expected))})",
+                f"'use' returns ({found}), and the loop carries ({', '.join(map(str, expected))})",
                 code="loop-results",
                 at=at,
             )
@@ -353,10 +353,6 @@ def _values(given: Any) -> list[Any]:
     if hasattr(given, "operation"):
         return list(given.operation.results)
     return [value for one in given for value in _values(one)]
-
-
-def _listed(values: list[Any]) -> str:
-    return f"({', '.join(str(value.type) for value in values)})"
 
 
 # In which order a pipeline may be asked, and what is said at the user's line where it is not.

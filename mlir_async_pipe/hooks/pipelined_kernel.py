@@ -323,9 +323,8 @@ def pairs_to_compare(module: Any) -> dict[str, Pairs]:
 def _pairs(kernel: Operation) -> Pairs:
     arguments = list(kernel.regions[0].blocks[0].arguments)
     arrays = [number for number, argument in enumerate(arguments) if _is_array(argument)]
-    if any(
-        _may_hold_addresses(argument) for n, argument in enumerate(arguments) if n not in arrays
-    ):
+    plain = (ir.IntegerType, ir.IndexType, ir.FloatType)
+    if not all(n in arrays or isinstance(a.type, plain) for n, a in enumerate(arguments)):
         return []
     written = {number for number in arrays if not _is_only_read(arguments[number])}
     return [pair for pair in combinations(arrays, 2) if written.intersection(pair)]
@@ -345,10 +344,6 @@ def _is_array(argument: Value) -> bool:
     if as_kind(ir.MemRefType, argument.type) is None or space_of_type(argument.type) != "global":
         return False
     return bool(if_known(element_bytes, argument.type))
-
-
-def _may_hold_addresses(argument: Value) -> bool:
-    return not isinstance(argument.type, (ir.IntegerType, ir.IndexType, ir.FloatType))
 
 
 def add_plain_versions(module: Any, plain: Any, pairs: dict[str, Pairs]) -> None:

@@ -595,7 +595,8 @@ def _kind(op: Operation) -> str:
     if not row.known:
         if row.pure and STAGE not in op.attributes:
             return ""
-        return "" if len(op.regions) or _ends(op) else "statement"
+        ends = op.name.endswith((".yield", ".return", ".condition"))
+        return "" if len(op.regions) or ends else "statement"
     if row.wait is not None:
         return "wait"
     if row.barrier is not None:
@@ -619,10 +620,6 @@ _OF_PHASES = {
     "test": "phase wait",
     "copy": "copy",
 }
-
-
-def _ends(op: Operation) -> bool:
-    return op.name.endswith((".yield", ".return", ".condition"))
 
 
 def _inside(region: Any) -> Iterator[Operation]:

@@ -230,15 +230,11 @@ def _goes_on(source: Access, arithmetic: Arithmetic) -> bool:
     for loop in ancestors(source.op):
         if loop.name == "scf.for":
             step = constant_value(loop.operands[2])
-            factor = dict(column.terms).get(_counter(loop), 0)
+            counter = loop.regions[0].blocks[0].arguments[0]
+            factor = dict(column.terms).get(counter, 0)
             if factor and step is not None:
-                bytes_ = abs(factor * step) * element_bytes(source.memory.type)
-                return bytes_ < LINE_BYTES
+                return abs(factor * step) * element_bytes(source.memory.type) < LINE_BYTES
     return False
-
-
-def _counter(loop: Operation) -> Value:
-    return loop.regions[0].blocks[0].arguments[0]
 
 
 def _bytes(op: Operation) -> int:

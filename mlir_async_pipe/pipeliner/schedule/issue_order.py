@@ -386,7 +386,8 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
         if not s.part
         for number in value_producers(s.op, by_op, set())
     }
-    if used & {s.number for step in steps[:-1] for s in step.loads} - _numbers(steps[-1].loads):
+    last = {s.number for s in steps[-1].loads}
+    if used & {s.number for step in steps[:-1] for s in step.loads} - last:
         return "the last products need fragments of more than one step"
     read = {root for s in loads for root in roots_in(s.op, writes=False)}
     written = {root for s in others for root in roots_in(s.op, writes=True)}
@@ -394,10 +395,6 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
     if any(may_alias(a, b) for a in read for b in written | late):
         return "statements between the products touch the memory that fragments are loaded from"
     return ""
-
-
-def _numbers(statements: list[Statement]) -> set[int]:
-    return {s.number for s in statements}
 
 
 def _is_known(op: Operation) -> bool:
