@@ -687,7 +687,8 @@ class _Writer:
 
     def _sum(self, form: Linear) -> Value:
         total = self._w.constant(form.constant)
-        for symbol, factor in form.terms:
+        # A set of values goes by their addresses, which differ from run to run.
+        for symbol, factor in sorted(form.terms, key=lambda term: str(term[0].get_name())):
             if symbol.type != self._w.index:
                 symbol = self._w.cast("arith.index_cast", symbol, self._w.index)
             total = self._w.add(total, self._w.multiply(symbol, factor))

@@ -225,6 +225,10 @@ def test_rows_that_begin_between_16_bytes_are_stored_as_before() -> None:
     assert np.array_equal(found, PRODUCT)
 
 
+def test_the_text_is_the_same_each_time() -> None:
+    assert len({str(piped(gemm())[0]) for _ in range(5)}) == 1
+
+
 def test_a_tile_after_a_tile_waits_for_the_buffers() -> None:
     """Blocks that take tile after tile: what comes after the stores comes after a barrier."""
     module, report = piped(gemm("--persistent"))
