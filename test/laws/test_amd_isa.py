@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,7 +43,8 @@ def test_random_kernels_are_right_and_weaker_waits_are_not(number: int) -> None:
 @needs_back_end
 def test_an_address_in_lds_may_be_computed_in_vector_registers() -> None:
     """LLVM has no move of it to a scalar register without `readfirstlane`, and wrote "illegal copy" into the code."""
-    verdict = judge(random_kernel("gfx942", 98), mutants=False)
+    k = replace(random_kernel("gfx942", 98), product="")
+    verdict = judge(k, mutants=False)
     assert verdict.wrong is None
     assert verdict.copies > 0
 
@@ -91,6 +93,7 @@ k:
 	s_endpgm
 	.section .rodata
 		.amdhsa_group_segment_fixed_size 512
+		.amdhsa_private_segment_fixed_size 16
 		.amdhsa_user_sgpr_kernarg_segment_ptr 1
 """
     )
@@ -143,6 +146,88 @@ def test_a_copy_from_a_buffer_in_flight_is_no_thing_to_read() -> None:
 def test_a_buffer_is_read_to_lds_only() -> None:
     with pytest.raises(Unsupported, match="buffer_load_ushort"):
         from_buffer(WAIT.format(0), name="buffer_load_ushort")
+
+
+DESCRIBE = "	s_mov_b32 s4, s2\n	s_mov_b32 s5, s3\n	s_mov_b32 s6, {}\n	s_mov_b32 s7, 0\n"
+STORED = STORE.replace("global_store", "	s_waitcnt vmcnt(0)\n	global_store")
+
+
+@pytest.mark.parametrize("length", [256, 128])
+def test_a_buffer_is_loaded_as_far_as_it_goes(length: int) -> None:
+    found = outcome(
+        DESCRIBE.format(length) + "	buffer_load_dword v2, v1, s[4:7], 0 offen\n" + STORED
+    )
+    assert np.array_equal(found, np.where(np.arange(64) < length // 4, np.arange(64), 0))
+
+
+def test_a_buffer_is_written_as_far_as_it_goes() -> None:
+    body = DESCRIBE.format(384) + "	buffer_store_dword v1, v1, s[4:7], 0 offen offset:256\n"
+    assert np.array_equal(outcome(body), np.where(np.arange(64) < 32, 4 * np.arange(64), 0))
+
+
+def test_a_vector_that_a_buffer_has_in_part_is_not_followed() -> None:
+    body = DESCRIBE.format(132) + "	buffer_load_dwordx2 v[2:3], v1, s[4:7], 0 offen\n"
+    with pytest.raises(Unsupported, match="partly inside"):
+        outcome(body)
+
+
+@pytest.mark.parametrize(
+    "name", ["buffer_load_dword v2, v1, s[4:7], 0 offen", "scratch_load_dword v2, off, off"]
+)
+def test_what_is_loaded_from_a_buffer_or_scratch_is_waited_for(name: str) -> None:
+    with pytest.raises(Hazard, match="before its load"):
+        outcome(DESCRIBE.format(256) + f"	{name}\n" + STORE)
+
+
+SPILL = "	scratch_store_dword off, v1, off offset:8\n	v_mov_b32_e32 v1, 0\n"
+
+
+def test_what_is_spilled_comes_back() -> None:
+    body = (
+        "	v_mov_b32_e32 v3, v1\n" + SPILL + "	scratch_load_dword v2, off, off offset:8\n"
+        "	s_waitcnt vmcnt(0)\n	v_mov_b32_e32 v1, v3\n"
+    )
+    assert np.array_equal(outcome(body + STORE), 4 * np.arange(64))
+
+
+def test_spills_count_as_copies_do() -> None:
+    """The copy is older than what is spilled, so that vmcnt(1) is enough."""
+    body = COPY + "	scratch_store_dword off, v1, off offset:8\n" + WAIT.format(1) + READ
+    assert np.array_equal(outcome(body + STORE), np.arange(64))
+    with pytest.raises(Hazard, match="copy in flight"):
+        outcome(body.replace("vmcnt(1)", "vmcnt(2)") + STORE)
+
+
+def test_a_lane_has_so_many_bytes_of_scratch() -> None:
+    with pytest.raises(Hazard, match="scratch out of bounds"):
+        outcome("	scratch_store_dword off, v1, off offset:16\n")
+
+
+TRANSPOSED = "	v_lshlrev_b32_e32 v4, 3, v0\n	ds_read_b64_tr_b16 v[2:3], v4\n"
+HALVES = "	v_lshlrev_b32_e32 v5, 3, v0\n	ds_write_b64 v5, v[6:7]\n	s_waitcnt lgkmcnt(0)\n"
+
+
+def test_a_transposed_read_hands_columns_out() -> None:
+    """Rows of 16 halves, four lanes a row: lane l of 16 receives number l of each of four rows."""
+    pack = (
+        "	v_lshlrev_b32_e32 v6, 2, v0\n	v_add_u32_e32 v7, 2, v6\n"
+        # Numbers 4 l to 4 l + 3 in lane l.
+        "	v_add_u32_e32 v8, 1, v6\n	v_lshl_or_b32 v6, v8, 16, v6\n"
+        "	v_add_u32_e32 v8, 1, v7\n	v_lshl_or_b32 v7, v8, 16, v7\n"
+    )
+    found = outcome(pack + HALVES + TRANSPOSED + "	s_waitcnt lgkmcnt(0)\n" + STORE)
+    lane = np.arange(64)
+    first = 64 * (lane // 16) + lane % 16
+    assert np.array_equal(found, first | (first + 16) << 16)
+
+
+def test_a_transposed_read_is_a_read_in_flight() -> None:
+    with pytest.raises(Hazard, match="before its load"):
+        outcome(TRANSPOSED + STORE)
+    with pytest.raises(Hazard, match="read in flight"):
+        outcome(TRANSPOSED + COPY)
+    with pytest.raises(Hazard, match="copy in flight"):
+        outcome(COPY + TRANSPOSED)
 
 
 def test_a_read_in_flight_is_not_overwritten() -> None:

@@ -30,6 +30,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant_value,
     create,
+    functions,
+    symbol_name,
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of
@@ -160,6 +162,20 @@ def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -
                 code="back-end-wait",
                 at=wait.wait.place,
             )
+
+
+def remark_spills(
+    kernels: tuple[IsaKernel, ...], root: Operation, chip: Chip, diagnostics: Diagnostics
+) -> None:
+    """Say (spills) which kernels have more values than registers, and what that does to waits."""
+    counted = chip.copy_form is not None and chip.copy_form.wave_base
+    for kernel in (kernel for kernel in kernels if kernel.vector_spills):
+        diagnostics.remark(
+            f"'{kernel.name}' spills {kernel.vector_spills} vector registers"
+            + ("; a wait for one of them waits for all older copies, too" if counted else ""),
+            code="spills",
+            at=next(op for op in functions(root) if symbol_name(op) == kernel.name),
+        )
 
 
 def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> Request:

@@ -64,6 +64,7 @@ for _bits in (32, 64):
         f"ashrrev_i{_bits}",
         (_bits, (32, _bits), lambda n, a, b=_bits: signed(a, b) >> (n & (b - 1))),
     )
+_define("accvgpr_write_b32 accvgpr_read_b32 accvgpr_mov_b32", (32, (32,), lambda a: a))
 _define("add_u32 add_nc_u32 add_i32 add_nc_i32 add_co_u32 add_co_i32", _two(lambda a, b: a + b))
 _define("sub_u32 sub_nc_u32 sub_i32 sub_nc_i32 sub_co_u32 sub_co_i32", _two(lambda a, b: a - b))
 _define("subrev_u32 subrev_nc_u32", _two(lambda a, b: b - a))
@@ -100,6 +101,28 @@ _define("bfe_u32", _three(lambda a, n, w: (a >> (n & 31)) & ((1 << (w & 31)) - 1
 _define("bfe_i32", _three(lambda a, n, w: signed(a >> (n & 31), w & 31) if w & 31 else 0))
 _define("lshl_add_u64", (64, (64, 32, 64), lambda a, n, c: (a << (n & 7)) + c))
 _define("mad_nc_u64_u32", (64, (32, 32, 64), lambda a, b, c: a * b + c))
+# gfx9: the upper half of the result is zeros.
+
+
+def _permuted(a: int, b: int, places: int) -> int:
+    """v_perm_b32: each byte is one of the eight of a and b (of b those from 0 on), or zeros, or ones."""
+    result = 0
+    for n in range(4):
+        place = (places >> (8 * n)) & 0xFF
+        if 8 <= place < 12:
+            raise NotImplementedError("v_perm_b32 of signs")
+        byte = ((a << 32 | b) >> (8 * place)) & 0xFF if place < 8 else (0 if place == 12 else 0xFF)
+        result |= byte << (8 * n)
+    return result
+
+
+_define("perm_b32", _three(_permuted))
+_define("add_u16", _two(lambda a, b: (a + b) & 0xFFFF))
+_define("sub_u16", _two(lambda a, b: (a - b) & 0xFFFF))
+_define("mul_lo_u16", _two(lambda a, b: (a * b) & 0xFFFF))
+_define("ashrrev_i16", _two(lambda n, a: signed(a, 16) >> (n & 15) & 0xFFFF))
+_define("lshrrev_b16", _two(lambda n, a: (a & 0xFFFF) >> (n & 15)))
+_define("lshlrev_b16", _two(lambda n, a: a << (n & 15) & 0xFFFF))
 for _n in range(1, 5):
     _define(f"lshl{_n}_add_u32", _two(lambda a, b, n=_n: (a << n) + b))
 _define("sext_i32_i16", (32, (32,), lambda a: signed(a, 16)))

@@ -3,7 +3,8 @@
     for outer: for i: copy A (and C) to LDS; commit; wait; barrier; B[i] = f(LDS of other threads)
 
 A kernel copies one or two tiles, in one group or two; threads read what other threads copied. On gfx1250
-the tensor data mover may copy, for each wave its part of a tile, or for the block by the first wave.
+the tensor data mover may copy, for each wave its part of a tile, or for the block by the first wave. f may be a product of
+matrices: what a wave read of A, by what it read of C (of A again without C).
 """
 
 from __future__ import annotations
@@ -13,17 +14,34 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from helpers.amd_isa.matrix import floats, product
+
 WG, GLOBAL = "#gpu.address_space<workgroup>", "#gpu.address_space<global>"
 BUFFER = "#amdgpu.address_space<fat_raw_buffer>"
 CHIPS = {"gfx942": (1, 4), "gfx950": (1, 4), "gfx1250": (1, 2, 4)}
 LANES = {"gfx942": 64, "gfx950": 64, "gfx1250": 32}
+# Shapes (m, n, k) of products by element type. Operands of WMMA are whole vectors of 16, of MFMA in single precision scalars.
+PRODUCTS: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
+    "gfx942": {
+        "f16": ((16, 16, 16), (32, 32, 8)),
+        "bf16": ((16, 16, 16), (32, 32, 8)),
+        "f32": ((16, 16, 4), (32, 32, 2)),
+    },
+    "gfx950": {
+        "f16": ((16, 16, 32), (32, 32, 16)),
+        "bf16": ((16, 16, 32), (32, 32, 16)),
+        "f32": ((16, 16, 4), (32, 32, 2)),
+    },
+    "gfx1250": {"f16": ((16, 16, 32),), "bf16": ((16, 16, 32),)},
+}
 
 
 @dataclass(frozen=True)
 class Kernel:
     """One kernel: `width` elements of i32 a thread, `tiles` 1 or 2, `groups` 1 or 2; `mover`: who copies by
     the tensor data mover, "waves" or one "wave", "" if lanes copy. `apart`: each thread reads a row of its own, of
-    arrays of dynamic strides; `buffers`: the arrays are copied from as buffers."""
+    arrays of dynamic strides; `buffers`: the arrays are copied from as buffers. `product`: the element type of a product
+    of matrices, "" if there is none, and its `shape`."""
 
     chip: str
     stages: int
@@ -42,6 +60,8 @@ class Kernel:
     mover: str = ""
     apart: bool = False
     buffers: bool = False
+    product: str = ""
+    shape: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def threads(self) -> int:
@@ -78,6 +98,7 @@ class Kernel:
         found += [f"tensor copies by {self.mover}"] if self.mover else []
         found += ["rows of dynamic stride"] if self.apart else []
         found += ["buffers"] if self.buffers else []
+        found += [f"products of {self.product}"] if self.product else []
         found += ["two tiles, two groups" if self.groups == 2 else "two tiles"] * (self.tiles == 2)
         found += ["fewer iterations than stages"] if self.trips < self.stages else []
         return found
@@ -110,7 +131,9 @@ def random_kernel(chip: str, seed: int) -> Kernel:
     )
     apart = not made.mover and not made.masked and choose.random() < 0.5
     buffers = chip != "gfx1250" and not apart and not made.masked and choose.random() < 0.5
-    return replace(made, apart=apart, buffers=buffers)
+    kind = choose.choice(["", "", *PRODUCTS[chip]])
+    shape = choose.choice(PRODUCTS[chip][kind]) if kind else (0, 0, 0)
+    return replace(made, apart=apart, buffers=buffers, product=kind, shape=shape)
 
 
 def text_of(k: Kernel) -> str:
@@ -156,16 +179,19 @@ def text_of(k: Kernel) -> str:
     joined = (
         f"%j = arith.xori %va, %vc : {row}" if k.tiles == 2 else f"%j = arith.addi %va, %va : {row}"
     )
+    sums = f"vector<{_held(k)}xf32>" if k.product else row
     carried = (
         (
-            f" iter_args(%sum = %zero) -> ({row})",
-            f"%next_sum = arith.addi %sum, %w : {row}\n",
-            f"scf.yield %next_sum : {row}",
-            "%next_sum",
+            f" iter_args(%sum = %zero) -> ({sums})",
+            f"%next_sum = arith.addi %sum, %w : {row}\n" if not k.product else "",
+            f"scf.yield %{'acc' if k.product else 'next_sum'} : {sums}",
+            "%w" if k.product else "%next_sum",
         )
         if k.carried
         else ("", "", "", "%w")
     )
+    if k.product:
+        joined = _multiplied(k)
     inner = f"""{"%r = " if k.carried else ""}scf.for %{"column" if k.apart else "i"} = %c0 to %ub step %{"width" if k.apart else "step"}{carried[0]} {{
         {"%i = arith.muli %column, %threads : index" if k.apart else ""}
         %row = arith.addi %i, %base : index
@@ -212,7 +238,7 @@ def text_of(k: Kernel) -> str:
       {theirs}
       %from = arith.muli %theirs, %width : index
       %k = arith.constant dense<{k.number}> : {row}
-      %zero = arith.constant dense<0> : {row}
+      %zero = arith.constant dense<{"0.0" if k.product else "0"}> : {sums}
       %per_row = arith.constant {k.trips * w} : index
       scf.for %base = %c0 to %all step %rows {{
       %first_row = arith.divui %base, %per_row : index
@@ -233,6 +259,63 @@ def _waves(k: Kernel) -> str:
       %wave = arith.divui %tid, %lanes : index
       %size = arith.constant {k.tile // k.waves} : index
       %first = arith.muli %wave, %size : index"""
+
+
+def _held(k: Kernel) -> int:
+    """Numbers of the product that a lane holds."""
+    return k.shape[0] * k.shape[1] // LANES[k.chip]
+
+
+def _operands(k: Kernel) -> tuple[int, int, int]:
+    """Elements that a lane has read of a tile, those of one operand, and the instructions that use all up."""
+    read = k.width * (1 if k.product == "f32" else 2)
+    one = k.shape[0] * k.shape[2] // LANES[k.chip]
+    return read, one, max(1, read // one)
+
+
+def _multiplied(k: Kernel) -> str:
+    """%acc, the sums of products, and %j, their bits."""
+    read, one, instructions = _operands(k)
+    whole, part = f"vector<{read}x{k.product}>", f"vector<{one}x{k.product}>"
+    scalar = k.product == "f32"
+    lines, last = [], "%sum" if k.carried else "%zero"
+    names = ("a", "c" if k.tiles == 2 else "a")
+    for t in dict.fromkeys(names):
+        lines.append(f"%f{t} = vector.bitcast %v{t} : vector<{k.width}xi32> to {whole}")
+        for n in range(instructions):
+            if scalar:
+                lines.append(f"%f{t}{n} = vector.extract %f{t}[{n}] : f32 from {whole}")
+            else:
+                # Too few are taken again.
+                places = [(n * one + j) % read for j in range(one)]
+                lines.append(f"%f{t}{n} = vector.shuffle %f{t}, %f{t} {places} : {whole}, {whole}")
+    kind, held = "f32" if scalar else part, f"vector<{_held(k)}xf32>"
+    op = "amdgpu.wmma" if LANES[k.chip] == 32 else "amdgpu.mfma"
+    shape = "x".join(map(str, k.shape))
+    rest = "" if LANES[k.chip] == 32 else " blgp = none"
+    for n in range(instructions):
+        name = "%acc" if n == instructions - 1 else f"%acc{n}"
+        a, b = f"%f{names[0]}{n}", f"%f{names[1]}{n}"
+        lines.append(f"{name} = {op} {shape} {a} * {b} + {last}{rest} : {kind}, {kind}, {held}")
+        last = name
+    bits, row = f"vector<{_held(k)}xi32>", f"vector<{k.width}xi32>"
+    lines.append(f"%bits = vector.bitcast %acc : {held} to {bits}")
+    parts = range(_held(k) // k.width)
+    lines += [
+        f"%bits{n} = vector.extract_strided_slice %bits {{offsets = [{n * k.width}], sizes = [{k.width}], strides = [1]}} : {bits} to {row}"
+        for n in parts
+    ]
+    joined = "%bits0"
+    for n in parts[1:]:
+        lines.append(f"%x{n} = arith.xori {joined}, %bits{n} : {row}")
+        joined = f"%x{n}"
+    return "\n".join(
+        [
+            *lines,
+            f"%none = arith.constant dense<0> : {row}",
+            f"%j = arith.ori {joined}, %none : {row}",
+        ]
+    )
 
 
 def _tensor_copies(k: Kernel, names: str, array: str, tile: str) -> str:
@@ -260,6 +343,15 @@ def _tensor_copies(k: Kernel, names: str, array: str, tile: str) -> str:
 def inputs_of(k: Kernel) -> tuple[np.ndarray, np.ndarray]:
     """A and C."""
     numbers = np.random.default_rng(k.number)
+    if k.product:
+        # Sums of so many such products are exact.
+        each = 1 if k.product == "f32" else 2
+        small = numbers.integers(-3, 4, (2, each * k.length)).astype(np.float32)
+        if k.product == "bf16":
+            a, c = (small.view(np.uint32) >> 16).astype(np.uint16).view(np.uint32)
+        else:
+            a, c = small.astype(np.float16 if each == 2 else np.float32).view(np.uint32)
+        return a, c
     a, c = numbers.integers(0, 1 << 32, (2, k.length), np.uint32)
     return a, c
 
@@ -289,8 +381,29 @@ def expected(k: Kernel, trips: int, a: np.ndarray, c: np.ndarray) -> np.ndarray:
     shape = (k.outer, k.trips, k.threads, k.width)
     own_a, own_c = a.reshape(shape)[:, :, theirs], c.reshape(shape)[:, :, theirs]
     joined = own_a ^ own_c if k.tiles == 2 else own_a + own_a
+    if k.product:
+        joined = _products(k, own_a, own_c if k.tiles == 2 else own_a)
     result = joined + np.uint32(k.number)
-    if k.carried:
+    if k.carried and not k.product:
         result = np.cumsum(result, axis=1, dtype=np.uint32)
     result[:, trips:] = UNWRITTEN
     return result.reshape(-1)
+
+
+def _products(k: Kernel, a: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The bits of the sums of each thread, from what it read in each iteration."""
+    read, one, instructions = _operands(k)
+    lanes = LANES[k.chip]
+    by_wave = (k.outer, k.trips, k.waves, lanes)
+    left, right = (
+        floats(np.ascontiguousarray(x).view(np.uint8), k.product).reshape(*by_wave, read)
+        for x in (a, c)
+    )
+    sums = np.zeros((*by_wave, _held(k)), np.float32)
+    for n in range(instructions):
+        places = (n * one + np.arange(one)) % read
+        sums += product(left[..., places], right[..., places], *k.shape, lanes)
+    if k.carried:
+        sums = np.cumsum(sums, axis=1, dtype=np.float32)
+    bits = sums.view(np.uint32).reshape(k.outer, k.trips, k.threads, -1, k.width)
+    return np.bitwise_xor.reduce(bits, axis=-2)

@@ -20,7 +20,15 @@ import numpy as np
 
 from helpers.amd_isa.alu import M32
 from helpers.amd_isa.arithmetic import scalar_step, vector_step
-from helpers.amd_isa.memory import buffer_copy, global_step, lds_step, scalar_load, tensor_step
+from helpers.amd_isa.matrix import matrix_step
+from helpers.amd_isa.memory import (
+    buffer_step,
+    global_step,
+    lds_step,
+    scalar_load,
+    scratch_step,
+    tensor_step,
+)
 from helpers.amd_isa.program import Instruction, Program
 from helpers.amd_isa.registers import GLOBAL_BASE, Hazard, Registers, Unsupported
 
@@ -63,6 +71,8 @@ class Wave(Registers):
         super().__init__(program)
         self.block = block
         self.position = 0
+        size = program.directives.get("private_segment_fixed_size", 0)
+        self.scratch = np.full((self.lanes, size), 0xA5, np.uint8)
         self.split_counters = not program.chip.startswith("gfx9")
 
     def _note(self, i: Instruction, counter: str, left: int) -> None:
@@ -131,7 +141,11 @@ class Wave(Registers):
         elif name.startswith("tensor_"):
             tensor_step(self, i)
         elif name.startswith("buffer_"):
-            buffer_copy(self, i)
+            buffer_step(self, i)
+        elif name.startswith("scratch_"):
+            scratch_step(self, i)
+        elif name.startswith(("v_mfma", "v_wmma")):
+            matrix_step(self, i)
         elif name.startswith("s_load_"):
             scalar_load(self, i)
         elif name.startswith("ds_"):

@@ -46,7 +46,7 @@ def global_step(wave: Wave, i: Instruction) -> None:
     elif i.name.startswith("global_store"):
         size, chosen = bytes_of(i.name), wave.active()
         where = wave.block.at(_addresses(wave, i, i.operands[0], i.operands[2], size)[chosen], size)
-        wave.block.memory[where] = _get(wave, i.operands[1], size)[chosen]
+        wave.block.memory[where] = held_bytes(wave, i.operands[1], size)[chosen]
         wave.issue(Op("store" if wave.split_counters else "vm"))
     else:
         raise Unsupported(i.name)
@@ -60,31 +60,73 @@ def _put(wave: Wave, registers: list[int], data: np.ndarray, size: int, chosen: 
         wave.v[register][chosen] = words[:, n]
 
 
-def _get(wave: Wave, operand: str, size: int) -> np.ndarray:
-    wave.source(operand)
-    words = np.stack([wave.v[r] for r in wave.numbers(operand)], axis=1)
-    for register in wave.numbers(operand):
-        if wave.busy.get(register):
-            raise Hazard(f"v{register} is stored before its load is waited for")
+def held_bytes(wave: Wave, operand: str, size: int) -> np.ndarray:
+    """The first `size` bytes of the vector registers that an operand names, for each lane."""
+    registers = wave.numbers(operand)
+    for register in registers:
+        wave.needs(register)
+    words = np.stack([wave.v[r] for r in registers], axis=1)
     return np.ascontiguousarray(words).view(np.uint8)[:, :size]
 
 
-def buffer_copy(wave: Wave, i: Instruction) -> None:
-    """A buffer to LDS: the descriptor's words are a base of 48 bits, a stride, the bytes, and flags; what lies
-    outside of these bytes is zero (CDNA 3 ISA, section 9.1)."""
-    if not i.name.startswith("buffer_load_dword") or not {"offen", "lds"} <= set(i.modifiers):
+def buffer_step(wave: Wave, i: Instruction) -> None:
+    """A buffer to LDS or registers, or back: the descriptor's words are a base of 48 bits, a stride, the bytes, and
+    flags; what lies outside of these bytes is zero, or not written (CDNA 3 ISA, section 9.1)."""
+    found = re.fullmatch(r"buffer_(load|store)_(\w+)", i.name)
+    copies = "lds" in i.modifiers
+    if found is None or "idxen" in i.modifiers or wave.split_counters or "d16" in i.name:
+        raise Unsupported(i.name)
+    if copies and not i.name.startswith("buffer_load_dword"):
         raise Unsupported(i.name)
     block, chosen, size = wave.block, wave.active(), bytes_of(i.name)
-    base, high, length, _ = _scalars(wave, i.operands[1])
+    address, resource, scalar = i.operands[-3:]
+    base, high, length, _ = _scalars(wave, resource)
     if high >> 16:
         raise Unsupported("a buffer with a stride")
     # The scalar offset counts for the address, and not for the range.
-    own = wave.source(i.operands[0]).astype(np.int64) + i.offset()
+    own = np.zeros(wave.lanes, np.int64) + i.offset()
+    if "offen" in i.modifiers:
+        own += wave.source(address).astype(np.int64)
     held = (own >= 0) & (own + size <= length)
-    start = base + (high << 32) + wave.scalar(i.operands[2])
+    if (chosen & ~held & (own < length)).any() and size > 4:
+        raise Unsupported("vectors that are partly inside of their buffer")
+    start = base + (high << 32) + wave.scalar(scalar)
+    if found[1] == "store":
+        data, chosen = held_bytes(wave, i.operands[0], size), chosen & held
+        block.memory[block.at((start + own)[chosen], size)] = data[chosen]
+        wave.issue(Op("vm"))
+        return
     source = block.at(np.where(held, start + own, GLOBAL_BASE)[chosen], size)
-    target = wave.special["m0"] + i.offset() + np.arange(wave.lanes) * size
-    _issue(wave, block.inside(target[chosen], size), source, held[chosen, None], "vm")
+    if copies:
+        target = wave.special["m0"] + i.offset() + np.arange(wave.lanes) * size
+        _issue(wave, block.inside(target[chosen], size), source, held[chosen, None], "vm")
+        return
+    registers = wave.numbers(i.operands[0])
+    _put(wave, registers, np.where(held[chosen, None], block.memory[source], 0), size, chosen)
+    wave.issue(Op("vm", None, tuple(registers)))
+
+
+def scratch_step(wave: Wave, i: Instruction) -> None:
+    """A lane's own memory, as spills use it; counted as global memory is."""
+    found = re.fullmatch(r"scratch_(load|store)_(\w+)", i.name)
+    if found is None or "d16" in i.name:
+        raise Unsupported(i.name)
+    stores, size = found[1] == "store", bytes_of(i.name)
+    address, scalar = i.operands[0 if stores else 1], i.operands[2]
+    own = np.zeros(wave.lanes, np.int64) + wave.scalar(scalar) + i.offset()
+    if wave.numbers(address):
+        own += wave.source(address).astype(np.int64)
+    chosen, places = wave.active(), own[:, None] + np.arange(size)
+    if len(places[chosen]) and (places.min() < 0 or places.max() >= wave.scratch.shape[1]):
+        raise Hazard("scratch out of bounds")
+    lanes = np.flatnonzero(chosen)[:, None]
+    if stores:
+        wave.scratch[lanes, places[chosen]] = held_bytes(wave, i.operands[1], size)[chosen]
+        wave.issue(Op("store" if wave.split_counters else "vm"))
+        return
+    registers = wave.numbers(i.operands[0])
+    _put(wave, registers, wave.scratch[lanes, places[chosen]], size, chosen)
+    wave.issue(Op("vm", None, tuple(registers)))
 
 
 def _copy(wave: Wave, i: Instruction) -> None:
@@ -165,6 +207,9 @@ def lds_step(wave: Wave, i: Instruction) -> None:
         r"(?:read|write|load|store)_2addr(_stride64)?_b(32|64)", i.name
     )
     operand = i.operands[1] if reads else i.operands[0]
+    if "_tr" in i.name:
+        _read_transposed(wave, i)
+        return
     base = wave.source(operand).astype(np.int64)
     if pairs:
         unit = int(pairs[2]) // 8
@@ -178,18 +223,45 @@ def lds_step(wave: Wave, i: Instruction) -> None:
     if block.pending[places].any():
         raise Hazard(f"{i.name} touches LDS that a copy in flight writes")
     if reads:
-        registers = wave.numbers(i.operands[0])
-        _put(wave, registers, block.lds[places], places.shape[1], chosen)
-        np.add.at(block.reading, places, 1)
-
-        def finish() -> None:
-            np.add.at(block.reading, places, -1)
-
-        wave.issue(Op("lgkm", finish, tuple(registers)))
+        _read(wave, i, places, block.lds[places], chosen)
         return
-    data = np.concatenate([_get(wave, o, unit) for o in i.operands[1:3]][: len(starts)], axis=1)
+    data = np.concatenate(
+        [held_bytes(wave, o, unit) for o in i.operands[1:3]][: len(starts)], axis=1
+    )
     block.lds[places] = data[chosen]
     wave.issue(Op("lgkm"))
+
+
+def _read(
+    wave: Wave, i: Instruction, places: np.ndarray, data: np.ndarray, chosen: np.ndarray
+) -> None:
+    """Let a read of LDS be in flight: its registers, and its bytes, are not to be touched."""
+    block, registers = wave.block, wave.numbers(i.operands[0])
+    _put(wave, registers, data, data.shape[1], chosen)
+    np.add.at(block.reading, places, 1)
+
+    def finish() -> None:
+        np.add.at(block.reading, places, -1)
+
+    wave.issue(Op("lgkm", finish, tuple(registers)))
+
+
+def _read_transposed(wave: Wave, i: Instruction) -> None:
+    """ds_read_b64_tr_b16, and of 8 bits: sixteen lanes read n rows of sixteen elements, n each, and lane l receives
+    column l (CDNA 4 ISA). All lanes take part."""
+    found = re.fullmatch(r"ds_read_b64_tr_b(8|16)", i.name)
+    if found is None or not wave.active().all():
+        raise Unsupported(i.name)
+    each, block = int(found[1]) // 8, wave.block
+    starts = (wave.source(i.operands[1]).astype(np.int64) + i.offset()) & M32
+    places = block.inside(starts, 8)
+    if block.pending[places].any():
+        raise Hazard(f"{i.name} touches LDS that a copy in flight writes")
+    count = 8 // each
+    lane, row = np.arange(16)[:, None], np.arange(count)[None, :]
+    held = block.lds[places].reshape(-1, 16, count, each)
+    moved = held[:, 16 // count * row + lane // count, lane % count].reshape(wave.lanes, 8)
+    _read(wave, i, places, moved, wave.active())
 
 
 _WORDS = {"dword": 1, "dwordx2": 2, "dwordx3": 3, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}

@@ -91,13 +91,18 @@ class Registers:
             raise Unsupported(f"operand {name}")
 
     def numbers(self, name: str) -> list[int]:
-        """The vector registers that an operand names."""
-        if found := re.fullmatch(r"v(\d+)", name):
-            return [int(found[1])]
-        found = re.fullmatch(r"v\[(\d+):(\d+)\]", name)
+        """The vector registers that an operand names; those for sums of matrices are the ones from 256 on."""
+        found = re.fullmatch(r"([va])(?:(\d+)|\[(\d+):(\d+)\])", name)
         if found is None:
             return []
-        return list(range(int(found[1]), int(found[2]) + 1))
+        first, last = (int(found[2] or n) for n in found.groups()[2:])
+        more = 256 if found[1] == "a" else 0
+        return list(range(first + more, last + more + 1))
+
+    def needs(self, register: int) -> None:
+        """Raise Hazard where a load of a register is in flight."""
+        if self.busy.get(register):
+            raise Hazard(f"v{register} is used before its load is waited for")
 
     def source(self, name: str, bits: int = 32) -> Any:
         """An operand of a vector instruction: an array, or an int for a scalar."""
@@ -105,8 +110,7 @@ class Registers:
         if not registers:
             return self.scalar(name, bits)
         for register in registers:
-            if self.busy.get(register):
-                raise Hazard(f"v{register} is used before its load is waited for")
+            self.needs(register)
         if bits == 32:
             return self.v[registers[0]]
         low, high = (self.v[r].astype(np.uint64) for r in registers[:2])
