@@ -66,9 +66,6 @@ def _current(kind: Any) -> Any:
     except ValueError:
         found = None
     if found is None:
-        raise misuse(
-            "what a pipeline writes goes to the current insertion point, and there is none",
-            code="no-insertion-point",
-            advice="with ir.InsertionPoint(block): …",
-        )
+        why = "what a pipeline writes goes to the current insertion point, and there is none"
+        raise misuse(why, code="no-insertion-point", advice="with ir.InsertionPoint(block): …")
     return found

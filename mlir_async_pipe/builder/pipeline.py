@@ -326,11 +326,8 @@ class LoopContext:
             code = self.use.__code__ if hasattr(self.use, "__code__") else None
             at = Place(code.co_filename, code.co_firstlineno, 1) if code else None
             found = ", ".join(str(value.type) for value in values)
-            raise misuse(
-                f"'use' returns ({found}), and the loop carries ({', '.join(map(str, expected))})",
-                code="loop-results",
-                at=at,
-            )
+            why = f"'use' returns ({found}), and the loop carries ({', '.join(map(str, expected))})"
+            raise misuse(why, code="loop-results", at=at)
         return values
 
 

@@ -68,10 +68,8 @@ class RolePipeline:
         self.depth = whole_number("depth", depth, 2, at=caller())
         self.consumers = whole_number("consumers", consumers, WARP, at=caller())
         if consumers % WARP:
-            raise misuse(
-                f"{consumers} consumers, expected whole warps of {WARP} threads",
-                code="bad-argument",
-            )
+            why = f"{consumers} consumers, expected whole warps of {WARP} threads"
+            raise misuse(why, code="bad-argument")
         if consumers + WARP > Chip.threads:
             raise misuse(
                 f"{consumers} consumers and a warp that produces, of at most {Chip.threads} threads of a block",
@@ -179,11 +177,8 @@ class RolePipeline:
 
     def _in_role(self, role: Role) -> None:
         if self._role != role:
-            raise misuse(
-                f"'{role}' outside of its role",
-                code="role-missing",
-                advice=f"with pipe.{role}r(): …",
-            )
+            why = f"'{role}' outside of its role"
+            raise misuse(why, code="role-missing", advice=f"with pipe.{role}r(): …")
 
     def _take(self, role: Role) -> tuple[tuple[Slot, ...], Value]:
         self._in_role(role)

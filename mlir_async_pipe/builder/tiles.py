@@ -287,10 +287,8 @@ def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> Copi
         for size, wanted, kept in zip(shapes[0], shapes[1], masked, strict=True)
     )
     if not fits:
-        raise _mismatch(
-            f"a tile of {_sizes(shapes[0], dynamic)} into a slot of {_sizes(shapes[1], dynamic)}",
-            "a dimension of dynamic size needs an entry in mask=",
-        )
+        why = f"a tile of {_sizes(shapes[0], dynamic)} into a slot of {_sizes(shapes[1], dynamic)}"
+        raise _mismatch(why, "a dimension of dynamic size needs an entry in mask=")
     for memory, wanted in ((source, "global"), (slot, "workgroup")):
         space = root_of(memory).space
         if space != wanted:
@@ -329,11 +327,8 @@ def is_tensor_map(source: Value) -> bool:
 def check_open(slot: Slot) -> None:
     """Raises UsageError (slot-closed) for a slot whose `with` has ended."""
     if slot.closed:
-        raise misuse(
-            "a slot is used after its 'with' has ended, when it may hold another tile",
-            code="slot-closed",
-            notes=(("the slot was taken here", slot.place),),
-        )
+        why = "a slot is used after its 'with' has ended, when it may hold another tile"
+        raise misuse(why, code="slot-closed", notes=(("the slot was taken here", slot.place),))
 
 
 def _memref(value: Any, name: str) -> Any:

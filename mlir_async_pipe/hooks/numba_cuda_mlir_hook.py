@@ -215,11 +215,8 @@ def _code(text: str, target: Target) -> tuple[str, str, bytes]:
         code = api.lower(module, target=target, emit="ptx")
         dialect = api.lower(module, target=target, emit="llvm").text
     if any(kernel.dynamic_shared_bytes for kernel in code.kernels):
-        raise LoweringError(
-            "the stack's launch does not ask for the dynamic shared memory that this kernel needs",
-            code="left-to-its-stack",
-            advice="fewer stages",
-        )
+        why = "the stack's launch does not ask for the dynamic shared memory that this kernel needs"
+        raise LoweringError(why, code="left-to-its-stack", advice="fewer stages")
     return code.text, dialect, assemble(code.text, target.chip).cubin
 
 

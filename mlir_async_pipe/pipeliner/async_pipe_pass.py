@@ -130,11 +130,9 @@ def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -
     first = next(filter(_may_loop, walk(module)), None)
     if first is not None:
         advice = "annotate one, say `async_pipe.num_stages = 3`; --suggest lists them"
+        said = "no loop here asks to be pipelined"
         session.diagnostics.warning(
-            "no loop here asks to be pipelined",
-            code="no-annotated-loops",
-            at=first,
-            notes=((advice, first),),
+            said, code="no-annotated-loops", at=first, notes=((advice, first),)
         )
 
 

@@ -84,11 +84,8 @@ def called_by_users(call: Callable[Parameters, Answer]) -> Callable[Parameters, 
         for name, default in defaults.items():
             expected = _KINDS.get(type(default))
             if expected and not isinstance(keywords.get(name, default), type(default)):
-                raise UsageError(
-                    f"{name} is {keywords[name]!r}, expected {expected}",
-                    code="bad-argument",
-                    at=caller(),
-                )
+                why = f"{name} is {keywords[name]!r}, expected {expected}"
+                raise UsageError(why, code="bad-argument", at=caller())
         try:
             answer = call(*arguments, **keywords)
         except AsyncPipeError as error:

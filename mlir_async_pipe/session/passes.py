@@ -217,11 +217,8 @@ def _convert(pass_name: str, key: str, field: Any, text: str) -> Any:
             return text
         expected = "one of " + ", ".join(choices)
         near = nearest(text, choices)
-    raise UsageError(
-        f"option '{key}' of pass '{pass_name}' is '{text}', expected {expected}",
-        code="bad-option-value",
-        advice=f"did you mean '{near}'?" if near else "",
-    )
+    why = f"option '{key}' of pass '{pass_name}' is '{text}', expected {expected}"
+    raise UsageError(why, code="bad-option-value", advice=f"did you mean '{near}'?" if near else "")
 
 
 def _exists(name: str) -> bool:

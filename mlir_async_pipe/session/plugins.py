@@ -60,8 +60,5 @@ def library(module: str, *, extra: str, wanted_by: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:
-        raise UsageError(
-            f"{wanted_by} needs the library {module.partition('.')[0]}, which is not installed",
-            code="missing-extra",
-            advice=install(extra),
-        ) from None
+        why = f"{wanted_by} needs the library {module.partition('.')[0]}, which is not installed"
+        raise UsageError(why, code="missing-extra", advice=install(extra)) from None

@@ -94,11 +94,8 @@ def _choose_bindings(options: Options) -> None:
 
 def _check_usage(options: Options) -> None:
     if options.emit != "mlir" and options.target is None:
-        raise UsageError(
-            f"'--emit={options.emit}' needs '--target'",
-            code="missing-target",
-            advice="for instance --target=nvvm:sm_80",
-        )
+        why = f"'--emit={options.emit}' needs '--target'"
+        raise UsageError(why, code="missing-target", advice="for instance --target=nvvm:sm_80")
     # Schedules have costs, too.
     for flag in (flag for flag in FLAGS if flag.group == MACHINE and flag.name != "cost"):
         name = flag.name.replace("-", "_")
@@ -107,11 +104,8 @@ def _check_usage(options: Options) -> None:
             and options.validate is None
             and getattr(options, name) != getattr(Options, name)
         ):
-            raise UsageError(
-                f"'--{flag.name}' needs '--run' or '--validate'",
-                code="bad-usage",
-                advice="for instance --run=gemm",
-            )
+            why = f"'--{flag.name}' needs '--run' or '--validate'"
+            raise UsageError(why, code="bad-usage", advice="for instance --run=gemm")
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
     for name in (options.output, options.report_file, options.remarks_output_file, reproducer):
         output.check_writable(name)

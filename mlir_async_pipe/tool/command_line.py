@@ -264,11 +264,8 @@ def parse(arguments: Sequence[str]) -> Options:
     values["passes"] = tuple(_pass_flag(word) for word in rest)
     options = Options(**values)
     if options.passes and options.pass_pipeline is not None:
-        raise UsageError(
-            f"'--{options.passes[0].name}' and '--pass-pipeline' exclude each other",
-            code="bad-usage",
-            advice="put the pass into the pipeline text",
-        )
+        why = f"'--{options.passes[0].name}' and '--pass-pipeline' exclude each other"
+        raise UsageError(why, code="bad-usage", advice="put the pass into the pipeline text")
     return options
 
 
@@ -361,11 +358,8 @@ _BARE = {flag.name: flag.bare for flag in FLAGS if flag.bare is not None}
 
 def _pass_flag(word: str) -> PassFlag:
     if not word.startswith("--"):
-        raise UsageError(
-            f"more than one input file: '{word}'",
-            code="bad-usage",
-            advice="give one FILE, or - for standard input",
-        )
+        why = f"more than one input file: '{word}'"
+        raise UsageError(why, code="bad-usage", advice="give one FILE, or - for standard input")
     name, _, options = word[2:].partition("=")
     if name.startswith("mlir-"):
         raise UsageError(

@@ -47,11 +47,8 @@ class Source:
         except UnicodeDecodeError as error:
             line = self.content.count(b"\n", 0, error.start) + 1
             column = error.start - self.content.rfind(b"\n", 0, error.start)
-            raise UsageError(
-                "the input is neither UTF-8 text nor MLIR bytecode",
-                code="not-text",
-                at=Place(self.name, line, column),
-            ) from None
+            why = "the input is neither UTF-8 text nor MLIR bytecode"
+            raise UsageError(why, code="not-text", at=Place(self.name, line, column)) from None
 
 
 def read(name: str) -> Source:

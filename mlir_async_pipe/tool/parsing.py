@@ -84,11 +84,8 @@ def verify(root: Any, file: str) -> None:
     text = root.operation.get_asm(enable_debug_info=True)
     for form, content in (("text", text), ("bytecode", bytes_of(root))):
         if _generic(_parsed(content, root)) != _generic(root):
-            raise InputError(
-                f"the IR changes when it is printed as {form} and parsed again",
-                code="roundtrip-differs",
-                at=Place(file, 1, 1),
-            )
+            why = f"the IR changes when it is printed as {form} and parsed again"
+            raise InputError(why, code="roundtrip-differs", at=Place(file, 1, 1))
 
 
 def _parsed(content: str | bytes, root: Any) -> Any:

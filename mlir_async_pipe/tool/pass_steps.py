@@ -236,19 +236,14 @@ def _refused(call: PassCall, refusal: str, context: Any) -> UsageError:
         )
     restricted = _RESTRICTED.search(refusal)
     if restricted is not None:
+        why = f"pass '{call.name}' runs on '{restricted[1]}' only"
         return UsageError(
-            f"pass '{call.name}' runs on '{restricted[1]}' only",
-            code="bad-pipeline",
-            at=_place(call),
-            advice=f"write {restricted[1]}({call.name})",
+            why, code="bad-pipeline", at=_place(call), advice=f"write {restricted[1]}({call.name})"
         )
     lines = [line.strip(" :") for line in refusal.splitlines()]
     kept = [line for line in lines if line and not line.startswith("failed to add")]
-    return UsageError(
-        f"pass '{call.name}' refuses its options '{call.options}': {'; '.join(kept)}",
-        code="bad-pass-options",
-        at=_place(call),
-    )
+    why = f"pass '{call.name}' refuses its options '{call.options}': {'; '.join(kept)}"
+    return UsageError(why, code="bad-pass-options", at=_place(call))
 
 
 def _restriction(call: PassCall, root: str, context: Any) -> str | None:

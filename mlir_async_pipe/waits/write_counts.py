@@ -41,11 +41,8 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
     largest = largest_count(item.queue, item.rule)
     count = record.exact or 0
     if count > largest:
-        session.diagnostics.remark(
-            f"{count} groups may stay in flight, but the wait can express at most {largest}",
-            code="count-clamped",
-            at=record.place,
-        )
+        said = f"{count} groups may stay in flight, but the wait can express at most {largest}"
+        session.diagnostics.remark(said, code="count-clamped", at=record.place)
         record = dataclasses.replace(record, count=largest)
     set_count(item.op, record.count)
     if session.explain:

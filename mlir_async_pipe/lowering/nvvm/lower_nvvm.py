@@ -162,11 +162,8 @@ def _assembled(
 def _report_products(assembled: Assembled, root: Any, session: Session) -> None:
     for said in assembled.on_products:
         named = (op for op in _functions(root) if f"'{symbol_name(op)}'" in said)
-        session.diagnostics.remark(
-            f"ptxas says of products of warpgroups: {said}",
-            code="products-serialised",
-            at=next(named, None),
-        )
+        text = f"ptxas says of products of warpgroups: {said}"
+        session.diagnostics.remark(text, code="products-serialised", at=next(named, None))
 
 
 def _report_fault(ptx: str, root: Any, session: Session) -> None:

@@ -116,10 +116,8 @@ def _run(ptx: str, architecture: str, ptxas: str) -> Assembled:
             check=False,
         )
         if done.returncode != 0 or not output.exists():
-            raise LoweringError(
-                f"ptxas refuses the code: {_first_error(done.stderr + done.stdout)}",
-                code="assembler-failed",
-            )
+            why = f"ptxas refuses the code: {_first_error(done.stderr + done.stdout)}"
+            raise LoweringError(why, code="assembler-failed")
         said = done.stderr + done.stdout
         on_products = tuple(match[1] for match in _ON_PRODUCTS.finditer(said))
         return Assembled(output.read_bytes(), parse_verbose(said), on_products)

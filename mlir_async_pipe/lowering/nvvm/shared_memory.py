@@ -93,11 +93,8 @@ def globalise_allocations(gpu_module: Operation) -> None:
 
 def _check_allocation(allocation: Operation) -> None:
     if not ir.MemRefType(allocation.results[0].type).has_static_shape:
-        raise LoweringError(
-            "a workgroup allocation needs a static size",
-            code="dynamic-workgroup-alloc",
-            at=allocation,
-        )
+        why = "a workgroup allocation needs a static size"
+        raise LoweringError(why, code="dynamic-workgroup-alloc", at=allocation)
     _check_not_empty(allocation.results[0].type, allocation)
     in_loop = any(above.name in ("scf.for", "scf.while") for above in ancestors(allocation))
     for value in _with_views(allocation.results[0]):
@@ -233,11 +230,8 @@ def buffer_bytes(kind: Any, at: Operation) -> int:
     with has_layout(at):
         size = span_bytes(kind)
     if size is None:
-        raise LoweringError(
-            f"workgroup memory of type {kind} has no static size",
-            code="dynamic-workgroup-alloc",
-            at=at,
-        )
+        why = f"workgroup memory of type {kind} has no static size"
+        raise LoweringError(why, code="dynamic-workgroup-alloc", at=at)
     return size
 
 

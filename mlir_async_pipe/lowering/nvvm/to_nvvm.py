@@ -113,11 +113,8 @@ def clamp_counts(root: Any, session: Session) -> None:
             )
         if count is None or largest is None or count <= largest:
             continue
-        session.diagnostics.remark(
-            f"queue {row.queue.name} can leave at most {largest} groups in flight, not {count}",
-            code="counter-limit",
-            at=op,
-        )
+        said = f"queue {row.queue.name} can leave at most {largest} groups in flight, not {count}"
+        session.diagnostics.remark(said, code="counter-limit", at=op)
         set_count(op, largest)
 
 
@@ -284,11 +281,8 @@ def _convert(to: ToNvvm) -> None:
     try:
         manager = passmanager.PassManager.parse(f"gpu.module({recipe})", root.context)
     except ValueError as error:
-        raise UsageError(
-            f"these bindings lack MLIR's conversions to NVVM: {str(error).strip()}",
-            code="bindings-incomplete",
-            advice=install("nvidia"),
-        ) from error
+        why = f"these bindings lack MLIR's conversions to NVVM: {str(error).strip()}"
+        raise UsageError(why, code="bindings-incomplete", advice=install("nvidia")) from error
     # Before and after eleven conversions, not after each: that took a fifth of their time.
     manager.enable_verifier(False)
     try:
@@ -505,12 +499,8 @@ def check_tensor_ops(root: Operation, chip: Chip) -> None:
     for op in walk(root):
         found = _lacking(op, chip)
         if found is not None:
-            raise LoweringError(
-                f"{chip.name} has no {found.what}: '{op.name}'",
-                code=found.code,
-                at=op,
-                advice=found.advice,
-            )
+            why = f"{chip.name} has no {found.what}: '{op.name}'"
+            raise LoweringError(why, code=found.code, at=op, advice=found.advice)
 
 
 def _lacking(op: Operation, chip: Chip) -> _Lack | None:

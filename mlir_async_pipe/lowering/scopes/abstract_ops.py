@@ -104,11 +104,8 @@ def _report(plan: AbstractOpsPlan, chip: Chip, session: Session, strict: bool) -
         )
     for wait in plan.waits.kept:
         if queue_number(wait) is None:
-            session.diagnostics.remark(
-                "the queue of this wait is not constant, so it waits for all groups",
-                code="dynamic-queue",
-                at=wait,
-            )
+            said = "the queue of this wait is not constant, so it waits for all groups"
+            session.diagnostics.remark(said, code="dynamic-queue", at=wait)
 
 
 def _report_in_place(
@@ -124,18 +121,10 @@ def _report_in_place(
         )
     notes = ((kind.reason, kind.at),)
     if strict:
-        raise LoweringError(
-            f"{chip.name} cannot run this scope asynchronously",
-            code="sync-fallback",
-            at=scope,
-            notes=notes,
-        )
-    session.diagnostics.warning(
-        f"this scope runs in place: {chip.name} cannot run it asynchronously",
-        code="sync-fallback",
-        at=scope,
-        notes=notes,
-    )
+        why = f"{chip.name} cannot run this scope asynchronously"
+        raise LoweringError(why, code="sync-fallback", at=scope, notes=notes)
+    said = f"this scope runs in place: {chip.name} cannot run it asynchronously"
+    session.diagnostics.warning(said, code="sync-fallback", at=scope, notes=notes)
 
 
 def _report_narrow(pair: CopyPair, narrow: Access, session: Session) -> None:

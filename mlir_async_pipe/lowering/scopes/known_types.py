@@ -66,12 +66,8 @@ def _check_arguments(function: Operation) -> None:
     kind = function_type(function)
     for given in (*kind.inputs, *kind.results):
         if _GIVEN.match(type_text(given)) is None:
-            raise LoweringError(
-                f"a function cannot be handed a value of type {given}",
-                code="argument-type",
-                at=function,
-                advice=_advice(given),
-            )
+            why = f"a function cannot be handed a value of type {given}"
+            raise LoweringError(why, code="argument-type", at=function, advice=_advice(given))
 
 
 def _advice(given: Any) -> str:
@@ -82,11 +78,9 @@ def _advice(given: Any) -> str:
 
 def _check_value(kind: str, computed: bool, op: Operation) -> None:
     if _SCALABLE.match(kind):
+        why = f"no GPU has vectors of scalable length: {kind}"
         raise LoweringError(
-            f"no GPU has vectors of scalable length: {kind}",
-            code="element-layout",
-            at=op,
-            advice="give the vector a fixed length",
+            why, code="element-layout", at=op, advice="give the vector a fixed length"
         )
     if computed and _NARROW.match(kind):
         raise LoweringError(
@@ -130,11 +124,9 @@ def check_layouts(root: Operation) -> None:
                 advice="move them one by one, or as elements of 1, 2, 4 or 8 bytes",
             )
         if apart:
+            why = "the elements of this copy are no whole number of bytes, or lie apart in memory"
             raise LoweringError(
-                "the elements of this copy are no whole number of bytes, or lie apart in memory",
-                code="copy-width",
-                at=op,
-                advice="copy elements of 1, 2, 4, 8 or 16 bytes",
+                why, code="copy-width", at=op, advice="copy elements of 1, 2, 4, 8 or 16 bytes"
             )
 
 

@@ -165,11 +165,8 @@ def _drop_in(
     dropped = list(trials.shrink(doubtful))
     for op in dropped:
         session.record("needless", DroppedBarrier(places[op], op.name))
-        session.diagnostics.remark(
-            f"'{op.name}' is dropped: no two threads need it",
-            code="needless-barrier",
-            at=places[op],
-        )
+        said = f"'{op.name}' is dropped: no two threads need it"
+        session.diagnostics.remark(said, code="needless-barrier", at=places[op])
     return None if dropped else outcome
 
 

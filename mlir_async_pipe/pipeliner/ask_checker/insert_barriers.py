@@ -117,11 +117,8 @@ def _report_unfollowed(outcome: KernelVerdict, session: Session) -> None:
     for finding in outcome.findings:
         if finding.cause == "unfollowed":
             op = outcome.sites[finding.later].op
-            session.diagnostics.warning(
-                f"cannot tell whether '{op.name}' needs a barrier ({finding.reason})",
-                code="unknown-hazard",
-                at=op,
-            )
+            said = f"cannot tell whether '{op.name}' needs a barrier ({finding.reason})"
+            session.diagnostics.warning(said, code="unknown-hazard", at=op)
 
 
 def _uniform_place(op: Operation) -> Operation | None:

@@ -344,11 +344,8 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
 def _asked_size(asked: str) -> Size:
     parts = [part.strip() for part in asked.split(",")]
     if len(parts) > 3 or not all(part.isdecimal() and int(part) for part in parts):
-        raise UsageError(
-            f"'{asked}' is no size of clusters",
-            code="bad-usage",
-            advice="write the blocks along x, y and z: 2,1,1",
-        )
+        why = f"'{asked}' is no size of clusters"
+        raise UsageError(why, code="bad-usage", advice="write the blocks along x, y and z: 2,1,1")
     x, y, z = [*map(int, parts), 1, 1][:3]
     return x, y, z
 
@@ -367,11 +364,8 @@ def _overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
         if isinstance(nest, Nest):
             overlap(nest)
         elif nest is not None:
-            diagnostics.remark(
-                f"the next tile cannot start before this one ends: {nest}",
-                code="outer-not-overlapped",
-                at=inner,
-            )
+            said = f"the next tile cannot start before this one ends: {nest}"
+            diagnostics.remark(said, code="outer-not-overlapped", at=inner)
 
 
 def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | str:

@@ -158,11 +158,8 @@ def _asked(loop: Operation) -> tuple[int, bool]:
         return 1, False
     number = as_kind(ir.IntegerAttr, given)
     if number is None or int(number.value) < 0:
-        raise InputError(
-            f"'{STORES_IN_FLIGHT}' is {given}, expected 0 or more, or a unit attribute",
-            code="bad-annotation",
-            at=loop,
-        )
+        why = f"'{STORES_IN_FLIGHT}' is {given}, expected 0 or more, or a unit attribute"
+        raise InputError(why, code="bad-annotation", at=loop)
     return int(number.value), True
 
 

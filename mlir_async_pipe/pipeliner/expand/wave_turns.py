@@ -111,11 +111,8 @@ def check_block(loop: Operation, chip: Chip | None) -> int:
     Raises PipelineError (roles-unsupported)."""
     if chip is None or chip.copy_form is None or not chip.copy_form.wave_base:
         known = "the chip is not known" if chip is None else f"{chip.name} has no such copies"
-        refuse(
-            f"{known}, and waves that copy to LDS by themselves do so on gfx942 and gfx950",
-            loop,
-            loop,
-        )
+        why = f"{known}, and waves that copy to LDS by themselves do so on gfx942 and gfx950"
+        refuse(why, loop, loop)
     size = enclosing_launch_size(loop)
     if size != (WAVES * chip.lanes, 1, 1):
         told = (
@@ -123,11 +120,8 @@ def check_block(loop: Operation, chip: Chip | None) -> int:
             if size is None
             else f"a block of {' x '.join(map(str, size))} threads"
         )
-        refuse(
-            f"{WAVES} waves of {chip.lanes} threads along x make two groups, and this is {told}",
-            loop,
-            loop,
-        )
+        why = f"{WAVES} waves of {chip.lanes} threads along x make two groups, and this is {told}"
+        refuse(why, loop, loop)
     return WAVES * chip.lanes // 2
 
 
@@ -182,11 +176,8 @@ class _Kinds:
         first = not (self.copies or self.reads or self.products)
         if row.wait is not None:
             if not first:
-                refuse(
-                    f"'{op.name}' does not stand before all copies, reads and products",
-                    op,
-                    self.loop,
-                )
+                why = f"'{op.name}' does not stand before all copies, reads and products"
+                refuse(why, op, self.loop)
             self.waits.append(op)
         elif row.barrier is not None:
             if not row.barrier(op) <= WORKGROUP:

@@ -333,11 +333,8 @@ def run(module: Any, options: ChipOptions, session: Session) -> None:
             continue
         if read_loop(loop).swizzle == "auto":
             if session.target is None:
-                session.diagnostics.remark(
-                    "tiles keep their layout: without a target their banks are not known",
-                    code="swizzle-refused",
-                    at=loop,
-                )
+                said = "tiles keep their layout: without a target their banks are not known"
+                session.diagnostics.remark(said, code="swizzle-refused", at=loop)
             else:
                 swizzle(loop, session.target.chip, session)
         remove(loop, (SWIZZLE,))

@@ -99,12 +99,8 @@ def plan_cluster(
     size = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
     count = 0 if size is None else int(np.prod(size))
     if size is None or not 0 < count <= MOST_BLOCKS:
-        refuse(
-            f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}",
-            kernel,
-            body.loop,
-            "give the kernel a known_cluster_size",
-        )
+        why = f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}"
+        refuse(why, kernel, body.loop, "give the kernel a known_cluster_size")
     targets = [1 << rank for rank in range(count)]
     for transaction in transactions:
         for rank, reached in enumerate(_reached(transaction, size, issue, body.loop)):
@@ -134,12 +130,8 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
         for rank, (does, bits) in enumerate(zip(issued, masks * everywhere, strict=True)):
             reached = int(bits) & 0xFFFF if does else 0
             if reached >> count:
-                refuse(
-                    f"the mask {reached} names blocks beyond a cluster of {count}",
-                    copy,
-                    loop,
-                    "let bit n of the mask stand for the block of rank n",
-                )
+                why = f"the mask {reached} names blocks beyond a cluster of {count}"
+                refuse(why, copy, loop, "let bit n of the mask stand for the block of rank n")
             found[rank] |= reached
             for other in range(count):
                 if reached >> other & 1:

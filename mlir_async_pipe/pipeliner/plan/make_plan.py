@@ -295,11 +295,8 @@ def plan_places(
 
 def _check_inner_loops(loop: Operation) -> None:
     if any(op.name == "scf.for" and names.is_requested(op) for op in walk(loop) if op != loop):
-        raise PipelineError(
-            "cannot pipeline: a loop inside still waits to be pipelined itself",
-            code="inner-loop-first",
-            at=loop,
-        )
+        why = "cannot pipeline: a loop inside still waits to be pipelined itself"
+        raise PipelineError(why, code="inner-loop-first", at=loop)
 
 
 def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:

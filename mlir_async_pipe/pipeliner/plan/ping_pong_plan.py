@@ -364,12 +364,8 @@ def _loops(op: Operation, around: Operation) -> list[Operation]:
 
 
 def _refuse_tiles(buffer: BufferPlan, why: str, at: Operation, loop: Operation) -> None:
-    refuse(
-        f"{buffer.root} would get a version for each of two groups, and {why}",
-        at,
-        loop,
-        advice=_ADVICE,
-    )
+    what = f"{buffer.root} would get a version for each of two groups, and {why}"
+    refuse(what, at, loop, advice=_ADVICE)
 
 
 # Products in turn ----------------------------------------------------------------------------

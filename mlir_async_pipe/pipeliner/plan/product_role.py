@@ -159,12 +159,8 @@ def _check_results(body: Body, outer: tuple[Operation, ...]) -> None:
     for result in body.loop.results:
         user = _user_of(result, (*outer, body.loop))
         if user is not None:
-            refuse(
-                f"'{user.name}' uses a result of the loop, which other threads run",
-                user,
-                body.loop,
-                code="roles-values",
-            )
+            why = f"'{user.name}' uses a result of the loop, which other threads run"
+            refuse(why, user, body.loop, code="roles-values")
 
 
 def _user_of(value: Value, loops: tuple[Operation, ...]) -> Operation | None:
@@ -206,11 +202,8 @@ def _check_memory(body: Body, kept: IssueSlice, moved: tuple[Operation, ...]) ->
             if not access.writes or root_of(access.memory).identity not in read:
                 continue
             if loop not in (op, *ancestors(op)):
-                refuse(
-                    f"'{op.name}' writes what products may read, and other threads issue them",
-                    op,
-                    loop,
-                )
+                why = f"'{op.name}' writes what products may read, and other threads issue them"
+                refuse(why, op, loop)
 
 
 # The sums ---------------------------------------------------------------------------------

@@ -162,12 +162,8 @@ def role_block(
     for op in walk(kernel):
         counts = op.name in OF_THE_BLOCK or meets_cluster(op)
         if op.name in CALL_OPS or (counts and op not in dropped):
-            refuse(
-                f"'{op.name}' may be about all threads of the block, which become more",
-                op,
-                loop,
-                code="roles-block",
-            )
+            why = f"'{op.name}' may be about all threads of the block, which become more"
+            refuse(why, op, loop, code="roles-block")
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
     needed = groups * bool(barriers or ordered) + 2 * ordered

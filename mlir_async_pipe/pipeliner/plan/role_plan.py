@@ -105,19 +105,13 @@ def _parted(
     found = _moved(kernel, plans, size[0] if size else 0)
     moved = tuple(op for op in found if op not in meetings)
     if products.completions and (cluster is not None or is_ping_pong):
-        refuse(
-            "the commits of products give slots back to one block, and one group of loads",
-            products.completions[0].commit,
-            first.loop,
-        )
+        why = "the commits of products give slots back to one block, and one group of loads"
+        refuse(why, products.completions[0].commit, first.loop)
     ping_pong = None
     if is_ping_pong:
         if cluster is not None:
-            refuse(
-                "two groups that take tiles in turn do not copy for other blocks of a cluster",
-                first.transactions[0].copies[0],
-                first.loop,
-            )
+            why = "two groups that take tiles in turn do not copy for other blocks of a cluster"
+            refuse(why, first.transactions[0].copies[0], first.loop)
         ring = frozenset(buffer.root.identity for buffer in first.buffers)
         ping_pong = plan_ping_pong(first.body, first.transactions, first.outer, moved, ring, size)
     issuer = None
@@ -180,11 +174,8 @@ def _check_together(plans: list[RingPlan]) -> None:
             else ""
         )
         if why:
-            refuse(
-                f"the kernel has another loop to be pipelined, and {why}",
-                plans[number - 1].loop,
-                plan.loop,
-            )
+            what = f"the kernel has another loop to be pipelined, and {why}"
+            refuse(what, plans[number - 1].loop, plan.loop)
 
 
 def check_kernel(
@@ -194,12 +185,8 @@ def check_kernel(
     pipelined; `refuse` tells where not."""
     loop = loops[0]
     if not (is_function(kernel) or kernel.name == "gpu.launch"):
-        refuse(
-            f"their mbarriers are made inside of this '{kernel.name}'",
-            kernel,
-            loop,
-            advice="make and initialise them in the kernel's own block",
-        )
+        why = f"their mbarriers are made inside of this '{kernel.name}'"
+        refuse(why, kernel, loop, advice="make and initialise them in the kernel's own block")
     blocks = list(kernel.regions[0].blocks)
     if len(blocks) > 1 or len(terminator(blocks[0]).operands):
         refuse("the kernel branches between blocks, or returns something", kernel, loop)

@@ -154,11 +154,9 @@ def _check_users(
                 advice="give the loop a buffer of its own, and make views of it inside of the loop",
             )
         if op not in copies and any(a.writes for a in accesses(op)):
+            why = f"cannot pipeline: '{op.name}' writes to {root}, which tensor copies fill"
             raise PipelineError(
-                f"cannot pipeline: '{op.name}' writes to {root}, which tensor copies fill",
-                code="not-privatisable",
-                at=op,
-                advice="write to another buffer",
+                why, code="not-privatisable", at=op, advice="write to another buffer"
             )
         if not shows_slots(op):
             raise PipelineError(
@@ -591,11 +589,8 @@ def _check_order(
     first, last = (places[access.op] for access in (writes[0], writes[-1]))
     in_order = last < places[stores[0]] and places[stores[-1]] < places[commit]
     if not in_order or first < places[wait] < places[commit]:
-        raise _refused(
-            "what it does with its tile is in another order than writes, stores, commit",
-            commit,
-            None,
-        )
+        why = "what it does with its tile is in another order than writes, stores, commit"
+        raise _refused(why, commit, None)
 
 
 def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> None:

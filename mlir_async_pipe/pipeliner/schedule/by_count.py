@@ -228,11 +228,8 @@ def decide_by_count(
     """
     names.check_num_stages(stages, body.loop)
     if found.order is not None or found.async_stages is not None:
-        raise InputError(
-            f"'{names.NUM_STAGES}' makes its own order and async stages",
-            code="conflicting-annotations",
-            at=body.loop,
-        )
+        why = f"'{names.NUM_STAGES}' makes its own order and async stages"
+        raise InputError(why, code="conflicting-annotations", at=body.loop)
     tensors = has_transactions(body.loop)
     ahead = Ahead([]) if tensors else _ahead(body, found.stage_through, session)
     if stages == 1:
@@ -496,12 +493,8 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
     issued = [s.number for s in body.statements if s.op in copies]
     others = [s.number for s in body.statements if s.op not in copies]
     if not others:
-        raise InputError(
-            "cannot pipeline: nothing in the loop uses what it copies",
-            code="no-consumers",
-            at=body.loop,
-            notes=numbering(body),
-        )
+        why = "cannot pipeline: nothing in the loop uses what it copies"
+        raise InputError(why, code="no-consumers", at=body.loop, notes=numbering(body))
     order = others + issued if last else issued + others
     return Decision(
         body,

@@ -159,11 +159,8 @@ def arrange(
     if copies and any(map(_multiplies, body.statements)):
         session.record("fragments", FragmentsPlaced(place, ahead=False, why=fragments))
     if found.fragments == "ahead":
-        session.diagnostics.remark(
-            f"the fragments are loaded in the iteration that multiplies them: {fragments}",
-            code="fragments-in-place",
-            at=body.loop,
-        )
+        said = f"the fragments are loaded in the iteration that multiplies them: {fragments}"
+        session.diagnostics.remark(said, code="fragments-in-place", at=body.loop)
     if issue == "auto":
         issue = default_issue(body, stages, copies, options) if copies else "first"
     rest = [s.number for s in body.statements if s.number not in first]

@@ -126,11 +126,8 @@ def decide(
 
 def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> Decision:
     if found.stage is None:
-        raise InputError(
-            f"the loop has '{names.ORDER}' or '{names.ASYNC_STAGES}' but no '{names.STAGE}'",
-            code="stage-missing",
-            at=loop,
-        )
+        why = f"the loop has '{names.ORDER}' or '{names.ASYNC_STAGES}' but no '{names.STAGE}'"
+        raise InputError(why, code="stage-missing", at=loop)
     count = len(body.statements)
     _check_length(names.STAGE, found.stage, body)
     order = found.order if found.order is not None else tuple(range(count))
@@ -144,11 +141,8 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
                 notes=((f"statement {number}", body.statements[number].op),),
             )
     if sorted(order) != list(range(count)):
-        raise InputError(
-            f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}",
-            code="order-not-permutation",
-            at=loop,
-        )
+        why = f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}"
+        raise InputError(why, code="order-not-permutation", at=loop)
     asynchronous = _check_async_stages(loop, found)
     slots = tuple(
         SchedulePlace(stage, place, stage in asynchronous)
@@ -172,11 +166,8 @@ def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[in
     listed = found.async_stages or ()
     for stage in listed:
         if listed.count(stage) > 1:
-            raise InputError(
-                f"'{names.ASYNC_STAGES}' holds {stage} more than once",
-                code="async-stage-repeated",
-                at=loop,
-            )
+            why = f"'{names.ASYNC_STAGES}' holds {stage} more than once"
+            raise InputError(why, code="async-stage-repeated", at=loop)
         if stage not in (found.stage or ()):
             raise InputError(
                 f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
@@ -203,11 +194,8 @@ def _check_op_form(body: Body) -> None:
                 notes=(("another statement of the loop has one", given),),
             )
         if stage < 0:
-            raise InputError(
-                f"'{names.STAGE}' is {stage}, expected 0 or more",
-                code="negative-stage",
-                at=statement.op,
-            )
+            why = f"'{names.STAGE}' is {stage}, expected 0 or more"
+            raise InputError(why, code="negative-stage", at=statement.op)
 
 
 def _decide_by_search(
@@ -227,10 +215,8 @@ def _decide_by_search(
         raise bad_stages("no schedule is searched", body)
     target = target_for(options, session)
     if options.max_stages < 1:
-        raise UsageError(
-            f"option 'max-stages' is {options.max_stages}, expected 1 or more",
-            code="bad-option-value",
-        )
+        why = f"option 'max-stages' is {options.max_stages}, expected 1 or more"
+        raise UsageError(why, code="bad-option-value")
     model = CostModel.parse(options.cost, target)
     asked = SearchOptions(options.max_stages, Limits.of(options.smem_limit, target), model, target)
     schedule = schedule_by_units if units else schedule_by_latency

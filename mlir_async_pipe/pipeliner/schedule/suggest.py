@@ -190,11 +190,8 @@ def _first(diagnostic: Diagnostic) -> str:
 
 def _report(loop: Operation, found: Suggestion, session: Session) -> None:
     if not found.form:
-        session.diagnostics.remark(
-            f"{found.stages} stages do not help this loop: {found.reason}",
-            code="no-suggestion",
-            at=loop,
-        )
+        said = f"{found.stages} stages do not help this loop: {found.reason}"
+        session.diagnostics.remark(said, code="no-suggestion", at=loop)
         return
     ahead = (
         f"copies {found.stages - 1} iterations ahead, {found.bytes} bytes of workgroup memory"
@@ -202,8 +199,5 @@ def _report(loop: Operation, found: Suggestion, session: Session) -> None:
         else f"loads {found.stages - 1} iterations ahead, {found.registers} registers a thread"
     )
     why = f" ({found.reason})" if found.reason else ""
-    session.diagnostics.remark(
-        f"'{names.NUM_STAGES} = {found.stages}' on this loop: {ahead}{why}",
-        code="suggestion",
-        at=loop,
-    )
+    said = f"'{names.NUM_STAGES} = {found.stages}' on this loop: {ahead}{why}"
+    session.diagnostics.remark(said, code="suggestion", at=loop)

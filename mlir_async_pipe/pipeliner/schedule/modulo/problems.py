@@ -107,11 +107,8 @@ def check_latencies(body: Body) -> None:
             continue
         cycles = names.latency_of(op)
         if cycles is not None and cycles < 0:
-            raise InputError(
-                f"'{names.LATENCY}' is {cycles}, expected 0 or more cycles",
-                code="negative-latency",
-                at=op,
-            )
+            why = f"'{names.LATENCY}' is {cycles}, expected 0 or more cycles"
+            raise InputError(why, code="negative-latency", at=op)
         if op not in statements:
             kind = "synchronisation" if is_synchronisation(op) else "a pure op"
             raise InputError(

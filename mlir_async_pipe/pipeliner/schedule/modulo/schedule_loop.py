@@ -213,11 +213,9 @@ class Scheduling(ABC):
         if self.session.explain:
             self.session.diagnostics.remark(said.message, code=self.code, at=loop, notes=said.notes)
         if stages == 1 and not names.is_inside_pipeline(loop):
+            text = f"{said.message}: the loop stays as it is"
             self.session.diagnostics.warning(
-                f"{said.message}: the loop stays as it is",
-                code="nothing-to-overlap",
-                at=loop,
-                notes=said.bound_at,
+                text, code="nothing-to-overlap", at=loop, notes=said.bound_at
             )
             return None
         slots = statement_slots(self.reading, best.schedule)
