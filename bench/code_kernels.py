@@ -35,8 +35,9 @@ class Kernel:
 
 
 def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **more: Any) -> Kernel:
-    """A GEMM of `examples/generate_gemm.py`, and Triton's of the same tile and warps."""
+    """A GEMM of `examples/generate_gemm.py`, and Triton's of the same tile and warps, with the `options` of its back end."""
     m, n, k = tile
+    options = more.pop("options", {})
     warps = more.pop("warps", (2, 2))
     label = more.pop("label", f"S={stages}")
     chip = target.split(":")[1] if target.startswith("rocdl") else ""
@@ -47,7 +48,7 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
     count = warps[0] * warps[1]
     peer = {
         "kernel": "gemm", "target": target, "tile": tile, "types": types, "stages": stages,
-        "warps": count,
+        "warps": count, "options": options,
     }  # fmt: skip
     # Triton's kernel has no masks.
     masked = bool(more.get("edges"))
@@ -204,6 +205,19 @@ KERNELS: tuple[Kernel, ...] = (
     gemm("rocdl:gfx942", SQUARE, "f16", 2, staging="registers", label="S=2 through registers"),
     gemm("rocdl:gfx942", SQUARE, "f16", 3, staging="registers", label="S=3 through registers"),
     *(gemm("rocdl:gfx950", SQUARE, "f16", stages) for stages in (2, 3)),
+    *(
+        gemm(
+            "rocdl:gfx950",
+            (256, 256, 32),
+            "f16",
+            3,
+            warps=(2, 4),
+            roles=roles,
+            label=label,
+            options={"matrix_instr_nonkdim": 32},
+        )
+        for roles, label in (("", "S=3"), ("ping-pong", "S=3, in turn"))
+    ),
 )
 
 

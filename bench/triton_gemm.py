@@ -34,11 +34,16 @@ def source(request: dict) -> ASTSource:
     whole = operand == "i8"
     kinds = [f"*{operand}", f"*{operand}", "*i32" if whole else "*fp32", *["i32"] * 4]
     names = ["a", "b", "c", "k_size", "a_row", "b_row", "c_row"]
+    # Asked for options, Triton knows what its launcher finds out: that the matrices are smaller than 2 GiB.
+    small = [["tt.pointer_range", 32]] if request.get("options") else []
     constants = dict(zip(("BM", "BN", "BK"), request["tile"], strict=True))
     constants["SUM"] = tl.int32 if whole else tl.float32
     return ASTSource(
         fn=gemm,
         signature={**dict(zip(names, kinds, strict=True)), **dict.fromkeys(constants, "constexpr")},
         constexprs=constants,
-        attrs={(number,): [["tt.divisibility", 16]] for number in range(len(names))},
+        attrs={
+            (number,): [["tt.divisibility", 16], *(small if number < 3 else [])]
+            for number in range(len(names))
+        },
     )

@@ -34,6 +34,7 @@ def compiled(request: dict) -> dict:
         else GPUTarget("hip", chip, 64)
     )
     options = {"num_warps": request["warps"], "num_stages": request["stages"]}
+    options |= request.get("options", {})
     made = triton.compile(SOURCES[request["kernel"]](request), target=target, options=options)
     text = made.asm["ptx" if vendor == "nvvm" else "amdgcn"]
     return {"text": text, "shared": made.metadata.shared, "version": triton.__version__}

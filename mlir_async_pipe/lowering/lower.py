@@ -206,7 +206,7 @@ def _steps(
         code = yield from rocdl_code.generate(root, target.chip, emit, bare_pointers=bare)
         waits = code.waits
         rocdl_code.remark_stricter(waits, session.diagnostics)
-        rocdl_code.remark_spills(code.kernels, root, target.chip, session.diagnostics)
+        rocdl_code.remark_spills(code, root, session.diagnostics)
     said = tuple(session.diagnostics.items)
     made = (code.text, code.binary, code.kernels, waits, said, parameters, session.seconds)
     return Lowered(str(target), emit, *made)

@@ -40,7 +40,14 @@ from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.lowering.ordered_steps import BARE_POINTERS, has_complex, one_gpu_module
 from mlir_async_pipe.lowering.rocdl.copy_addresses import give_narrow_versions
-from mlir_async_pipe.lowering.rocdl.isa import IsaKernel, WaitReadback, explain, mark, read
+from mlir_async_pipe.lowering.rocdl.isa import (
+    IsaKernel,
+    WaitReadback,
+    explain,
+    loop_bodies,
+    mark,
+    read,
+)
 from mlir_async_pipe.lowering.rocdl.unrolled_shifts import unroll_shifts
 from mlir_async_pipe.session.diagnostics import Diagnostics, LoweringError, UsageError
 
@@ -164,18 +171,20 @@ def remark_stricter(waits: tuple[WaitReadback, ...], diagnostics: Diagnostics) -
             )
 
 
-def remark_spills(
-    kernels: tuple[IsaKernel, ...], root: Operation, chip: Chip, diagnostics: Diagnostics
-) -> None:
-    """Say (spills) which kernels have more values than registers, and what that does to waits."""
-    counted = chip.copy_form is not None and chip.copy_form.wave_base
-    for kernel in (kernel for kernel in kernels if kernel.vector_spills):
-        diagnostics.remark(
-            f"'{kernel.name}' spills {kernel.vector_spills} vector registers"
-            + ("; a wait for one of them waits for all older copies, too" if counted else ""),
-            code="spills",
-            at=next(op for op in functions(root) if symbol_name(op) == kernel.name),
-        )
+def remark_spills(code: RocdlCode, root: Operation, diagnostics: Diagnostics) -> None:
+    """Say (spills) which kernels have more values than registers. On gfx9 vmcnt counts loads of spilled values with the
+    copies, in order."""
+    spilling = [kernel for kernel in code.kernels if kernel.vector_spills]
+    loops = loop_bodies(code.text) if spilling else {}
+    for kernel in spilling:
+        said = f"'{kernel.name}' spills {kernel.vector_spills} vector registers"
+        inside = [line for body in loops.get(kernel.name, ()) for line in body]
+        if loads := sum("scratch_load" in line for line in inside):
+            said += f"; {loads} loads of them are in loops, where each waits for older copies"
+        elif code.text:
+            said += "; no loop loads them"
+        at = next(op for op in functions(root) if symbol_name(op) == kernel.name)
+        diagnostics.remark(said, code="spills", at=at)
 
 
 def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> Request:
