@@ -83,7 +83,6 @@ class CoveredRegion:
     subscripts: tuple[Linear, ...] | None
     extent: tuple[int, ...] | None
     writes: bool
-    asynchronous: bool
     conditional: bool
     lanes: int = 32
     period: int = 1
@@ -140,7 +139,6 @@ def _regions_of_op(
                 subscripts,
                 extent,
                 access.writes,
-                access.asynchronous or _in_scope(op, top),
                 conditional or not access.certain,
                 lanes,
                 order=order,
@@ -156,7 +154,7 @@ def _regions_of_op(
         maybe = conditional or called is not None
         found.append(
             CoveredRegion(
-                *(None, op, top, len(found), known, base, None, None, writes, False, maybe),
+                *(None, op, top, len(found), known, base, None, None, writes, maybe),
                 order=order,
             )
         )
@@ -185,17 +183,6 @@ def is_opaque(op: Operation) -> bool:
     if row.described:
         return row.opaque is not None
     return not row.pure and op.name not in _STRUCTURE
-
-
-def _in_scope(op: Operation, top: Operation) -> bool:
-    current: Operation | None = op
-    while current is not None:
-        if len(current.regions) and row_of(current).asynchronous(current):
-            return True
-        if current == top:
-            return False
-        current = parent(current)
-    return False
 
 
 def _is_conditional(op: Operation, top: Operation) -> bool:

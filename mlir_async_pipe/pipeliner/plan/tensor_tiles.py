@@ -417,15 +417,14 @@ _FORM = (
 @dataclass(frozen=True)
 class StorePlan:
     """`wait` is that of the loop, and leaves the groups of `in_flight` iterations; `buffers` get
-    one slot more than that. `asked` were to be in flight. Where the writes and the stores stand in one
-    branch, only iterations that take it count, and the slot goes on there."""
+    one slot more than that. Where the writes and the stores stand in one branch, only iterations that
+    take it count, and the slot goes on there."""
 
     wait: Operation
     # How many ops around the wait stand inside of what holds all of an iteration's writes and stores.
     depth: int
     buffers: tuple[BufferPlan, ...]
     in_flight: int
-    asked: int
 
 
 def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surroundings) -> StorePlan:
@@ -457,7 +456,7 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     left = asked
     while left and free is not None and workgroup_bytes(_with_slots(buffers, left + 1)) > free:
         left -= 1
-    return StorePlan(wait, depth, _with_slots(buffers, left + 1), left, asked)
+    return StorePlan(wait, depth, _with_slots(buffers, left + 1), left)
 
 
 def _with_slots(buffers: tuple[BufferPlan, ...], versions: int) -> tuple[BufferPlan, ...]:

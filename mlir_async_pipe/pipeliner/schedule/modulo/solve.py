@@ -350,8 +350,7 @@ class ModuloSchedule:
 
     `begins` are the t_j, `length` is the last of them. No interval below `least` is possible: it is
     a bound of `bounds`, or every smaller interval was searched. So for `least_stages`, at this interval,
-    `least_bytes`, in these stages, and `least_length`, with these bytes. `looked_at`: constraints that
-    were tried.
+    `least_bytes`, in these stages, and `least_length`, with these bytes.
     """
 
     interval: int
@@ -363,7 +362,6 @@ class ModuloSchedule:
     least_bytes: int
     least_length: int
     bounds: tuple[Bound, ...]
-    looked_at: int
 
     @property
     def stages(self) -> int:
@@ -536,7 +534,6 @@ def solve(
         fewest.least,
         length.least,
         tuple(bounds),
-        budget.looked_at,
     )
 
 
