@@ -452,13 +452,13 @@ def _report(error: PipelineError, session: Session) -> None:
 Values = dict[Value, Value]
 
 
-def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operation:
+def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> None:
     """Write the loop in its first block and erase the others; `counts` by the loops' headers.
 
-    Returns the `scf.for`. Nothing here fails."""
+    Nothing here fails."""
     header, old = loop.header, operations(loop.header)
     made: Values = dict(zip(header.arguments, loop.entry, strict=True))
-    for_op = _write_loop(loop, counts, made, ir.InsertionPoint(old[0]))
+    _write_loop(loop, counts, made, ir.InsertionPoint(old[0]))
     for value in (*header.arguments, *(result for op in old for result in op.results)):
         for user in set(users(value)):
             if _block_of(user, header.owner.operation) not in loop.members:
@@ -471,7 +471,6 @@ def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> Operatio
         loc=old[-1].location,
     )
     _drop_blocks([block for block in loop.members if block != header], old)
-    return for_op
 
 
 def _write_path(
@@ -522,9 +521,7 @@ class _Form:
     sums: frozenset[int]
 
 
-def _write_loop(
-    loop: BranchLoop, counts: dict[Block, CountedLoop], made: Values, ip: Any
-) -> Operation:
+def _write_loop(loop: BranchLoop, counts: dict[Block, CountedLoop], made: Values, ip: Any) -> None:
     """Write a loop at `ip`; afterwards `made` has what its header's values are after it."""
     header, counted, loc = loop.header, counts[loop.header], loop.test.location
     starts = [made[argument] for argument in header.arguments]
@@ -552,7 +549,6 @@ def _write_loop(
     for number, value in zip(carried, for_op.results, strict=True):
         made[header.arguments[number]] = value
     _write_header(loop, ops, loop.on == 1, made, ip)
-    return for_op
 
 
 def _write_header(
