@@ -220,9 +220,13 @@ def _is_right(
     """Whether a wait asks for the phase of its tile; False if that is not known."""
     phase = operand(wait, "phase")
     assert phase is not None
-    asked = _parity(phase)
+    asked, trips = _parity(phase), static_trip_count(loop)
+    several = trips is None or trips > 1
     if asked.root is None:
-        _refuse_constant(loop, wait, asked.flipped)
+        if asked.flipped:
+            raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
+        if several:
+            raise _wrong(wait, "it is the same in each iteration", loop)
         return not outer and not sharing
     number = _carried_by(loop, asked.root)
     if number is None:
@@ -230,8 +234,7 @@ def _is_right(
     next_ = _parity(terminator(loop.regions[0].blocks[0]).operands[number])
     if next_.root is None or next_.root != asked.root:
         return False
-    trips = static_trip_count(loop)
-    if not next_.flipped and (trips is None or trips > 1):
+    if several and not next_.flipped:
         raise _wrong(wait, "it is the same in each iteration", loop)
     if any(other.block != loop.block for other in sharing):
         return False
@@ -253,14 +256,6 @@ def _is_right(
     if start.flipped ^ asked.flipped:
         raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
     return True
-
-
-def _refuse_constant(loop: Operation, wait: Operation, phase: int) -> None:
-    trips = static_trip_count(loop)
-    if phase:
-        raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
-    if trips is None or trips > 1:
-        raise _wrong(wait, "it is the same in each iteration", loop)
 
 
 def _through_others(
