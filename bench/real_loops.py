@@ -83,18 +83,18 @@ def loops_of(module: Any) -> list[Any]:
     ]
 
 
-def arguments_of(kernel: Any) -> list[Any] | str:
-    """Random numbers for the arguments of a kernel; why there are none, if not."""
+def arguments_of(kernel: Any, dynamic: int = DYNAMIC) -> list[Any] | str:
+    """Random numbers for the arguments of a kernel, whose dynamic sizes are all one; why there are none, if not."""
     random = np.random.default_rng(5)
     found: list[Any] = []
     words = 0
     for kind in ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs:
         if str(kind) == "index":
-            found.append(DYNAMIC)
+            found.append(dynamic)
             continue
         if str(kind) == "i32":
             # IREE gives a size in two words, the lower one first.
-            found.append(0 if words % 2 else DYNAMIC)
+            found.append(0 if words % 2 else dynamic)
             words += 1
             continue
         if not str(kind).startswith("memref<"):
@@ -102,7 +102,7 @@ def arguments_of(kernel: Any) -> list[Any] | str:
         element = str(ir.MemRefType(kind).element_type)
         if element not in ELEMENTS:
             return f"an argument of type {kind}"
-        shape = [size if size >= 0 else DYNAMIC for size in ir.MemRefType(kind).shape]
+        shape = [size if size >= 0 else dynamic for size in ir.MemRefType(kind).shape]
         # torch's i64 are places: none is below 0.
         found.append(
             random.integers(0 if element == "i64" else -3, 4, shape).astype(ELEMENTS[element])

@@ -31,6 +31,9 @@ from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.machine import Data
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
+# One block computes all 256 elements of a product of dynamic sizes.
+DYNAMIC = 16
+
 
 def measure(path: Path, stages: int, ptx: bool) -> dict[str, Any]:
     """What becomes of one kernel."""
@@ -49,7 +52,7 @@ def measure(path: Path, stages: int, ptx: bool) -> dict[str, Any]:
             return {**row, "verdict": "not pipelined", "code": error.code}
         if not report.of("loops"):
             return {**row, "verdict": "not pipelined", "code": "no loop"}
-        given = arguments_of(kernel)
+        given = arguments_of(kernel, DYNAMIC)
         if isinstance(given, str):
             return {**row, "verdict": "no arguments", "code": given}
         arguments = [

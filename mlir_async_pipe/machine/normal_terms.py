@@ -750,7 +750,7 @@ def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Ar
             raise MachineError(
                 f"sums of {count + len(left)} addends are more than {table.limit} bytes hold",
                 code="too-many-terms",
-                advice="validate smaller shapes, or a smaller grid",
+                advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
             )
     owners, addends = (np.concatenate(parts) for parts in zip(*done, strict=True))
     return owners, addends

@@ -105,34 +105,44 @@ def run(
     for programs that it cannot run and for more than `step_limit` steps; races are no exceptions
     but `races` of the result.
     """
-    return run_in(Memory(), module, function, arguments, RunOptions(**options))
+    return run_in(Memory(), decoded(module, function, RunOptions(**options)), arguments)
 
 
-def run_in(
-    memory: Memory,
-    module: Any,
-    function: str | None,
-    arguments: Sequence[Any],
-    given: RunOptions,
-    around: Any = None,
-    handed: Handed | None = None,
-) -> RunResult:
-    """`run` in a memory that is empty yet; `around` is the decoder's. Machine code is `handed` its arguments in pieces."""
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A function and its launch, to be run any number of times: nothing that a run changes is in it."""
+
+    decoder: Decoder
+    function: Function
+    granule: int
+    options: LaunchOptions
+
+
+def decoded(module: Any, function: str | None, given: RunOptions, around: Any = None) -> Decoded:
+    """A function of a module, which may change from here on; `around` is the decoder's."""
     root = with_assembly_read(raw(module))
     decoder = Decoder(root, given.chip_target, around)
     name = function_name(module, function)
     options = given.launch(decoder.entry(name))
-    target_function = decoder.function(name)
+    found = Decoded(decoder, decoder.function(name), granule_of(root), options)
     _check_cluster(options)
-    detector = _detector(memory, decoder, granule_of(root), options)
-    launch = Launch(decoder, options, memory, detector)
-    types = target_function.argument_types if handed is None else handed.types
-    values, arrays = pass_arguments(launch, target_function, arguments, types)
-    if handed is not None:
-        values = handed.pieces(values, target_function)
     decoder.forget_handles()
+    return found
+
+
+def run_in(
+    memory: Memory, program: Decoded, arguments: Sequence[Any], handed: Handed | None = None
+) -> RunResult:
+    """`run` in a memory that is empty yet. Machine code is `handed` its arguments in pieces."""
+    function, options = program.function, program.options
+    detector = _detector(memory, program.decoder, program.granule, options)
+    launch = Launch(program.decoder, options, memory, detector)
+    types = function.argument_types if handed is None else handed.types
+    values, arrays = pass_arguments(launch, function, arguments, types)
+    if handed is not None:
+        values = handed.pieces(values, function)
     with np.errstate(all="ignore"):
-        results = run_grid(launch, target_function, values)
+        results = run_grid(launch, function, values)
     return RunResult(
         tuple(plain(value, memory) for value in results),
         tuple(None if entry is None else _read_back(memory, *entry) for entry in arrays),

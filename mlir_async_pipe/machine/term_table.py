@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
 
-MEMORY_LIMIT_BYTES = 1 << 30
+# Six million terms, which take some ten seconds to make.
+MEMORY_LIMIT_BYTES = 3 << 27
 CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT, SUM = (
     "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count", "sum",
 )  # fmt: skip
@@ -148,24 +150,35 @@ class TermTable:
         count, arity = rows.shape
         code = self.operator_code(name, dtype, arity)
         self._reserve(count, count * arity)
-        hashed = _hash(code, rows, salt)
-        found = self._known(hashed)
-        missing = np.flatnonzero(found < 0)
-        if len(missing):
-            _, first, back = np.unique(hashed[missing], return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            new = missing[first[order]]
-            made = np.empty(len(new), np.int64)
-            made[order] = self._append(code, rows[new], hashed[new])
-            found[missing] = made[back]
+        before = self.count
+        found = self._entered(code, rows, _hash(code, rows, salt))
+        if self.count == before + count:
+            return found
         same = self.code[found] == code
         same[same] = (self.rows(found[same], arity) == rows[same]).all(axis=1)
         if not same.all():
             found[~same] = self.make_rows(name, dtype, rows[~same], salt + 1)
         return found
 
-    def _known(self, hashed: Array) -> Array:
-        """The terms that have these hashes, -1 for none."""
+    def _entered(self, code: int, rows: Array, hashed: Array) -> Array:
+        """The terms that have these hashes; where there is none the row is made one."""
+        found, place = self._known(hashed)
+        missing = np.flatnonzero(found < 0)
+        if not len(missing):
+            return found
+        # Of several on one place the last wins, and the others look again.
+        place = place[missing]
+        self._slots[place] = missing
+        wins = self._slots[place] == missing
+        new = missing[wins]
+        found[new] = self._slots[place[wins]] = self._append(code, rows[new], hashed[new])
+        lost = missing[~wins]
+        if len(lost):
+            found[lost] = self._entered(code, rows[lost], hashed[lost])
+        return found
+
+    def _known(self, hashed: Array) -> tuple[Array, Array]:
+        """The terms that have these hashes, -1 for none; and where they are entered, or would be."""
         mask = len(self._slots) - 1
         place = hashed & mask
         found = self._slots[place].astype(np.int64)
@@ -175,7 +188,7 @@ class TermTable:
             at = place[left] = (place[left] + _stride(wanted)) & mask
             held = found[left] = self._slots[at]
             left = left[(held >= 0) & (self._hash[held] != wanted)]
-        return found
+        return found, place
 
     def _put(self, terms: Array) -> None:
         """Enter terms, no two of which have one hash."""
@@ -199,9 +212,7 @@ class TermTable:
         self._hash[first:end] = hashed
         self.operands[used : used + rows.size] = rows.reshape(-1)
         self.count, self._used = end, used + rows.size
-        made = np.arange(first, end)
-        self._put(made)
-        return made
+        return np.arange(first, end)
 
     @property
     def bytes(self) -> int:
@@ -210,32 +221,39 @@ class TermTable:
         return sum(array.nbytes for array in arrays)
 
     def _reserve(self, terms: int, operands: int) -> None:
-        if self.count + terms > len(self.code):
+        terms += self.count
+        if terms > len(self.code):
             for name in ("code", "origin", "start", "_hash"):
-                setattr(self, name, self._grown(getattr(self, name), self.count + terms))
-        self.operands = self._grown(self.operands, self._used + operands)
+                setattr(self, name, self._grown(getattr(self, name), terms, terms))
+        self.operands = self._grown(self.operands, self._used + operands, terms)
         wanted = len(self._slots)
         # A quarter is used at most: of a thousand terms all but one are found in five looks.
-        while wanted < 4 * (self.count + terms):
+        while wanted < 4 * terms:
             wanted *= 2
         if wanted > len(self._slots):
-            self._check(4 * wanted)
+            self._check(4 * wanted, terms)
             self._slots = np.full(wanted, -1, np.int32)
             self._put(np.arange(self.count))
 
-    def _grown(self, array: Array, needed: int) -> Array:
+    def _grown(self, array: Array, needed: int, terms: int) -> Array:
         if needed <= len(array):
             return array
         capacity = max(needed, len(array) + len(array) // 2)
-        self._check((capacity - len(array)) * array.itemsize)
-        return np.concatenate([array, np.zeros(capacity - len(array), array.dtype)])
+        self._check((capacity - len(array)) * array.itemsize, terms)
+        grown = np.empty(capacity, array.dtype)
+        grown[: len(array)] = array
+        return grown
 
-    def _check(self, more: int) -> None:
+    def check_room(self, terms: int) -> None:
+        """Raise MachineError (too-many-terms) now, if that many more, as large as those there are, take twice the limit."""
+        self._check(terms * self.bytes // self.count - self.limit, self.count + terms)
+
+    def _check(self, more: int, terms: int) -> None:
         if self.bytes + more > self.limit:
             raise MachineError(
-                f"{self.count} terms, and more are needed than {self.limit} bytes hold",
+                f"{terms} terms are more than {self.limit} bytes hold",
                 code="too-many-terms",
-                advice="validate smaller shapes, or a smaller grid",
+                advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
             )
 
     # Constants, bits and bytes ------------------------------------------------------------
@@ -315,12 +333,19 @@ class TermTable:
 
 
 def _hash(code: int, rows: Array, salt: int) -> Array:
-    """63 bits a row: the sum of its operands, each mixed with its position (the mixing is that of splitmix64)."""
-    with np.errstate(over="ignore"):
-        places = np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = _mixed(rows.view(np.uint64) + places).sum(axis=1, dtype=np.uint64)
-        mixed = _mixed(mixed + np.uint64(code + (salt << 32)) * np.uint64(0xD1342543DE82EF95))
-    return (mixed >> np.uint64(1)).view(np.int64)
+    """63 bits a row: the sum of its operands, each times a number of its own, mixed as splitmix64 does."""
+    factors = _factors(rows.shape[1] + 1)
+    sums = rows.view(np.uint64) @ factors[1:]
+    sums += factors[:1] * np.uint64(code + (salt << 32))
+    return (_mixed(sums) >> np.uint64(1)).view(np.int64)
+
+
+@lru_cache(maxsize=256)
+def _factors(count: int) -> Array:
+    """So many odd numbers that look random."""
+    return _mixed(
+        np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    ) | np.uint64(1)
 
 
 def _mixed(values: Array) -> Array:

@@ -16,6 +16,7 @@ Nothing is simplified but constants (computed as the machine computes them), the
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -432,7 +433,7 @@ def apply(table: TermTable, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     given = tuple(type(x) if type(x) in (int, float) else as_array(x).dtype for x in inputs)
     *types, result = _types(ufunc, given)
     if ufunc is np.matmul:
-        return _product(table, inputs, types, result)
+        return _product(table, inputs, result)
     number = _counted(table, ufunc.__name__, result, types, inputs)
     if number is not None:
         return number
@@ -451,29 +452,36 @@ def _folded(
     compute: Callable[..., Any],
 ) -> Any:
     """Terms of an operator; of constants what it computes."""
-    columns = np.broadcast_arrays(*(operand.inner for operand in operands))
+    columns = [operand.inner for operand in operands]
+    if any(column.shape != columns[0].shape for column in columns):
+        columns = list(np.broadcast_arrays(*columns))
+    shape, types = columns[0].shape, [operand.dtype for operand in operands]
     flat = [column.reshape(-1) for column in columns]
-    constant = np.ones(len(flat[0]), np.bool_)
-    for column in flat:
-        constant &= table.is_constant(column)
+    constant = np.logical_and.reduce([table.is_constant(column) for column in flat])
     if name in COMMUTATIVE:
         flat = [np.minimum(*flat), np.maximum(*flat)]
-    made = np.empty(len(flat[0]), np.int64)
-    if constant.any():
-        numbers = [
-            table.numbers(column[constant], operand.dtype)
-            for column, operand in zip(flat, operands, strict=True)
-        ]
-        computed = np.asarray(compute(*numbers)).astype(dtype, copy=False)
-        if constant.all():
-            return computed.reshape(columns[0].shape)
-        made[constant] = table.constants(computed)
-    others = np.flatnonzero(~constant)
-    given = [column[others] for column in flat]
-    moved, known = moved_bytes(table, name, dtype, [one.dtype for one in operands], given)
-    made[others[known]] = moved[known]
-    made[others[~known]] = table.make(name, dtype, *(column[~known] for column in given))
-    return Terms(table, made.reshape(columns[0].shape), dtype)
+    if not constant.any():
+        return Terms(table, _unfolded(table, name, dtype, types, flat).reshape(shape), dtype)
+    numbers = [
+        table.numbers(column[constant], kind) for column, kind in zip(flat, types, strict=True)
+    ]
+    computed = np.asarray(compute(*numbers)).astype(dtype, copy=False)
+    if constant.all():
+        return computed.reshape(shape)
+    made = np.empty(len(constant), np.int64)
+    made[constant] = table.constants(computed)
+    made[~constant] = _unfolded(table, name, dtype, types, [one[~constant] for one in flat])
+    return Terms(table, made.reshape(shape), dtype)
+
+
+def _unfolded(
+    table: TermTable, name: str, dtype: np.dtype, types: list[np.dtype], columns: list[Array]
+) -> Array:
+    """Terms of an operator on operands of which not all are constants: what only moves bytes is what it moves."""
+    moved, known = moved_bytes(table, name, dtype, types, columns)
+    if not known.all():
+        moved[~known] = table.make(name, dtype, *(column[~known] for column in columns))
+    return moved
 
 
 def made_again(table: TermTable, operator: Operator, columns: Array) -> Array:
@@ -514,18 +522,15 @@ def _counted(
     return Terms(table, counted(table, dtype, made).reshape(shape), dtype)
 
 
-def _product(
-    table: TermTable, inputs: Sequence[Any], types: Sequence[np.dtype], dtype: np.dtype
-) -> Terms:
+def _product(table: TermTable, inputs: Sequence[Any], dtype: np.dtype) -> Terms:
     """A matrix product: for each element the sum of products in order, as one term of a row and a column."""
-    left, right = (lift(table, value, kind) for value, kind in zip(inputs, types, strict=True))
-    rows, columns = (
-        table.make_rows(ROW, kind, np.ascontiguousarray(side).reshape(-1, side.shape[-1])).reshape(
-            side.shape[:-1]
-        )
-        for side, kind in zip((left, np.swapaxes(right, -1, -2)), types, strict=True)
-    )
-    return Terms(table, table.make(DOT, dtype, rows[..., :, None], columns[..., None, :]), dtype)
+    left, right = (lift(table, value, dtype) for value in inputs)
+    right = np.swapaxes(right, -1, -2)
+    operands = np.concatenate([side.reshape(-1, side.shape[-1]) for side in (left, right)])
+    ids = table.make_rows(ROW, dtype, operands)
+    rows = ids[: math.prod(left.shape[:-1])].reshape(*left.shape[:-1], 1)
+    columns = ids[rows.size :].reshape(*right.shape[:-2], 1, -1)
+    return Terms(table, table.make(DOT, dtype, rows, columns), dtype)
 
 
 def _common(table: TermTable, values: Sequence[Any]) -> tuple[list[Array], Callable[[Array], Any]]:
@@ -686,10 +691,10 @@ def moved_bytes(
 ) -> tuple[Array, Array]:
     """Terms of an operator with these operands, element by element, and where they are known: where each byte of the
     result is a byte of an operand, or a number."""
-    known = np.zeros(len(columns[0]), np.bool_)
     mover = _MOVERS.get(name)
     if mover is None or dtype.kind not in "iu" or any(kind.kind not in "iu" for kind in types):
-        return np.empty(len(known), np.int64), known
+        count = len(columns[0])
+        return np.empty(count, np.int64), np.zeros(count, np.bool_)
     cells = [
         table.cells_of(column, kind.itemsize) for column, kind in zip(columns, types, strict=True)
     ]

@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -34,8 +35,10 @@ from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, Moving
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory, memref_shape
 from mlir_async_pipe.machine.normal_terms import NormalForms, reassociated
 from mlir_async_pipe.machine.run_kernel import (
+    Decoded,
     Handed,
     RunResult,
+    decoded,
     function_name,
     run_in,
 )
@@ -190,10 +193,16 @@ def validate(
     started = time.perf_counter()
     name = function_name(before, function)
     launch = RunOptions(**{"completion": "late", **options})
-    programs = (Program(before), _after_of(after, before, name))
+    events = Events()
+    programs = (
+        Program(before, name, launch, events.around(0)),
+        replace(_after_of(after, before, name, launch), around=events.around(1)),
+    )
 
     def question() -> _Question:
-        return _Question(name, *programs, launch, TermTable(memory_limit), reassociate)
+        table = events.table = TermTable(memory_limit)
+        events.log.clear()
+        return _Question(name, *programs, launch, events, table, reassociate)
 
     proof = _by_induction(question, arguments) if _told(arguments, From) else None
     asked = arguments if proof is None else _each(arguments, From, proof.first_numbers)
@@ -384,12 +393,12 @@ class _Question:
     before: Program
     after: Program
     launch: RunOptions
+    events: Events
     table: TermTable
     reassociate: bool = False
 
     def answer(self, arguments: Sequence[Any], large: int | None = _LARGE) -> Validation:
         """Run both, and compare what is visible outside. Arguments of so many elements, if they are only read, take no memory."""
-        events = Events()
         runs: list[RunResult] = []
         whose = "the arguments"
         try:
@@ -398,8 +407,7 @@ class _Question:
             self.table.long_arrays = LongArrays(self.table, None, long) if long else None
             for number in (0, 1):
                 whose = ("the program before", "the program after")[number]
-                launch = self.launch if number else replace(self.launch, completion="eager")
-                run = self._run(number, given, launch, events)
+                run = self._run(number, given, self.launch.completion if number else "eager")
                 for race in run.races:
                     if number and self.table.has_branches:
                         message = f"both sides of a branch on data were run, and with them there is a race: {race}"
@@ -427,20 +435,20 @@ class _Question:
             if runs[0].races:
                 message += f", if copies before were complete when they were issued [{runs[0].races[0].code}]"
             return Validation("equal", code="equal", message=message, elements=elements)
-        return replace(self._difference(given, events, *apart), elements=elements)
+        return replace(self._difference(given, *apart), elements=elements)
 
     def follow(self, arguments: Sequence[Any], inductions: Sequence[Induction]) -> None:
         """Follow both to all trip counts, and compare. Raises MachineError where that fails."""
         given = _arguments(self.table, self.before.module, self.name, arguments)
         long = {one.number: one for one in given.values if isinstance(one, LongArray)}
-        events, stored = Events(), 0
+        stored = 0
         ends: list[tuple[RunResult, Induction, list[Any]]] = []
         # What pipelines fail at is found first.
         for number, induction in zip((1, 0), inductions, strict=True):
             induction.stored = stored
             arrays = self.table.long_arrays = LongArrays(self.table, induction, long)
             # Where nothing races, all completions are one; of copies at once nothing but memory is left.
-            run = self._run(number, given, replace(self.launch, completion="eager"), events)
+            run = self._run(number, given, "eager")
             for race in run.races:
                 if number or race.code not in IN_FLIGHT:
                     raise MachineError(str(race), code=race.code, at=race.place)
@@ -460,13 +468,10 @@ class _Question:
                 "what is stored is another term, or in another order", code="terms-differ"
             )
 
-    def _run(self, number: int, given: _Given, launch: RunOptions, events: Events) -> RunResult:
+    def _run(self, number: int, given: _Given, completion: str) -> RunResult:
         """Run the program before (0), or after, in a memory of its own."""
-        events.program = number
         memory = Memory(memory_cells(self.table, SMALLEST_BYTES, POISON_BYTE))
-        around = events.around(self.table)
-        program = (self.before, self.after)[number]
-        return program.run(memory, self.name, given.values, launch, around)
+        return (self.before, self.after)[number].run(memory, given.values, completion)
 
     def _compared(self, before: RunResult, after: RunResult) -> list[tuple[str, Any, Any]]:
         """What is visible outside. Raises UsageError (bad-signature)."""
@@ -482,7 +487,6 @@ class _Question:
     def _difference(
         self,
         given: _Given,
-        events: Events,
         where: str,
         index: tuple[int, ...],
         pair: tuple[int, int],
@@ -491,11 +495,15 @@ class _Question:
         table = self.table
         # Sums in another order part where nothing is wrong.
         inner = (
-            Divergence(*pair) if self.reassociate else divergence(table, *pair, events.of_second)
+            Divergence(*pair)
+            if self.reassociate
+            else divergence(table, *pair, self.events.of_second)
         )
         one, other = (printed(table, term, given.shapes) for term in (inner.before, inner.after))
         place = f"{where}[{', '.join(map(str, index))}]" if index else where
-        was, now = (events.where(int(table.origin[term])) for term in (inner.before, inner.after))
+        was, now = (
+            self.events.where(int(table.origin[term])) for term in (inner.before, inner.after)
+        )
         shown = self._shown(given, where, index)
         if shown is None:
             message = (
@@ -517,6 +525,7 @@ class _Question:
     ) -> tuple[tuple[Any, Any], tuple[Any, ...]] | None:
         """Values that the element has in the two programs on some data, and the data; None if none that
         were drawn show a difference."""
+        programs = [replace(one, around=None) for one in (self.before, self.after)]
         for seed in range(_DRAWS):
             random = np.random.default_rng(seed)
             data = tuple(
@@ -525,9 +534,8 @@ class _Question:
                 else _drawn(random, kind, given.shapes[f"arg{number}"], self.reassociate)
                 for number, (value, kind) in enumerate(zip(given.values, given.kinds, strict=True))
             )
-            before = replace(self.launch, completion="eager")
-            pairs = ((self.before, before), (self.after, self.launch))
-            runs = (program.run(Memory(), self.name, data, how) for program, how in pairs)
+            completions = ("eager", self.launch.completion)
+            runs = map(lambda one, how: one.run(Memory(), data, how), programs, completions)
             _, *both = next(pair for pair in _compared(*runs) if pair[0] == where)
             was, now = (one[index] for one in both)
             apart = as_array(was).tobytes() != as_array(now).tobytes()
@@ -554,39 +562,43 @@ def _racy(race: Race, *, is_after: bool) -> Validation:
 
 @dataclass(frozen=True)
 class Program:
-    """A module, and of machine code how it is `handed` arguments, which of them point to which tensor maps
-    (box and swizzle), and its bytes of dynamic workgroup memory."""
+    """A function of a module, and of machine code how it is `handed` arguments, which of them point to which tensor maps
+    (box and swizzle), and its bytes of dynamic workgroup memory. `around` is the decoder's."""
 
     module: Any
+    name: str
+    launch: RunOptions
+    around: Any = None
     handed: Handed | None = None
     maps: tuple[tuple[int, tuple[int, ...], str], ...] = ()
     shared_bytes: int | None = None
 
-    def run(
-        self,
-        memory: Memory,
-        name: str,
-        arguments: Sequence[Any],
-        launch: RunOptions,
-        around: Any = None,
-    ) -> RunResult:
-        """Run a function of it in a memory that is empty yet."""
+    @cached_property
+    def decoded(self) -> Decoded:
+        """It as the machine runs it. Raises MachineError."""
+        launch = self.launch
+        if launch.dynamic_shared_bytes is None:
+            launch = replace(launch, dynamic_shared_bytes=self.shared_bytes)
+        return decoded(self.module, self.name, launch, self.around)
+
+    def run(self, memory: Memory, arguments: Sequence[Any], completion: str) -> RunResult:
+        """Run it in a memory that is empty yet."""
         given = list(arguments)
         for number, box, swizzle in self.maps:
             given[number] = TensorMap(given[number], box, swizzle)
-        if launch.dynamic_shared_bytes is None:
-            launch = replace(launch, dynamic_shared_bytes=self.shared_bytes)
-        return run_in(memory, self.module, name, given, launch, around, self.handed)
+        program = self.decoded
+        options = replace(program.options, completion=completion)
+        return run_in(memory, replace(program, options=options), given, self.handed)
 
 
-def _after_of(after: Any, before: Any, name: str) -> Program:
+def _after_of(after: Any, before: Any, name: str, launch: RunOptions) -> Program:
     """The program to compare with: a module, or `lowering.Lowered` of the module before.
 
     Raises UsageError (bad-argument, no-function), InputError (parse-error).
     """
     emit = getattr(after, "emit", None)
     if emit is None:
-        return Program(after)
+        return Program(after, name, launch)
     if emit != "ptx":
         raise UsageError(
             f"what is compared with a module is PTX, not {emit}",
@@ -606,7 +618,8 @@ def _after_of(after: Any, before: Any, name: str) -> Program:
     )
     module = raise_ptx(after.text, new_context(), f"{name}.ptx")
     handed = Handed(tuple(types[:count]), after.parameters[name])
-    return Program(module, handed, maps, kernels[name].dynamic_shared_bytes)
+    shared_bytes = kernels[name].dynamic_shared_bytes
+    return Program(module, name, launch, None, handed, maps, shared_bytes)
 
 
 def _map_type(argument: Any) -> str:
@@ -715,16 +728,16 @@ def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[in
 
 
 class Events:
-    """What ran when a term was made: for each instruction that was executed its program, op and thread."""
+    """What ran when a term of `table` was made: for each instruction that was executed its program, op and thread."""
 
     def __init__(self) -> None:
-        self.program = 0
-        self._log: list[tuple[int, int, int, int]] = [(0, -1, 0, 0)]
+        self.table = TermTable()
+        self.log: list[tuple[int, int, int, int]] = []
         self._sites: dict[tuple[int, int], Site] = {}
 
-    def around(self, table: TermTable) -> Callable[[Site, Execute], Execute]:
-        """Of each op: note that it runs, and put its place into errors about data."""
-        log, program = self._log, self.program
+    def around(self, program: int) -> Callable[[Site, Execute], Execute]:
+        """Of each op of the program before (0), or after: note that it runs, and put its place into errors about data."""
+        log = self.log
 
         def wrap(site: Site, execute: Execute) -> Execute:
             self._sites[program, site.number] = site
@@ -732,7 +745,7 @@ class Events:
 
             def run(unit: Any, *values: Any) -> Any:
                 log.append((program, number, unit.launch.block_number, int(unit.threads[0])))
-                table.now = len(log) - 1
+                self.table.now = len(log)
                 try:
                     return execute(unit, *values)
                 except MachineError as error:
@@ -750,15 +763,15 @@ class Events:
 
     def of_second(self, event: int) -> bool:
         """Whether an event is of the program after."""
-        return self._log[event][0] == 1
+        return event > 0 and self.log[event - 1][0] == 1
 
     def where(self, event: int) -> Execution:
         """The op of an event."""
-        key = self._log[event]
-        site = self._sites.get(key[:2])
-        if site is None:
+        if not event:
             return Execution("nothing", Place(), 0)
-        return Execution(site.name, site.place, sum(other == key for other in self._log[:event]))
+        key = self.log[event - 1]
+        site = self._sites[key[:2]]
+        return Execution(site.name, site.place, self.log[: event - 1].count(key))
 
 
 def _placed(error: MachineError, site: Site) -> MachineError:

@@ -18,6 +18,9 @@ from mlir_async_pipe.machine.term_table import PLACES, SELECT, TermTable, needs_
 from mlir_async_pipe.machine.terms import Terms, is_array, is_symbolic
 from mlir_async_pipe.machine.warp_order import LockStep
 
+# Iterations that say how many terms the others make.
+_SAMPLED = 32
+
 
 def packer(site: Site) -> Any:
     """A function that packs result values the way the engine expects them."""
@@ -70,8 +73,17 @@ def run_loop(
                 lambda state: upper - state[0],
             )
             upper = induction.ended(upper)
+        data = unit.launch.memory.data
+        table = data.table if is_symbolic(data) and not is_symbolic(upper) else None
+        iterations, made = 0, 0
         while (following := iterate(variable, values, upper)) is not None:
             variable, values = following
+            iterations += 1
+            if table is not None and iterations == _SAMPLED:
+                made = table.count
+            if table is not None and iterations == 2 * _SAMPLED:
+                left = int(np.max((upper - variable) // step))
+                table.check_room((table.count - made) * left // _SAMPLED)
     finally:
         unit.mask = outer
     unit.note("end", site)

@@ -12,7 +12,7 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.machine import term_table
 from mlir_async_pipe.machine.launch import RunOptions
 from mlir_async_pipe.machine.memory import SMALLEST_BYTES, Memory
-from mlir_async_pipe.machine.run_kernel import run_in
+from mlir_async_pipe.machine.run_kernel import decoded, run_in
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import Terms, identities, inputs, memory_cells
 from mlir_async_pipe.session.diagnostics import MachineError
@@ -27,7 +27,7 @@ def symbolic(text, types, arrays, **options):
     given = [inputs(table, f"arg{n}", array.shape, array.dtype) for n, array in enumerate(arrays)]
     memory = Memory(memory_cells(table, SMALLEST_BYTES, 0xFF))
     module = parse(text)
-    return table, run_in(memory, module, None, given, RunOptions(**options))
+    return table, run_in(memory, decoded(module, None, RunOptions(**options)), given)
 
 
 def agrees(body, *types, seed=0, **options):
@@ -226,7 +226,7 @@ def test_equal_terms_are_one_however_often_the_table_grows():
 
 def test_the_table_is_bounded():
     table = TermTable(limit=1 << 20)
-    with pytest.raises(MachineError, match="terms, and more are needed") as error:
+    with pytest.raises(MachineError, match="terms are more than") as error:
         table.make("x", np.float32, np.arange(100_000))
     assert error.value.code == "too-many-terms"
 

@@ -512,3 +512,35 @@ def test_a_large_argument_has_its_bounds():
     body = "%k = arith.addi %j, %c1 : index\n%o = memref.load %a[%k] : memref<3000000xf32>"
     found = of_large(body)
     assert (found.verdict, found.code) == ("different", "out-of-bounds")
+
+
+# A sum of `%n` addends.
+SUM = """func.func @f(%a: memref<8xf32>, %b: memref<1xf32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %c1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %s = scf.for %i = %c0 to %n step %c1 iter_args(%t = %z) -> f32 {
+    %j = arith.remui %i, %c8 : index
+    %x = memref.load %a[%j] : memref<8xf32>
+    %u = arith.addf %t, %x : f32
+    scf.yield %u : f32
+  }
+  memref.store %s, %b[%c0] : memref<1xf32>
+  return
+}"""
+
+
+@pytest.mark.parametrize(
+    ("count", "step_limit", "code"), [(1000, 20_000, "equal"), (400_000, 400, "too-many-terms")]
+)
+def test_a_loop_is_refused_in_its_first_iterations_if_all_make_too_many_terms(
+    count: int, step_limit: int, code: str
+) -> None:
+    arguments = [None, None, count]
+    module = parse(SUM)
+    found = mlir_async_pipe.validate(
+        module, module, None, arguments, memory_limit=1 << 22, step_limit=step_limit
+    )
+    assert found.code == code, found.message
+    assert found.is_equal or "'scf.for'" in found.message
