@@ -49,7 +49,14 @@ from mlir_async_pipe.machine.term_table import (
     divergence,
     printed,
 )
-from mlir_async_pipe.machine.terms import as_array, inputs, lift, memory_cells
+from mlir_async_pipe.machine.terms import (
+    as_array,
+    identities,
+    inputs,
+    is_symbolic,
+    lift,
+    memory_cells,
+)
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.called_from import called_by_users, takes
 from mlir_async_pipe.session.diagnostics import (
@@ -812,7 +819,13 @@ def _first_difference(
     """The first element that is not the same term, and both terms."""
     forms = NormalForms(table)
     for name, *both in compared:
-        first, second = (lift(table, value, value.dtype).reshape(-1) for value in both)
+        flat = [value.settled() if is_symbolic(value) else value for value in both]
+        flat = [value.reshape(-1) for value in flat]
+        apart = np.arange(flat[0].size)
+        if not any(map(is_symbolic, flat)):
+            # Large arrays of numbers, as matrices of integers, would be a term each.
+            apart = np.flatnonzero(identities(flat[0]) != identities(flat[1]))
+        first, second = (lift(table, value[apart], value.dtype) for value in flat)
         differ = np.flatnonzero(first != second)
         if len(differ):
             one, other = (forms.of(side[differ]) for side in (first, second))
@@ -820,7 +833,7 @@ def _first_difference(
                 one, other = (reassociated(table, side) for side in (one, other))
             differ = differ[one != other]
         if len(differ):
-            index = np.unravel_index(differ[0], both[0].shape)
+            index = np.unravel_index(apart[differ[0]], both[0].shape)
             pair = int(first[differ[0]]), int(second[differ[0]])
             return name, tuple(map(int, index)), pair
     return None
