@@ -156,6 +156,21 @@ def element_wise(
     return result.reshape(shape)
 
 
+def aligned(unit: Unit, site: Site, where: ByteSpan) -> ByteSpan:
+    """A span of neighbours in each lane, of which the first is to be aligned as the op's row says; lanes where it is not are
+    reported."""
+    if site.alignment > 1:
+        first = where.addresses.reshape(len(where.addresses), -1)[:, 0]
+        wrong = first % site.alignment != 0
+        if wrong.any():
+            lane = int(np.flatnonzero(lanes_of(wrong, unit.width))[0])
+            buffer = unit.launch.memory.buffer_at(int(lanes_of(first, unit.width)[lane]))
+            unit.report(
+                "misaligned-access", site, lane, buffer="" if buffer is None else buffer.name
+            )
+    return where
+
+
 def update(unit: Unit, site: Site, where: ByteSpan) -> None:
     """Announce an atomic update of the elements; the caller does it lane by lane."""
     _enter(unit, site, where, "atomic")

@@ -103,6 +103,8 @@ class Site:
     is_alone: bool = False
     # The condition under which lanes have need of what it loads, and whether it holds then or not.
     needed: tuple[int, bool] | None = None
+    # Bytes of which its addresses are multiples.
+    alignment: int = 1
 
     @property
     def is_strong(self) -> bool:
@@ -440,6 +442,7 @@ class Decoder:
             not is_async and row is not None and _stores_shuffled(op, row),
             not is_async and _is_alone(op, found),
             needed and (self.key(needed[0]), needed[1]),
+            found.alignment(op),
         )
         self.sites.append(made)
         return made

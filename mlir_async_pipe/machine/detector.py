@@ -421,6 +421,7 @@ _SENTENCES = {
     "divergent-warp-op": "'{op}' needs its whole warp, but some lanes do not reach it",
     "uninitialised-read": "'{op}' reads memory that nothing has written",
     "out-of-bounds": "'{op}' accesses memory outside its buffer",
+    "misaligned-access": "'{op}' accesses memory at an address that is no multiple of what it needs",
     "uncommitted-copy": "'{op}' is in no group when the kernel ends",
     "unwaited-copy": "'{op}' is still in flight when the kernel ends: no wait covers it",
     "queue-overflow": "'{op}' acquires more slots than the queue has",

@@ -39,6 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS, BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
+from mlir_async_pipe.vocabulary.memory_layout import element_layout
 from mlir_async_pipe.vocabulary.memory_ops import (
     VENDOR_ROWS,
     by_resource,
@@ -48,6 +49,7 @@ from mlir_async_pipe.vocabulary.memory_ops import (
     neighbours,
     never,
     size_of_last_group,
+    to_sixteen_bytes,
     transfer_type,
     whole,
 )
@@ -95,6 +97,13 @@ def limited_elements(op: Any) -> Any:
 def limited_bytes(op: Any) -> Any:
     """`cpSize`, after which a copy writes zeros."""
     return op.operands[2] if len(op.operands) > 2 else None
+
+
+def copied_alignment(op: Any) -> int:
+    """cp.async: both addresses are multiples of what is copied (PTX ISA)."""
+    count = integer_attribute(op, "dstElements")
+    bits = element_layout(op.operands[0].type).bits if count else 8
+    return (count or integer_attribute(op, "size") or 1) * bits // 8
 
 
 def copy(
@@ -171,6 +180,7 @@ NVIDIA_ROWS = (
         neighbours("dstElements"),
         token=True,
         limit=limited_elements,
+        alignment=copied_alignment,
     ),
     Row(
         "nvgpu.device_async_create_group", ("tokens*",), queue=CP_ASYNC, commits="group", token=True
@@ -182,6 +192,7 @@ NVIDIA_ROWS = (
         CP_ASYNC,
         "size",
         limit=limited_bytes,
+        alignment=copied_alignment,
     ),
     Row("nvvm.cp.async.commit.group", queue=CP_ASYNC, commits="group"),
     Row("nvvm.cp.async.wait.group", queue=CP_ASYNC, wait=WaitRule("count", "n", 32)),
@@ -191,6 +202,7 @@ NVIDIA_ROWS = (
         ("destination", "source", "bytes", "l2_cache_hint?", "byte_mask?"),
         BULK_STORE,
         "",
+        alignment=to_sixteen_bytes,
     ),
     _tile_store(
         "nvvm.cp.async.bulk.tensor.global.shared.cta",

@@ -15,7 +15,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, enclosing, operations, walk_named
 from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
-from mlir_async_pipe.vocabulary.memory_ops import bytes_of, whole
+from mlir_async_pipe.vocabulary.memory_ops import bytes_of, to_sixteen_bytes, whole
 from mlir_async_pipe.vocabulary.op_table import row_of
 from mlir_async_pipe.vocabulary.rows import (
     EVERYTHING,
@@ -139,6 +139,7 @@ _NVVM = (
         "nvvm.cp.async.bulk.shared.cluster.global",
         ("destination", "source", "barrier", "bytes", "multicast?", "l2_cache_hint?"),
         AccessRule("read", "source", "", whole),
+        alignment=to_sixteen_bytes,
     ),
     _phase("nvvm.tcgen05.commit", "commit", ("barrier", "multicast?")),
     _copy(

@@ -363,12 +363,25 @@ def _bulk(op: str, source: str, size: int | str) -> Row:
     return Row(op, operands, (*reads, rule("write", "destination")), order=volatile_order)
 
 
-_OF_POINTERS: tuple[tuple[str, tuple[str, ...], AccessKind, Extent, bool], ...] = (
-    ("llvm.load", ("memory",), "read", result_bytes, False),
-    ("llvm.store", ("value", "memory"), "write", operand_bytes(0), True),
-    ("llvm.atomicrmw", ("memory", "value"), "atomic", operand_bytes(1), False),
-    ("llvm.cmpxchg", ("memory", "expected", "value"), "atomic", operand_bytes(2), False),
-)
+def _of_pointer(op: str, operands: tuple[str, ...], kind: AccessKind, number: int | None) -> Row:
+    """An access of what operand `number` is, or the result: aligned to what its type is, if it does not say otherwise
+    (LangRef, load)."""
+
+    def alignment(op: Any) -> int:
+        value = op.results[0] if number is None else op.operands[number]
+        layout = if_known(layout_of, value.type)
+        return integer_attribute(op, "alignment") or (1 if layout is None else layout.alignment)
+
+    return Row(
+        op,
+        operands,
+        (_pointer_rule(kind, result_bytes if number is None else operand_bytes(number)),),
+        order=attribute_order,
+        stores=kind == "write",
+        alignment=alignment,
+    )
+
+
 MEMORY_ROWS = {
     row.op: row
     for row in (
@@ -406,12 +419,17 @@ MEMORY_ROWS = {
         _bulk("llvm.intr.memset", "value", 2),
         _bulk("llvm.intr.memcpy.inline", "source", "len"),
         _bulk("llvm.intr.memset.inline", "value", "len"),
-        *(
-            Row(op, operands, (_pointer_rule(kind, extent),), order=attribute_order, stores=stores)
-            for op, operands, kind, extent, stores in _OF_POINTERS
-        ),
+        _of_pointer("llvm.load", ("memory",), "read", None),
+        _of_pointer("llvm.store", ("value", "memory"), "write", 0),
+        _of_pointer("llvm.atomicrmw", ("memory", "value"), "atomic", 1),
+        _of_pointer("llvm.cmpxchg", ("memory", "expected", "value"), "atomic", 2),
     )
 }
+
+
+def to_sixteen_bytes(op: Any) -> int:
+    """Rows of ldmatrix and stmatrix, and both ends of bulk copies (PTX ISA, cp.async.bulk)."""
+    return 16
 
 
 def matrix_lanes(op: Any) -> int | None:
@@ -494,16 +512,21 @@ _WAVE_TILES = (
         ("memory", "values*", "stride"),
         (_pointer_rule("write", whole, active_lanes=first_lane),),
     ),
-    _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
+    replace(
+        _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
+        alignment=to_sixteen_bytes,
+    ),
     Row(
         "nvvm.ldmatrix",
         ("memory",),
         (_pointer_rule("read", bytes_of(16), active_lanes=matrix_lanes),),
+        alignment=to_sixteen_bytes,
     ),
     Row(
         "nvvm.stmatrix",
         ("memory", "values*"),
         (_pointer_rule("write", bytes_of(16), active_lanes=stored_matrix_lanes),),
+        alignment=to_sixteen_bytes,
     ),
     Row(
         "nvgpu.warpgroup.mma.store",

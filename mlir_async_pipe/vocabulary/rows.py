@@ -453,6 +453,11 @@ def _between(spaces: frozenset[str]) -> MemoryOrder:
     return both("block", spaces) if spaces else UNORDERED
 
 
+def stated_alignment(op: Any) -> int:
+    """What an access says of itself; a byte if it says nothing (MLIR, memref.load and vector.load)."""
+    return integer_attribute(op, "alignment") or 1
+
+
 @dataclass(frozen=True)
 class Row:
     """One op kind; where `op` ends in "." or "_", all those whose names begin so and have no row of
@@ -518,6 +523,8 @@ class Row:
     harmless: bool = False
     # How threads of a block agree on the value, beside the ids that `launch_ids` knows.
     agree: Agreement = "operands"
+    # Bytes of which its addresses are multiples.
+    alignment: Callable[[Any], int] = stated_alignment
 
     @cached_property
     def described(self) -> bool:

@@ -7,6 +7,7 @@ gives rows their meaning on the completion model of `queues`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,8 @@ def issue_copy(
     if unit.deferred is not None or site.row is None or not site.is_async:
         copy_now(unit, site, source, destination, valid)
         return
+    access.aligned(unit, site, destination)
+    access.aligned(unit, site, source if valid is None else _reading(source, valid))
     lanes = _both(unit, source, destination)
     if not lanes.any():
         return
@@ -124,6 +127,11 @@ def copy_now(
     if valid is not None:
         data = np.where(np.arange(data.shape[1]) < valid[:, None], data, 0)
     access.write(unit, site, destination, data, BYTE)
+
+
+def _reading(source: ByteSpan, valid: Array) -> ByteSpan:
+    """The lanes that read: the others are sent to the null page."""
+    return replace(source, addresses=np.where(valid[:, None] > 0, source.addresses, 0))
 
 
 def _both(unit: Unit, source: ByteSpan, destination: ByteSpan) -> Array:

@@ -120,17 +120,18 @@ def element_pointer(site: Site) -> Execute:
     return execute
 
 
-def pointer_span(unit: Unit, pointer: Array, kind: Kind) -> access.ByteSpan:
+def pointer_span(unit: Unit, site: Site, pointer: Array, kind: Kind) -> access.ByteSpan:
     """The elements of `kind` from a pointer on; lanes that are off go to the null page."""
     addresses = pointer.reshape(-1, *(1,) * len(kind.shape)) + kind.byte_offsets()
-    return access.span(unit, access.within_memory(unit, addresses), kind.item_bytes, unit.mask)
+    addresses = access.within_memory(unit, addresses)
+    return access.aligned(unit, site, access.span(unit, addresses, kind.item_bytes, unit.mask))
 
 
 @semantics("llvm.load")
 def load(site: Site) -> Execute:
     kind = site.result_kind()
     return lambda unit, pointer: access.read(
-        unit, site, pointer_span(unit, pointer, kind), kind.element
+        unit, site, pointer_span(unit, site, pointer, kind), kind.element
     )
 
 
@@ -139,7 +140,7 @@ def store(site: Site) -> Execute:
     kind = site.operand_kind(0)
 
     def execute(unit: Unit, value: Array, pointer: Array) -> None:
-        access.write(unit, site, pointer_span(unit, pointer, kind), value, kind.element)
+        access.write(unit, site, pointer_span(unit, site, pointer, kind), value, kind.element)
 
     return execute
 
@@ -238,7 +239,7 @@ def atomic(site: Site) -> Execute:
     combine = ATOMICS[words[0] if words[0] != "volatile" else words[1]]
 
     def execute(unit: Unit, pointer: Array, value: Array) -> Array:
-        where = pointer_span(unit, pointer, kind)
+        where = pointer_span(unit, site, pointer, kind)
         return atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
@@ -250,7 +251,7 @@ def compare_exchange(site: Site) -> Execute:
     kind = kind_of(site.op.operands[1].type, site.op)
 
     def execute(unit: Unit, pointer: Array, expected: Array, value: Array) -> tuple[Array, Array]:
-        where = pointer_span(unit, pointer, kind)
+        where = pointer_span(unit, site, pointer, kind)
 
         def change(lane: int, old: Array) -> Array:
             return np.where(old == own(unit, expected, lane), own(unit, value, lane), old)

@@ -50,7 +50,7 @@ def load(site: Site) -> Execute:
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
         where = access.locate(unit, site, memory, subscripts(indices), extent)
-        return access.read(unit, site, where, kind)
+        return access.read(unit, site, access.aligned(unit, site, where), kind)
 
     return execute
 
@@ -62,7 +62,7 @@ def store(site: Site) -> Execute:
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
         where = access.locate(unit, site, memory, subscripts(indices), extent)
-        access.write(unit, site, where, value, kind)
+        access.write(unit, site, access.aligned(unit, site, where), value, kind)
 
     return execute
 

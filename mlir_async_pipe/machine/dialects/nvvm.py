@@ -107,6 +107,8 @@ def bulk_load(site: Site) -> Execute:
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
         given = (target, source, *rest)
+        for end in (target, source):
+            access.aligned(unit, site, access.span(unit, end, 1, unit.mask))
         addresses = operands.addresses(unit, given)
         sizes = operands.of(unit, given, "bytes")
         for lane in map(int, np.flatnonzero(unit.active())):
@@ -126,6 +128,8 @@ def bulk_store(site: Site) -> Execute:
     queue = site.queue()
 
     def execute(unit: Unit, target: Array, source: Array, size: Array, *rest: Array) -> None:
+        for end in (target, source):
+            access.aligned(unit, site, access.span(unit, end, 1, unit.mask))
         sizes = lanes_of(size, unit.width)
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
@@ -153,7 +157,8 @@ def load_matrix(site: Site) -> Execute:
     def execute(unit: Unit, pointer: Array) -> Any:
         warps, naming = matrix_rows(unit, site, tiles)
         first = access.within_memory(unit, pointer, 16)
-        rows = access.read(unit, site, byte_span(unit, first, 16, naming), BYTE)
+        where = access.aligned(unit, site, byte_span(unit, first, 16, naming))
+        rows = access.read(unit, site, where, BYTE)
         halves = contiguous(lanes_of(rows, unit.width)).view(np.uint16)
         parts = contiguous(matrix_parts(halves, warps, tiles, transpose)).view(np.int32)
         registers = np.zeros_like(parts, shape=(tiles, unit.width))

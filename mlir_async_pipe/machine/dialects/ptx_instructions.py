@@ -22,9 +22,9 @@ from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.vocabulary.ptx_rows import known_instruction
 
 
-def _span(unit: Unit, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:
+def _span(unit: Unit, site: Site, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:
     """Register `number` of those that an instruction moves from a pointer on."""
-    return pointer_span(unit, pointer + number * kind.item_bytes, kind)
+    return pointer_span(unit, site, pointer + number * kind.item_bytes, kind)
 
 
 @semantics("ptx.multimem.ld_reduce")
@@ -34,7 +34,7 @@ def load_reduced(site: Site) -> Execute:
 
     def execute(unit: Unit, pointer: Array) -> Any:
         values = tuple(
-            access.read(unit, site, _span(unit, pointer, kind, number), kind)
+            access.read(unit, site, _span(unit, site, pointer, kind, number), kind)
             for number in range(found.results)
         )
         return values if len(values) > 1 else values[0]
@@ -58,7 +58,7 @@ def store_to_all(site: Site) -> Execute:
 
     def execute(unit: Unit, pointer: Array, *values: Array) -> None:
         for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-            access.write(unit, site, _span(unit, pointer, kind, number), value, kind)
+            access.write(unit, site, _span(unit, site, pointer, kind, number), value, kind)
 
     return execute
 
@@ -78,7 +78,7 @@ def combine_with_all(site: Site) -> Execute:
 
     def execute(unit: Unit, pointer: Array, *values: Array) -> None:
         for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-            where = _span(unit, pointer, kind, number)
+            where = _span(unit, site, pointer, kind, number)
             atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
