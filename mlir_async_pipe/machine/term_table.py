@@ -20,8 +20,8 @@ from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
 
-# Six million terms, which take some ten seconds to make.
-MEMORY_LIMIT_BYTES = 3 << 27
+# Eight million terms, which take some ten seconds to make.
+MEMORY_LIMIT_BYTES = 1 << 29
 CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT, SUM = (
     "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count", "sum",
 )  # fmt: skip

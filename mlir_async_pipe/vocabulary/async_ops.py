@@ -39,7 +39,6 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary.barriers import BARRIER_INTRINSICS, BARRIER_ROWS, FENCE_ROWS
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
-from mlir_async_pipe.vocabulary.memory_layout import element_layout
 from mlir_async_pipe.vocabulary.memory_ops import (
     VENDOR_ROWS,
     by_resource,
@@ -101,9 +100,7 @@ def limited_bytes(op: Any) -> Any:
 
 def copied_alignment(op: Any) -> int:
     """cp.async: both addresses are multiples of what is copied (PTX ISA)."""
-    count = integer_attribute(op, "dstElements")
-    bits = element_layout(op.operands[0].type).bits if count else 8
-    return (count or integer_attribute(op, "size") or 1) * bits // 8
+    return integer_attribute(op, "size") or 1
 
 
 def copy(
@@ -180,7 +177,6 @@ NVIDIA_ROWS = (
         neighbours("dstElements"),
         token=True,
         limit=limited_elements,
-        alignment=copied_alignment,
     ),
     Row(
         "nvgpu.device_async_create_group", ("tokens*",), queue=CP_ASYNC, commits="group", token=True

@@ -512,10 +512,7 @@ _WAVE_TILES = (
         ("memory", "values*", "stride"),
         (_pointer_rule("write", whole, active_lanes=first_lane),),
     ),
-    replace(
-        _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
-        alignment=to_sixteen_bytes,
-    ),
+    _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
     Row(
         "nvvm.ldmatrix",
         ("memory",),

@@ -454,7 +454,7 @@ def _between(spaces: frozenset[str]) -> MemoryOrder:
 
 
 def stated_alignment(op: Any) -> int:
-    """What an access says of itself; a byte if it says nothing (MLIR, memref.load and vector.load)."""
+    """What an access says of itself; a byte if it says nothing, as those of memrefs need not (MLIR, vector.load)."""
     return integer_attribute(op, "alignment") or 1
 
 

@@ -446,7 +446,6 @@ def load_matrix(site: Site) -> Execute:
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
         warps, naming = matrix_rows(unit, site, tiles)
         where = access.locate(unit, site, memory, indices, (row_elements,), lanes=naming)
-        access.aligned(unit, site, where)
         rows = lanes_of(access.read(unit, site, where, element), unit.width)
         parts = matrix_parts(rows, warps, tiles, transpose)
         result = np.zeros_like(parts, shape=(unit.width, *kind.shape), dtype=kind.dtype)

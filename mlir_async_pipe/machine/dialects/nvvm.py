@@ -107,10 +107,9 @@ def bulk_load(site: Site) -> Execute:
 
     def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
         given = (target, source, *rest)
-        for end in (target, source):
-            access.aligned(unit, site, access.span(unit, end, 1, unit.mask))
         addresses = operands.addresses(unit, given)
         sizes = operands.of(unit, given, "bytes")
+        _check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
             inside = np.ones(from_bytes.shape, np.bool_)
@@ -128,14 +127,19 @@ def bulk_store(site: Site) -> Execute:
     queue = site.queue()
 
     def execute(unit: Unit, target: Array, source: Array, size: Array, *rest: Array) -> None:
-        for end in (target, source):
-            access.aligned(unit, site, access.span(unit, end, 1, unit.mask))
         sizes = lanes_of(size, unit.width)
+        _check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
             store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE)
 
     return execute
+
+
+def _check_ends(unit: Unit, site: Site, source: Array, target: Array, sizes: Array) -> None:
+    """Look whether both ends of a bulk copy are aligned, in lanes that copy something."""
+    for end in (source, target):
+        access.aligned(unit, site, access.span(unit, end, 1, unit.active() & (sizes > 0)))
 
 
 def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tuple[Array, Array]:

@@ -30,15 +30,11 @@ OF_POINTERS = {
     ),
 }  # fmt: skip
 # Of a memref<64xf32>, from element `%place` on.
-MEMREFS = """func.func @f(%from: memref<64xf32>, %to: memref<64xf32, #gpu.address_space<workgroup>>) {{
+MEMREFS = """func.func @f(%from: memref<64xf32>, %to: memref<64xf32>) {{
   %place = arith.constant {place} : index
-  %c0 = arith.constant 0 : index
   {body}
   return
 }}"""
-COPY = """%t = nvgpu.device_async_copy %from[{}], %to[{}], {} : memref<64xf32> to memref<64xf32, #gpu.address_space<workgroup>>
-  %g = nvgpu.device_async_create_group %t
-  nvgpu.device_async_wait %g"""
 OF_MEMREFS = {
     "vector.load": ("%x = vector.load %from[%place] : memref<64xf32>, vector<4xf32>", 1),
     "vector.load, stated": (
@@ -48,19 +44,11 @@ OF_MEMREFS = {
         "%x = arith.constant dense<0.0> : vector<2xf32>\n"
         "vector.store %x, %from[%place] {alignment = 8 : i64} : memref<64xf32>, vector<2xf32>", 2,
     ),
-    "the source of a copy": (COPY.format("%place", "%c0", 4), 4),
-    "the target of a copy": (COPY.format("%c0", "%place", 2), 2),
 }  # fmt: skip
 
 
 def found(frame: str, body: str, place: int) -> set[str]:
     arrays = [np.zeros(64, np.float32)] * 2
-    if "workgroup" in frame:
-        text = frame.replace(", %to: memref<64xf32, #gpu.address_space<workgroup>>", "")
-        frame = text.replace(
-            "  %c0", "  %to = memref.alloca() : memref<64xf32, #gpu.address_space<workgroup>>\n  %c0", 1
-        )  # fmt: skip
-        arrays = arrays[:1]
     return codes(frame.format(body=body, place=place), *arrays)
 
 
@@ -79,23 +67,49 @@ def test_of_memrefs_only_what_the_op_says_is_asked(name: str) -> None:
     assert found(MEMREFS, body, elements + 1) == expected
 
 
-@pytest.mark.parametrize(("column", "expected"), [(8, set()), (4, {"misaligned-access"})])
-def test_rows_of_matrices_begin_at_multiples_of_16_bytes(column: int, expected: set[str]) -> None:
-    text = f"""func.func @f(%m: memref<8x64xf16>) {{
-  %c = arith.constant {column} : index
-  %t = gpu.thread_id x
-  %c8 = arith.constant 8 : index
-  %row = arith.remui %t, %c8 : index
-  %s = memref.alloca() : memref<8x64xf16, #gpu.address_space<workgroup>>
-  gpu.barrier
-  memref.copy %m, %s : memref<8x64xf16> to memref<8x64xf16, #gpu.address_space<workgroup>>
-  gpu.barrier
-  %x = nvgpu.ldmatrix %s[%row, %c] {{transpose = false, numTiles = 1 : i32}} :
-    memref<8x64xf16, #gpu.address_space<workgroup>> -> vector<1x2xf16>
-  return
+# 64 bytes of workgroup memory, from byte `%place` of each thread's.
+NVVM = """llvm.mlir.global internal @shared() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<512 x i8>
+llvm.func @f(%from: !llvm.ptr<1>) {{
+  %zero = llvm.mlir.zero : i32
+  %sixteen = llvm.mlir.constant(16 : i32) : i32
+  %place = llvm.mlir.constant({place} : i64) : i64
+  %s = llvm.mlir.addressof @shared : !llvm.ptr<3>
+  %to = llvm.getelementptr %s[%place] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, i8
+  %a = llvm.getelementptr %from[%place] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8
+  {body}
+  llvm.return
 }}"""
-    found = codes(text, np.zeros((8, 64), np.float16), threads=32)
-    assert found & {"misaligned-access"} == expected
+WAIT = "\nnvvm.cp.async.commit.group\nnvvm.cp.async.wait.group 0"
+BULK_WAIT = "\nnvvm.cp.async.bulk.commit.group\nnvvm.cp.async.bulk.wait_group 0"
+OF_NVVM = {
+    "cp.async": ("nvvm.cp.async.shared.global %to, %from, 8, cache = ca : !llvm.ptr<3>, !llvm.ptr<1>" + WAIT, 8),
+    "the source of cp.async": ("nvvm.cp.async.shared.global %s, %a, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>" + WAIT, 16),
+    "a bulk copy": (
+        "nvvm.cp.async.bulk.global.shared.cta %a, %s, %sixteen : !llvm.ptr<1>, !llvm.ptr<3>" + BULK_WAIT, 16,
+    ),
+    "ldmatrix": (
+        "%m = nvvm.ldmatrix %to {num = 1 : i32, layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : (!llvm.ptr<3>) -> i32",
+        16,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_NVVM)
+def test_instructions_of_ptx_have_places_as_ptx_asks(name: str) -> None:
+    body, size = OF_NVVM[name]
+    for place, expected in ((2 * size, set()), (size // 2, {"misaligned-access"})):
+        made = codes(NVVM.format(body=body, place=place), np.zeros(64, np.float32), threads=32)
+        assert made & {"misaligned-access"} == expected
+
+
+def test_a_copy_of_no_byte_has_no_place() -> None:
+    body = (
+        "nvvm.cp.async.shared.global %s, %a, 16, cache = cg, %zero : !llvm.ptr<3>, !llvm.ptr<1>, i32"
+        + WAIT
+    )
+    assert "misaligned-access" not in codes(
+        NVVM.format(body=body, place=3), np.zeros(64, np.float32)
+    )
 
 
 def test_validation_says_that_the_program_after_is_misaligned() -> None:

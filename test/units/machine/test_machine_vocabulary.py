@@ -105,24 +105,33 @@ FENCES = (
     "nvvm.fence.sync_restrict {order = #nvvm.mem_order<acquire>}",
 )
 FENCE = "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
+# Every fourth thread copies 16 bytes, and the others none: a bulk copy has 16 bytes at least, at multiples of 16.
+SIXTEEN = """%three = llvm.mlir.constant(3 : i32) : i32
+%nothing = llvm.mlir.constant(0 : i32) : i32
+%sixteen = llvm.mlir.constant(16 : i32) : i32
+%low = llvm.and %t, %three : i32
+%copies = llvm.icmp "eq" %low, %nothing : i32
+%size = llvm.select %copies, %sixteen, %nothing : i1, i32"""
 BULK = f"""{THROUGH}
 {FENCE}
-%four = llvm.mlir.constant(4 : i32) : i32
-nvvm.cp.async.bulk.global.shared.cta %to, %lds, %four : !llvm.ptr<1>, !llvm.ptr<3>
+nvvm.barrier
+{SIXTEEN}
+nvvm.cp.async.bulk.global.shared.cta %to, %lds, %size : !llvm.ptr<1>, !llvm.ptr<3>
 nvvm.cp.async.bulk.commit.group
 nvvm.cp.async.bulk.wait_group 0"""
-# Thread 0 announces the bytes of all 64 copies, one of each thread.
-BULK_LOAD = f"""%four = llvm.mlir.constant(4 : i32) : i32
+# Thread 0 announces the bytes of all copies, and arrives again after them.
+BULK_LOAD = f"""{SIXTEEN}
 %none = llvm.mlir.constant(0 : i32) : i32
-%one = llvm.mlir.constant(1 : i32) : i32
+%two = llvm.mlir.constant(2 : i32) : i32
 %some = llvm.mlir.constant(256 : i32) : i32
 %first = llvm.icmp "eq" %t, %none : i32
 %bar = llvm.mlir.addressof @bar : !llvm.ptr<3>
-nvvm.mbarrier.init %bar, %one, predicate = %first : !llvm.ptr<3>, i32, i1
+nvvm.mbarrier.init %bar, %two, predicate = %first : !llvm.ptr<3>, i32, i1
 {FENCE}
 nvvm.barrier
 nvvm.mbarrier.arrive.expect_tx %bar, %some, predicate = %first : !llvm.ptr<3>, i32, i1
-nvvm.cp.async.bulk.shared.cluster.global %lds, %from, %bar, %four : !llvm.ptr<3>, !llvm.ptr<1>
+nvvm.cp.async.bulk.shared.cluster.global %lds, %from, %bar, %size : !llvm.ptr<3>, !llvm.ptr<1>
+nvvm.mbarrier.arrive.expect_tx %bar, %none, predicate = %first : !llvm.ptr<3>, i32, i1
 nvvm.mbarrier.try_wait.parity %bar, %none, %some : !llvm.ptr<3>, i32, i32"""
 BUFFER = """%stride = llvm.mlir.constant(0 : i16) : i16
 %all = llvm.mlir.constant(256 : i64) : i64
@@ -202,9 +211,9 @@ PROGRAMS = {
     "nvvm.cp.async.wait.group": pointers(CP, CP_WAIT),
     "nvgpu.tma.async.load": HEAD + BASE + TENSOR_MAP + KEEP,
     "nvgpu.tma.async.store": HEAD + BASE + TENSOR_MAP + TENSOR_STORE,
-    "nvvm.cp.async.bulk.global.shared.cta": pointers("", BULK),
-    "nvvm.cp.async.bulk.commit.group": pointers("", BULK),
-    "nvvm.cp.async.bulk.wait_group": pointers("", BULK),
+    "nvvm.cp.async.bulk.global.shared.cta": without_store("", BULK),
+    "nvvm.cp.async.bulk.commit.group": without_store("", BULK),
+    "nvvm.cp.async.bulk.wait_group": without_store("", BULK),
     "nvvm.cp.async.bulk.shared.cluster.global": pointers(BULK_LOAD, ""),
     "nvvm.wgmma.commit.group.sync.aligned": pointers(
         CP, f"{CP_WAIT}\nnvvm.wgmma.commit.group.sync.aligned"
@@ -566,7 +575,7 @@ WITHOUT_WAIT = {
 }
 # The data stays where it was; only that the store may still be on its way is found.
 BULK_WITHOUT_WAIT = {
-    "nvvm.cp.async.bulk.global.shared.cta": pointers("", BULK.rpartition("\n")[0]),
+    "nvvm.cp.async.bulk.global.shared.cta": without_store("", BULK.rpartition("\n")[0]),
     "nvgpu.tma.async.store": HEAD
     + BASE
     + TENSOR_MAP
