@@ -46,6 +46,7 @@ from mlir_async_pipe.lowering.rocdl.other_lanes import Wave, check_follows
 from mlir_async_pipe.lowering.rocdl.wave_layout import (
     WaveBlock,
     WaveLayout,
+    check_views,
     prove,
 )
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
@@ -202,6 +203,7 @@ def _check_can_move(plan: CopyPlan, block: WaveBlock, uniformity: Uniformity) ->
     copy = plan.copy
     kept = [] if copy.kept is None else [copy.kept]
     check_follows(copy.op, [*copy.source_indices, *kept], uniformity)
+    check_views(copy.op, copy.source, block, uniformity)
     strides, _ = ir.MemRefType(copy.destination.type).get_strides_and_offset()
     assert strides[-1] in (1, DYNAMIC)
     if block.threads % block.lanes:

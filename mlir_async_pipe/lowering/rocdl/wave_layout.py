@@ -20,13 +20,23 @@ from math import prod
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import DYNAMIC, FUNCTION_OPS, Operation, Value, enclosing
+from mlir_async_pipe.bindings.raw_ops import (
+    DYNAMIC,
+    FUNCTION_OPS,
+    Operation,
+    Value,
+    defining_op,
+    enclosing,
+)
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.thread_numbers import Points, ids_of, points_of, thread_ids
 from mlir_async_pipe.facts.values.uniformity import Uniformity
+from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.session.diagnostics import LoweringError
+from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.memory_layout import if_known
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ def prove(
 
     Raises LoweringError (wave-layout, dynamic-stride) at the copy if it does not fit.
     """
+    check_views(copy, memory, block, uniformity)
     places = _places(copy, memory, indices, block, uniformity)
     order: np.ndarray | None = None
     for start in range(0, block.threads, block.lanes):
@@ -96,18 +107,57 @@ def _refused(copy: Operation, places: np.ndarray, elements: int, wave: int) -> L
     )
 
 
+def check_views(copy: Operation, memory: Value, block: WaveBlock, uniformity: Uniformity) -> None:
+    """Raise LoweringError (wave-layout, dynamic-stride) unless all lanes of a wave name one memory: the subscripts of
+    other lanes are taken in the view of the running one, and one address in LDS is that of its first lane."""
+    while uniformity.difference(memory) is not None:
+        op = defining_op(memory)
+        begins = None
+        if op is not None and op.name in VIEW_OPS and (view := if_known(beginning, op)) is not None:
+            steps = {
+                step.amount.position: DYNAMIC if step.stride is None else step.stride
+                for step in view.steps
+                if not isinstance(step.amount, int)
+            }
+            others = (value for n, value in enumerate(op.operands) if n and n not in steps)
+            if all(uniformity.difference(value) is None for value in others):
+                terms = [(op.operands[n], stride) for n, stride in steps.items()]
+                begins = _sums(copy, terms, block, uniformity)
+        if begins is None or any(
+            (part != part[:, :1]).any()
+            for start in range(0, block.threads, block.lanes)
+            for part in (begins[:, start : start + block.lanes],)
+        ):
+            raise LoweringError(
+                "the lanes of a wave copy to, or from, views of their own: which lane copies what is then not known",
+                code="wave-layout",
+                at=copy,
+                notes=(("the view that differs", op or uniformity.difference(memory)),),
+                advice="copy by subscripts of the memory that the views are of",
+            )
+        assert op is not None
+        memory = op.operands[0]
+
+
 def _places(
     copy: Operation, memory: Value, indices: list[Value], block: WaveBlock, uniformity: Uniformity
 ) -> np.ndarray:
     """The element offset of the destination less what all threads share: [points, threads]."""
     strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
+    return _sums(copy, list(zip(indices, strides, strict=True)), block, uniformity)
+
+
+def _sums(
+    copy: Operation, terms: list[tuple[Value, int]], block: WaveBlock, uniformity: Uniformity
+) -> np.ndarray:
+    """Sums of numbers times strides, less what all threads share: [points, threads]."""
     arithmetic = Arithmetic(block.size)
     points = points_of(copy, enclosing(copy, FUNCTION_OPS) or copy, block.size, block.lanes)
     if points is None or not points.runs.size:
         points = Points({}, thread_ids(np.arange(block.threads), block.size), np.ones(1, bool))
     ids = ids_of(points.threads, block.size, block.lanes)
     total = np.zeros_like(points.threads[0])
-    for index, stride in zip(indices, strides, strict=True):
+    for index, stride in terms:
         form = arithmetic.linear(index)
         for symbol, coefficient in form.terms:
             if uniformity.difference(symbol) is None:

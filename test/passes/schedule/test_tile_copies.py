@@ -84,9 +84,14 @@ def test_tiles_are_copied_two_iterations_ahead(rows: int, columns: int, target: 
             text = kernel(op, rows, columns)
             module = ir.Module.parse(text)
             report = pipeline(module, target)
-            assert [wait.count for wait in report.of("waits")] == [1, 1, 0]
+            # Each thread copies by a view of its own, which the waves of gfx9 cannot.
+            through_registers = target == "rocdl:gfx950"
+            assert [wait.count for wait in report.of("waits")] == [1, 1, 0] * (
+                not through_registers
+            )
             assert [check.unknown for check in report.of("checks")] == [0]
-            assert report.diagnostics == ()
+            codes = [entry.code for entry in report.diagnostics]
+            assert codes == ["through-registers"] * through_registers
             made.append(str(module))
         assert made[0] == made[1]
         same_results(kernel("memref", rows, columns), module, rows)

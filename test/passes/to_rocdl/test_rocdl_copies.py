@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from helpers.rocdl_kernels import COPYING, STRAIGHT, SWIZZLED, copy_kernel, lowered, parse, run_copy
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.chips.target import CHIPS
+from mlir_async_pipe.chips.target import CHIPS, Target
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 pytestmark = pytest.mark.slow
@@ -194,3 +195,62 @@ def test_a_split_copy_that_some_threads_skip_is_refused():
     assert caught.value.code == "divergent-copy"
     # Whole 16-byte copies stay with their lanes, so lanes may be missing.
     lowered(parse(text), "gfx950")
+
+
+def of_views(source: str, target: str) -> str:
+    """Two waves copy 16 bytes a lane: from %A[%mine] or a view of %A, to a view of LDS from `target` on."""
+    kind = "memref<1024xi32, #gpu.address_space<{}>>"
+    view = "memref<512xi32, strided<[1], offset: ?>, #gpu.address_space<{}>>"
+    array, tile = kind.format("global"), kind.format("workgroup")
+    part, place = view.format("global"), view.format("workgroup")
+    return f"""gpu.module @m {{
+      gpu.func @k(%A: {array} {{llvm.noalias}}, %B: {array} {{llvm.noalias}}) workgroup(%s: {tile} {{llvm.align = 16 : i64}})
+          kernel attributes {{known_block_size = array<i32: 128, 1, 1>}} {{
+        %c0 = arith.constant 0 : index
+        %c4 = arith.constant 4 : index
+        %c64 = arith.constant 64 : index
+        %c512 = arith.constant 512 : index
+        %t = gpu.thread_id x
+        %wave = arith.divui %t, %c64 : index
+        %lane = arith.remui %t, %c64 : index
+        %by_wave = arith.muli %wave, %c512 : index
+        %by_lane = arith.muli %lane, %c4 : index
+        %from = memref.subview %A[{source}] [512] [1] : {array} to {part}
+        %to = memref.subview %s[{target}] [512] [1] : {tile} to {place}
+        %copy = nvgpu.device_async_copy %from[%by_lane], %to[%by_lane], 4 : {part} to {place}
+        %group = nvgpu.device_async_create_group %copy
+        nvgpu.device_async_wait %group
+        gpu.barrier
+        %x = vector.load %to[%by_lane] : {place}, vector<4xi32>
+        %at = arith.addi %by_wave, %by_lane : index
+        vector.store %x, %B[%at] : {array}, vector<4xi32>
+        gpu.return
+      }}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "source", "target", "refused"),
+    [
+        ("gfx950", "%by_wave", "%by_wave", False),
+        ("gfx942", "%by_wave", "%by_wave", False),
+        ("gfx950", "%by_wave", "%by_lane", True),
+        # Each lane copies for itself.
+        ("gfx950", "%by_lane", "%by_wave", False),
+        # A lane copies a quarter of what another one names, in the view of that one.
+        ("gfx942", "%by_lane", "%by_wave", True),
+    ],
+)
+def test_lanes_of_a_wave_copy_by_one_view(chip, source, target, refused):
+    text = of_views(source, target)
+    given = np.arange(1024, dtype=np.int32)
+    before = machine.run(parse(text), "k", [given, 0 * given], target=Target.of_chip(chip))
+    module = parse(text)
+    if refused:
+        with pytest.raises(AsyncPipeError, match="views of their own") as caught:
+            lowered(module, chip)
+        assert caught.value.code == "wave-layout"
+        return
+    lowered(module, chip)
+    after = machine.run(module, "k", [given, 0 * given], target=Target.of_chip(chip))
+    assert not after.races and np.array_equal(after.arrays[1], before.arrays[1])
