@@ -12,11 +12,10 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, defining_op
 from mlir_async_pipe.checker import forms
@@ -35,14 +34,11 @@ from mlir_async_pipe.checker.thread_grid import (
     are_whole_warps,
     is_thread_condition,
 )
-from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
-from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.facts.values.views import as_bytes, overlaps, root_view, whole_root
+from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes, whole_root
 from mlir_async_pipe.facts.values.warp_values import WarpValues
-from mlir_async_pipe.vocabulary import accesses, is_pure, named_row
+from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.launch_ids import IDS
-from mlir_async_pipe.vocabulary.operator_table import is_operator
 from mlir_async_pipe.vocabulary.rows import Scope
 
 Cause = Literal[
@@ -90,7 +86,17 @@ IN_TURN = "wave-groups"
 MAY_ALIAS = "may-alias"
 # What is stored is made of what the other lanes of the warp have read: on hardware these reads are over.
 VALUE_ORDER = "value-order"
+# A difference of places in memory is less, in bytes.
+FARTHEST = 1 << 48
 _SITE_OF = attrgetter("site")
+
+
+class Origin(NamedTuple):
+    """A number on which the bytes depend that an async copy brings to a place; None: not known. `sure`: with another one
+    it brings other bytes."""
+
+    number: Form | None
+    sure: bool
 
 
 @dataclass
@@ -123,10 +129,17 @@ class Judge:
         """Whether all lanes of a warp have one value."""
         return self._warps.is_of_warp(value, self.comparer.threads.lanes)
 
-    def access(self, later: Event, state: State, skip: int = 0) -> None:
+    def access(
+        self,
+        later: Event,
+        state: State,
+        skip: int = 0,
+        origins: Callable[[], list[Origin]] = list,
+    ) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
 
-        `skip` issues at the end of the open group belong to the same scope: no conflict.
+        `skip` issues at the end of the open group belong to the same scope: no conflict. `origins`: what decides which
+        bytes an async copy brings to a place.
         """
         site = self.sites[later.site]
         for pending in state.all_queues():
@@ -139,7 +152,7 @@ class Judge:
         if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
-            self._against_itself(later, state)
+            self._against_itself(later, state, origins)
         if state.done:
             waits = state.last_waits()
             for event in self._close(later, waits, state.facts):
@@ -200,7 +213,9 @@ class Judge:
             and self._overlap(later, earlier, state, same_thread=False).verdict != "no"
         )
 
-    def _against_itself(self, event: Event, state: State) -> None:
+    def _against_itself(
+        self, event: Event, state: State, origins: Callable[[], list[Origin]]
+    ) -> None:
         """An op that writes, in two threads at once."""
         site = self.sites[event.site]
         meeting = self._overlap(event, event, state, same_thread=False)
@@ -219,12 +234,34 @@ class Judge:
             reason = "same-value" if meeting.verdict == "yes" else meeting.reason
             self.unknown(event.site, event.site, "same-op", reason)
             return
-        same = copies_the_same(site.op, site.frame) if site.asynchronous else ""
-        apart = self._begin_apart(event, state) if same == "where they coincide" else "no"
-        if not same or apart == "yes":
+        apart = self._bring_apart(event, origins(), state) if site.asynchronous else "yes"
+        if apart == "yes" or (apart != "no" and meeting.verdict != "yes"):
             self._compare_threads(event, event, state, "same-op")
         elif apart != "no":
             self.unknown(event.site, event.site, "same-op", "same-value")
+
+    def _bring_apart(self, event: Event, origins: list[Origin], state: State) -> Verdict:
+        """Whether threads whose copies meet bring other bytes there: one of their `origins` differs.
+
+        copy A[%t mod 8] -> s[%t mod 4]      t and t + 4: 4 bytes from A[0] in one, from A[4] in the other
+        """
+        region: Region | None = event.region
+        if not begin_alike(event.region, event.region, same_thread=False):
+            region = as_bytes(event.region)
+        answers: set[Verdict] = set()
+        for origin, sure in origins:
+            if region is None or origin is None:
+                return "cannot tell"
+            one, others = (
+                region._replace(pieces=(*region.pieces, Piece(start, (), length)))
+                for start, length in ((origin, 1), (forms.add(origin, Form(1)), FARTHEST))
+            )
+            ranges = (event.threads, event.threads)
+            found = self.comparer.overlap(
+                one, others, state.facts, same_thread=False, ranges=ranges
+            )
+            answers.add(found.verdict if sure or found.verdict == "no" else "cannot tell")
+        return next((answer for answer in ("yes", "cannot tell") if answer in answers), "no")
 
     def _begin_apart(self, event: Event, state: State) -> Verdict:
         """Whether threads that meet begin at two places: of one vector they store two elements to one place there."""
@@ -515,66 +552,3 @@ def is_made_by_warp(store: Site, read: Operation) -> bool:
                 together = op.block
             open_ones += [(operand, together) for operand in op.operands]
     return False
-
-
-# Whether threads that copy to one place with one op copy the same there.
-#
-#     copy %A[%i + %row] -> %s[%row]      threads with one %row copy one element: harmless
-#     copy %A[%tid] -> %s[%row]           they copy different ones: which arrives is chance
-#
-# Of stores nothing is known about the value: two threads that store to one place with one op
-# race, whatever they store.
-
-
-def copies_the_same(op: Any, frame: int) -> Literal["everywhere", "where they coincide", ""]:
-    """Where two threads that make an async copy write the same: everywhere, if it reads where it writes but for a distance that
-    all threads share, or where their places coincide, if they read one place, or fill up with zeros so far.
-
-        tile[r, c + k] = A[r + m, c + n + k]     k < 4: where (r, c + k) is one element, so is what is read
-        tile[r, c + k] = A[m, n + k]             where (r, c) is one place
-    """
-    found = accesses(op)
-    writes = [access for access in found if access.writes]
-    reads = [access for access in found if not access.writes]
-    named = {value for access in found for value in (access.memory, *access.indices)}
-    more = set(op.operands) - named
-    shared = partial(_have_all, frame=frame)
-    if len(writes) != 1 or not reads or not all(shared(access.memory) for access in reads):
-        return ""
-    if not all(map(shared, more)):
-        return ""
-    if all(shared(index) for access in reads for index in access.indices):
-        return "where they coincide"
-    memory, places = writes[0].memory, list(writes[0].indices)
-    if not places or writes[0].over_lanes or not shared(memory) or _rows_overlap(memory.type):
-        return ""
-    for access in reads:
-        *outer, inner = access.indices
-        in_row = shared(places[-1]) if shared(inner) else _follows(inner, places[-1:], frame)
-        if not in_row or not all(shared(n) or _follows(n, places[:-1], frame) for n in outer):
-            return ""
-    return "where they coincide" if more else "everywhere"
-
-
-def _rows_overlap(kind: Any) -> bool:
-    """Whether two subscripts of a memref may name one element; a pointer has none."""
-    frame = root_view(None, kind).frame
-    return overlaps(frame.shape, frame.strides)
-
-
-def _have_all(value: Any, frame: int) -> bool:
-    """Whether all threads have one value, also if loops of the kernel carry it."""
-    return not differs(value, frame) or (not frame and Uniformity().difference(value) is None)
-
-
-def _follows(index: Any, places: list[Any], frame: int) -> bool:
-    """Whether an index is one of `places` plus what all threads share."""
-    if index in places:
-        return True
-    op = defining_op(index)
-    if op is None or not is_operator(op.name, "add"):
-        return False
-    one, other = op.operands
-    return (_follows(one, places, frame) and _have_all(other, frame)) or (
-        _follows(other, places, frame) and _have_all(one, frame)
-    )

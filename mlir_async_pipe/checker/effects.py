@@ -7,9 +7,9 @@ commit, wait, barrier     see `groups`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.commit_groups import Groups
-from mlir_async_pipe.checker.conflicts import Judge
+from mlir_async_pipe.checker.conflicts import Judge, Origin
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import joins_again, others
 from mlir_async_pipe.checker.path_values import PathValues
+from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
@@ -43,6 +44,7 @@ from mlir_async_pipe.checker.thread_grid import (
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.checker.wave_groups import LoneBarrier, pass_alone
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
@@ -117,6 +119,12 @@ class Effects:
     relied: ReliedBarriers
     _made: dict[int, list[tuple[Any, Event]]] = field(default_factory=dict)
     _fixed: dict[tuple[int, ThreadRange], Event] = field(default_factory=dict)
+
+    @cached_property
+    def _makers(self) -> dict[int, tuple[int, Run]]:
+        """By value the op that makes it, and where that stands among all."""
+        runs = [run for run in self.sites.flow.runs() if run.makes_values]
+        return {n: (place, run) for place, run in enumerate(runs) for n in run.results}
 
     def prepare(self, run: Run) -> Callable[[State], None] | None:
         """Read one op once; what it gives runs on a state. None: it has no effect here."""
@@ -210,7 +218,7 @@ class Effects:
         if state.scopes and queue is not None:
             skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
-            self.judge.access(event, state, skip)
+            self.judge.access(event, state, skip, partial(self._origins, event, state))
             if state.passed:
                 self.relied.access(event, state)
             if state.other:
@@ -227,6 +235,59 @@ class Effects:
             logged = [event for event in events if self.judge.sites[event.site].logged]
             if logged:
                 state.log = state.log.union(logged)
+
+    def _origins(self, written: Event, state: State) -> list[Origin]:
+        """What decides which bytes an async copy brings to a place: how far from there it reads them; where it begins if zeros
+        follow them; the operands that say how many.
+
+            copy A[%i + 4 * %t] -> s[4 * %t], 16, %n      4 * %i, 4 * %t, and %n, for elements of one byte
+        """
+        site = self.judge.sites[written.site]
+        others = list(self.sites.flow.numbers_of(site.frame, site.op.operands))
+        if not any(map(self.values.differs, others)):
+            return []
+        place = _one_stretch(written.region)
+        state = state.copy()
+        found: list[Origin] = []
+        for number in self.sites.of(site.op, site.frame):
+            named = self.judge.sites[number]
+            values = (named.memory, *named.indices)
+            for value in set(values).intersection(others):
+                others.remove(value)
+            if named.writes:
+                continue
+            known = self._compute(state, values)
+            view, indices = self.values.view(state, values[0]), values[1:]
+            read = _one_stretch(
+                self._region(number, view, [self.values.form(state, index) for index in indices])
+            )
+            if not known or read is None or place is None:
+                return [Origin(None, False)]
+            whole = named.access.certain and read.length == place.length
+            found.append(Origin(forms.subtract(read.start, place.start), named.access.certain))
+            found += [] if whole else [Origin(place.start, named.access.certain)]
+        for value in others:
+            form = self.values.form(state, value) if self._compute(state, [value]) else None
+            found.append(Origin(form, True))
+        return found
+
+    def _compute(self, state: State, numbers: Iterable[int]) -> bool:
+        """Evaluate values that paths do not remember, from those that they do; False where a path would split."""
+
+        def makers(number: int) -> tuple[tuple[int, Run], ...]:
+            known = number in state.env or number not in self._makers
+            return () if known else (self._makers[number],)
+
+        def operands(number: int) -> tuple[int, ...]:
+            return tuple(n for _, run in makers(number) for n in run.operands)
+
+        needed = dict(found for n in reached(numbers, operands) for found in makers(n))
+        try:
+            for place in sorted(needed):
+                self.values.prepare(needed[place])(state)
+        except OpenError:
+            return False
+        return True
 
     def still_in_flight(self, state: State) -> None:
         """After a barrier inside a side: what this thread has in flight meets what threads on
@@ -388,6 +449,13 @@ def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
         if entry[0][0] in ("call", "sum") and is_thread_condition(entry[0])
     ]
     return (*ids, *sorted(made, key=repr)) if made else ids
+
+
+def _one_stretch(region: Region) -> Piece | None:
+    """The bytes of a region without holes."""
+    whole = memory.as_bytes(region)
+    piece = None if whole is None else whole.pieces[0]
+    return None if piece is None or piece.steps else piece
 
 
 def _spread_over_lanes(region: Region) -> Region:

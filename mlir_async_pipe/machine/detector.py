@@ -41,6 +41,7 @@ SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
     ("second_site", np.int32, NOBODY),
     ("pending_writes", np.int16, 0),
     ("pending_reads", np.int16, 0),
+    ("plain_writer", np.int32, NOBODY),
     ("other_block_writer", np.int32, NOBODY),
     ("other_block_reader", np.int32, NOBODY),
 )
@@ -78,6 +79,7 @@ class Detector:
     second_site: Array
     pending_writes: Array
     pending_reads: Array
+    plain_writer: Array
     other_block_writer: Array
     other_block_reader: Array
 
@@ -88,6 +90,7 @@ class Detector:
         self._capacity = 0
         # Ops that a wave does for all of its lanes, by site.
         self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
+        self._strong = np.array([site.is_strong for site in sites])
         self._have_met = bool(self._by_wave.any())
         self.log = RaceLog()
         self.in_flight: list[Any] = []
@@ -215,12 +218,17 @@ class Detector:
         """A block of the grid has ended; nothing orders it against the next."""
         self.cover_memory()
         self._shared_grid = True
-        current = self.write_epoch > 0
-        self.other_block_writer[current] = self.write_site[current]
+        current = np.flatnonzero(self.write_epoch > 0)
+        sites, plain = self.write_site[current], self.plain_writer[current]
+        for earlier in (plain, self.other_block_writer[current]):
+            # A strong write races with fewer: it does not take the place of a plain one.
+            sites = np.where((earlier != NOBODY) & self._strong[sites], earlier, sites)
+        self.other_block_writer[current] = sites
+        self.plain_writer[current] = NOBODY
         self.write_epoch[current] = 0
-        current = self.read_epoch > 0
-        self.other_block_reader[current] = self.reader_site[current]
-        self.read_epoch[current] = 0
+        read = self.read_epoch > 0
+        self.other_block_reader[read] = self.reader_site[read]
+        self.read_epoch[read] = 0
         self.epochs += 1
 
     def report(self, code: str, site: int, other: int | None = None, **details: Any) -> None:
@@ -311,18 +319,25 @@ class Detector:
             self._report("missing-barrier", use, bad, np.full(use.where.shape, use.site), winner)
 
     def _check_same_copy(self, operation: Any) -> None:
-        """Two lanes whose copies go to one place; harmless where both come from one place."""
-        for number, (_, threads, where) in enumerate(operation.writes):
+        """Two lanes whose copies go to one place; harmless where both come from one place, or write zeros alone."""
+        for number, (lanes, threads, where) in enumerate(operation.writes):
             order = np.argsort(where, axis=None, kind="stable")
             flat = where.reshape(-1)[order]
             row = np.repeat(np.arange(len(threads)), where.shape[1])[order]
             again = np.flatnonzero((flat[1:] == flat[:-1]) & (row[1:] != row[:-1]))
             if not len(again):
                 continue
-            sources = operation.reads[number].granules if number < len(operation.reads) else None
-            if sources is not None and sources.shape == where.shape:
-                came = sources.reshape(-1)[order]
-                again = again[came[again + 1] != came[again]]
+            # What comes from elsewhere is no other lane's; zeros alone are all lanes'.
+            unknown = -2 - np.arange(len(lanes))
+            if operation.filled is not None:
+                unknown[operation.filled[lanes]] = NOBODY
+            sources = np.broadcast_to(unknown[:, None], where.shape).copy()
+            for reading, _, granules in operation.reads[number : number + 1]:
+                if granules.shape[1] == where.shape[1]:
+                    here = np.isin(reading, lanes)
+                    sources[np.searchsorted(lanes, reading[here])] = granules[here]
+            came = sources.reshape(-1)[order]
+            again = again[came[again + 1] != came[again]]
             if not len(again):
                 continue
             bad = np.zeros(where.size, np.bool_)
@@ -361,6 +376,10 @@ class Detector:
                 self.second_site[where[those]] = site
 
     def _record_write(self, use: Use) -> None:
+        if self._strong[use.site]:
+            before = self.write_site[use.where]
+            plain = (self.write_epoch[use.where] > 0) & ~self._strong[before]
+            self.plain_writer[use.where[plain]] = before[plain]
         self.write_thread[use.where] = use.me
         self.write_site[use.where] = use.site
         self.write_epoch[use.where] = use.now

@@ -43,7 +43,8 @@ class AsyncOp:
     `registers` is what a product fills. `over` is called when an arrival says that the op is over;
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
     `is_remote`: it lands in another block of its cluster. `counter` counts it beside its queue, as number
-    `rank` of each lane. `released`: lanes whose source a wait for reads alone has given back.
+    `rank` of each lane. `released`: lanes whose source a wait for reads alone has given back. `filled`: lanes (bool) that
+    read nothing, and write zeros.
     """
 
     site: int
@@ -63,6 +64,7 @@ class AsyncOp:
     by_core: bool = False
     is_remote: bool = False
     counter: Queue | None = None
+    filled: Array | None = None
     ordinal: Array = field(init=False)
     covered: Array = field(init=False)
     sampled: Array = field(init=False)

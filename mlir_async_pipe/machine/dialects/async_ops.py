@@ -91,7 +91,8 @@ def issue_copy(
 
     reads = _touched_bytes(unit, from_bytes, lanes, used)
     writes = _touched_bytes(unit, to_bytes, lanes, None)
-    operation = start(unit, site, queue, lanes, reads, writes, sample, write)
+    filled = None if valid is None else ~used.any(axis=1)
+    operation = start(unit, site, queue, lanes, reads, writes, sample, write, filled=filled)
     if unit.launch.policy.poisons:
         memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
 

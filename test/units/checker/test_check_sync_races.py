@@ -244,6 +244,9 @@ gpu.module @m {{
     %two = arith.muli %in_row, %c2 : index
     %four = arith.muli %in_row, %c4 : index
     %twice = arith.muli %t, %c2 : index
+    %low = arith.remui %row, %c4 : index
+    %crossed = arith.xori %in_row, %low : index
+    %swizzled = arith.muli %crossed, %c4 : index
     %view = memref.subview %s[0, %twice] [1, 8] [1, 1]
         : memref<16x32xf32, 3> to memref<8xf32, strided<[1], offset: ?>, 3>
     %narrow = memref.reinterpret_cast %s to offset: [0], sizes: [16, 32], strides: [4, 1]
@@ -271,6 +274,12 @@ TILE = "memref<64x64xf32> to memref<16x32xf32, 3>"
         (f"%A[%row, %c0], %s[%row, %c0], 4, %c2 : {TILE}", False),
         (f"%A[%row, %c0], %s[%row, %c0], 4, %in_row : {TILE}", True),
         (f"%A[%row, %two], %s[%row, %two], 4, %c2 : {TILE}", True),
+        # Threads 16 apart copy one piece, by other numbers than those of its place.
+        (f"%A[%low, %four], %s[%low, %swizzled], 4 : {TILE}", False),
+        (f"%A[%row, %four], %s[%low, %swizzled], 4 : {TILE}", True),
+        (f"%A[%low, %four], %s[%low, %four], 4, %c2 : {TILE}", False),
+        (f"%A[%low, %four], %s[%low, %four], 4, %row : {TILE}", True),
+        (f"%A[%low, %four], %s[%low, %four], 4, %c0 : {TILE}", False),
         # The views of two threads, and two rows, overlap.
         (
             "%A[%c0, %c0], %view[%c0], 4 : memref<64x64xf32> to memref<8xf32, strided<[1], offset: ?>, 3>",
@@ -290,6 +299,17 @@ def test_copies_that_overlap_write_the_same_where_they_read_the_same(
     assert not checked.unknown
     found = {code for code, _ in machine_races(ROWS.format(copy=copy), "nvvm:sm_80")}
     assert found == ({"overwrite-in-flight"} if races else set())
+
+
+def test_copies_of_other_bytes_to_one_place_may_all_fill_it_with_zeros() -> None:
+    """Whether they race is decided by a number that the kernel is given: 0 elements, or 4."""
+    copy = f"%A[%row, %four], %s[%low, %four], 4, %n : {TILE}"
+    text = ROWS.replace("noalias}}", "noalias}}, %n: index").format(copy=copy)
+    checked = check_text(text, "nvvm:sm_80")
+    assert {code for code, _ in checked.unknown} == {"overwrite-in-flight"}
+    assert not checked.unsafe
+    assert not machine_races(text, "nvvm:sm_80", trips=[0])
+    assert machine_races(text, "nvvm:sm_80", trips=[4])
 
 
 @pytest.mark.parametrize(("factor", "races"), [(16, False), (15, True)])

@@ -225,6 +225,29 @@ def test_blocks_of_a_grid_are_not_ordered():
     assert codes(same, np.zeros(4, np.int32), grid=4) == {"cross-block"}
 
 
+@pytest.mark.parametrize(
+    "again", ["memref.atomic_rmw addi %v, %a[%at] : (i32, memref<4xi32>) -> i32", ""]
+)
+def test_a_plain_store_races_with_atomics_of_other_blocks_also_after_one_of_its_own(again):
+    program = f"""
+    func.func @f(%a: memref<4xi32>) {{
+      %b = gpu.block_id x
+      %at = arith.constant 0 : index
+      %first = arith.cmpi eq, %b, %at : index
+      %v = arith.index_cast %b : index to i32
+      scf.if %first {{
+        memref.store %v, %a[%at] : memref<4xi32>
+        %x = {again or "arith.constant 0 : i32"}
+      }} else {{
+        %y = memref.atomic_rmw addi %v, %a[%at] : (i32, memref<4xi32>) -> i32
+      }}
+      return
+    }}"""
+    assert codes(program, np.zeros(4, np.int32), grid=2) == {"cross-block"}
+    atomics = program.replace("memref.store %v, %a[%at] : memref<4xi32>", "")
+    assert codes(atomics, np.zeros(4, np.int32), grid=2) == set()
+
+
 def test_uninitialised_shared_memory_is_found():
     program = """
     func.func @f() -> f32 {
