@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -19,9 +18,12 @@ from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Judge, Origin
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.grid_blocks import block_axis
+from mlir_async_pipe.checker.iterations import bounds_of, summary_atom
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import joins_again, others
 from mlir_async_pipe.checker.path_values import PathValues
+from mlir_async_pipe.checker.paths import at_least
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
@@ -33,13 +35,16 @@ from mlir_async_pipe.checker.state import (
     event_of,
     moved,
 )
-from mlir_async_pipe.checker.step_graph import Run
+from mlir_async_pipe.checker.step_graph import AnyIteration, Loop, Run
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     are_whole_warps,
+    has_numbers,
     is_about_threads,
+    is_common,
     is_thread_condition,
+    is_thread_number,
 )
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
@@ -58,7 +63,7 @@ REMEMBERED_EVENTS = 8
 class _Accessed(NamedTuple):
     """The accesses of one op that matter; `queue` is where they are issued, None if they are
     synchronous, and `own_group` if each op is a group. `near`: what a path remembers may
-    conflict with them. `fixed`: no path changes which memory they touch."""
+    conflict with them. `fixed`: no path changes which memory they touch. `variables` are those of the summary loops around."""
 
     sites: tuple[int, ...]
     queue: str | None
@@ -66,6 +71,7 @@ class _Accessed(NamedTuple):
     maybe: bool
     near: bool
     fixed: bool
+    variables: tuple[int, ...]
 
 
 @dataclass
@@ -96,14 +102,22 @@ class OutsideAccesses:
     def __call__(self, state: State) -> None:
         """Tell the owners of the accesses on one path."""
         if self.ops:
-            event, owners = self.effects.event_of, self.effects.owners
+            events, owners = self.effects.events_of, self.effects.owners
             threads = thread_ranges(state, self.effects.judge.base_facts)
-            found = [[event(state, op, site, threads) for site in op.sites] for op in self.ops]
-            owners.meet(chain.from_iterable(found), state)
+            found: list[tuple[Event, ...]] = []
+            here: list[Event] = []
+            for op in self.ops:
+                made, inside = events(state, op, threads)
+                found.append(made)
+                if inside is state:
+                    here += made
+                else:
+                    owners.meet(made, inside)
+            owners.meet(here, state)
             self.ops = [
                 op
-                for op, events in zip(self.ops, found, strict=True)
-                if not (op.fixed and all(map(owners.adds_nothing, events)))
+                for op, made in zip(self.ops, found, strict=True)
+                if not (op.fixed and all(map(owners.adds_nothing, made)))
             ]
 
 
@@ -208,17 +222,18 @@ class Effects:
             for site in mattering.values()
         )
         queue = sites[numbers[0]].queue
-        return _Accessed(tuple(mattering), queue, row.commits == "self", run.maybe, near, fixed)
+        own_group = row.commits == "self"
+        return _Accessed(tuple(mattering), queue, own_group, run.maybe, near, fixed, run.variables)
 
     def access(self, accessed: _Accessed, threads: ThreadRange, state: State) -> None:
         """Judge the accesses of one op on a path of such threads; then the path has them."""
         queue = accessed.queue
-        events = tuple([self.event_of(state, accessed, n, threads) for n in accessed.sites])
+        events, inside = self.events_of(state, accessed, threads)
         skip = 0
         if state.scopes and queue is not None:
             skip = len(state.queues.get(queue, Pending()).open) - state.scopes[-1]
         for event in events:
-            self.judge.access(event, state, skip, partial(self._origins, event, state))
+            self.judge.access(event, inside, skip, partial(self._origins, event, inside))
             if state.passed:
                 self.relied.access(event, state)
             if state.other:
@@ -226,7 +241,7 @@ class Effects:
             for other, certain in others(event, state) if state.sides else ():
                 self.judge.parted(event, other, state, certain=certain)
             if self.judge.sites[event.site].outside:
-                self.owners.meet((event,), state)
+                self.owners.meet((event,), inside)
         if state.other:
             return
         if queue is not None:
@@ -319,6 +334,71 @@ class Effects:
                     moved(event, Substitution({own[0]: one}, {}).region(event.region)),
                     state,
                 )
+
+    def events_of(
+        self, state: State, accessed: _Accessed, threads: ThreadRange
+    ) -> tuple[tuple[Event, ...], State]:
+        """The events of an op here, and the state with what is known where it runs."""
+        events = [self.event_of(state, accessed, number, threads) for number in accessed.sites]
+        inside = state
+        for variable in accessed.variables:
+            if variable in self._summaries:
+                uneven = self._unevenly(inside, variable)
+                if uneven is not None:
+                    inside, iterations = uneven
+                    events = [found for event in events for found in iterations(event)]
+        return tuple(events), inside
+
+    @cached_property
+    def _summaries(self) -> dict[int, Loop]:
+        """The summary loops whose bounds are known, by their induction variables."""
+        steps = (step for step in self.sites.flow.steps() if isinstance(step, AnyIteration))
+        loops = {step.variable: self.sites.flow.loops[step.loop] for step in steps}
+        return {variable: loop for variable, loop in loops.items() if loop.bounds is not None}
+
+    def _unevenly(
+        self, state: State, variable: int
+    ) -> tuple[State, Callable[[Event], list[Event]]] | None:
+        """Of a loop that not all threads, blocks, or iterations around, run equally often: what is known where it runs, and
+        what becomes of an event: what it touches in the iterations that all have who run it, and what it may touch in all.
+
+            for %i = 1 to %t { load s[%i] }      threads 2, 3, … touch s[1], and some of them s[2], …
+        """
+        bounds = bounds_of(self.values, self._summaries[variable], state)
+        if bounds is None:
+            return None
+        lower, upper, step = bounds
+        total = settle(forms.subtract(upper, lower), state.facts)
+        low, high = forms.bounds(total, state.facts)
+        of_block = [atom for atom, _ in total.terms if block_axis(atom) is not None]
+        others = [atom for atom, _ in total.terms if atom not in of_block]
+        varies = of_block or any(not is_common(atom, same_thread=False) for atom in others)
+        numbers = all(has_numbers(forms.of_atom(atom)) for atom in others)
+        if not (varies and numbers) or high is None:
+            # As long as a number that the kernel is given lets it.
+            return None
+        least, most = (0 if end is None else max(0, -(-end // step)) for end in (low, high))
+        runs, exact = at_least(total, 1, state.facts)
+        if least == most or runs is None:
+            return None
+        # What is known of one number of a thread says exactly which threads these are.
+        sure = exact or (len(total.terms) == 1 and is_thread_number(total))
+        changed = {atom for atom, known in runs.items() if state.facts.get(atom) != known}
+        sure = sure and all(is_thread_condition(a) or block_axis(a) is not None for a in changed)
+        inside = state.under(runs, exact=True)
+        threads = thread_ranges(inside, self.judge.base_facts)
+        whole = summary_atom(variable, AtomRange(0, most - 1))
+        common = forms.of_atom(summary_atom(variable, AtomRange(0, least - 1)))
+        fewer = Substitution({whole: common if least > 1 else Form(0)}, {})
+
+        def events(event: Event) -> list[Event]:
+            event = event._replace(threads=threads if sure else event.threads)
+            possibly = event._replace(maybe=True)
+            if whole not in event.mentions:
+                return [event if sure else possibly]
+            return [moved(event, fewer.region(event.region)), possibly] if sure else [possibly]
+
+        return inside, events
 
     def event_of(
         self, state: State, accessed: _Accessed, number: int, threads: ThreadRange

@@ -217,21 +217,7 @@ class Iterations:
         return low is not None and low >= 0
 
     def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
-        """Lower and upper bound in the loop's own signedness, and its step; None where one is
-        not known, or the step is no number above 0."""
-        loop = self.flow.loops[number]
-        if loop.bounds is None:
-            return None
-        lower, upper, step = (self.values.form(state, bound) for bound in loop.bounds)
-        step = settle(step, state.facts)
-        if loop.unsigned:
-            first, end, width = (
-                unsigned(form, loop.bits, state.facts) for form in (lower, upper, step)
-            )
-            if first is None or end is None or width is None:
-                return None
-            lower, upper, step = first, end, width
-        return (lower, upper, step.constant) if step.is_constant and step.constant > 0 else None
+        return bounds_of(self.values, self.flow.loops[number], state)
 
     def left_apart(self, test: int, number: int, state: State) -> frozenset[int]:
         """The loop, if threads may leave it in different iterations; `test` is its header."""
@@ -326,12 +312,34 @@ class Iterations:
         _, high = forms.bounds(forms.subtract(upper, lower), state.facts)
         count = None if high is None else -(-high // step)
         known = AtomRange(0, None if count is None else max(count - 1, 0))
-        atom = Atom("any", (("summary", variable), known))
+        atom = summary_atom(variable, known)
         if step == 1:
             limits, length = self.values.limits, forms.subtract(upper, lower)
             limits[atom] = length if limits.get(atom, length) == length else None
         value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
         return stored(value, self.flow.loops[number].bits, state.facts)
+
+
+def summary_atom(variable: int, known: AtomRange) -> Atom:
+    """The number of some iteration of a summary loop, by its induction variable."""
+    return Atom("any", (("summary", variable), known))
+
+
+def bounds_of(values: PathValues, loop: Loop, state: State) -> tuple[Form, Form, int] | None:
+    """Lower and upper bound in the loop's own signedness, and its step; None where one is
+    not known, or the step is no number above 0."""
+    if loop.bounds is None:
+        return None
+    lower, upper, step = (values.form(state, bound) for bound in loop.bounds)
+    step = settle(step, state.facts)
+    if loop.unsigned:
+        first, end, width = (
+            unsigned(form, loop.bits, state.facts) for form in (lower, upper, step)
+        )
+        if first is None or end is None or width is None:
+            return None
+        lower, upper, step = first, end, width
+    return (lower, upper, step.constant) if step.is_constant and step.constant > 0 else None
 
 
 def _travelled(loop: int) -> tuple[Atom, Atom]:

@@ -18,6 +18,7 @@ from helpers.machine_programs import WORKGROUP
 from helpers.paths import ROOT
 from helpers.random_async_kernels import random_kernel
 from helpers.random_pipelines import FEATURES, Program, program
+from helpers.random_thread_kernels import thread_kernel
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
@@ -79,6 +80,7 @@ def random_kernels(seed: int) -> Iterator[Kernel]:
     while True:
         text = random_kernel(number, threads=number % 4 != 0)
         yield Kernel(f"random kernel {number}", text, "nvvm:sm_80", right=None)
+        yield Kernel(f"threads {number}", thread_kernel(number).text, "nvvm:sm_80", right=None)
         loop = random_loop(Random(number))
         text = loop.text(annotated=True).replace("WG", WORKGROUP)
         yield Kernel(f"loop {number}", text, "nvvm:sm_80")
