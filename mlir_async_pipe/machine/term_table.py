@@ -20,8 +20,8 @@ from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
 
-# Eight million terms, which take some ten seconds to make.
-MEMORY_LIMIT_BYTES = 1 << 29
+# Sixteen million terms, which take some twenty seconds to make.
+MEMORY_LIMIT_BYTES = 1 << 30
 CONSTANT, JOIN, BITS, BYTE, SELECT, CAST, DOT, ROW, COUNT, SUM = (
     "constant", "join", "bits", "byte", "select", "cast", "dot", "row", "count", "sum",
 )  # fmt: skip
@@ -245,8 +245,8 @@ class TermTable:
         return grown
 
     def check_room(self, terms: int) -> None:
-        """Raise MachineError (too-many-terms) now, if that many more, as large as those there are, take twice the limit."""
-        self._check(terms * self.bytes // self.count - self.limit, self.count + terms)
+        """Raise MachineError (too-many-terms) now, if that many more, as large as those there are, take a quarter more than the limit."""
+        self._check(terms * self.bytes // self.count - self.limit // 4, self.count + terms)
 
     def _check(self, more: int, terms: int) -> None:
         if self.bytes + more > self.limit:
