@@ -134,7 +134,7 @@ class Judge:
         later: Event,
         state: State,
         skip: int = 0,
-        origins: Callable[[], list[Origin]] = list,
+        origins: Callable[[], list[Origin] | None] = list,
     ) -> None:
         """Check an access (or one end of an async op that is being issued) at its point.
 
@@ -214,7 +214,7 @@ class Judge:
         )
 
     def _against_itself(
-        self, event: Event, state: State, origins: Callable[[], list[Origin]]
+        self, event: Event, state: State, origins: Callable[[], list[Origin] | None]
     ) -> None:
         """An op that writes, in two threads at once."""
         site = self.sites[event.site]
@@ -240,11 +240,13 @@ class Judge:
         elif apart != "no":
             self.unknown(event.site, event.site, "same-op", "same-value")
 
-    def _bring_apart(self, event: Event, origins: list[Origin], state: State) -> Verdict:
+    def _bring_apart(self, event: Event, origins: list[Origin] | None, state: State) -> Verdict:
         """Whether threads whose copies meet bring other bytes there: one of their `origins` differs.
 
         copy A[%t mod 8] -> s[%t mod 4]      t and t + 4: 4 bytes from A[0] in one, from A[4] in the other
         """
+        if origins is None:
+            return "yes"
         region: Region | None = event.region
         if not begin_alike(event.region, event.region, same_thread=False):
             region = as_bytes(event.region)

@@ -251,16 +251,20 @@ class Effects:
             if logged:
                 state.log = state.log.union(logged)
 
-    def _origins(self, written: Event, state: State) -> list[Origin]:
+    def _origins(self, written: Event, state: State) -> list[Origin] | None:
         """What decides which bytes an async copy brings to a place: how far from there it reads them; where it begins if zeros
         follow them; the operands that say how many.
 
             copy A[%i + 4 * %t] -> s[4 * %t], 16, %n      4 * %i, 4 * %t, and %n, for elements of one byte
+
+        None of a store of a value that threads do not have alike.
         """
         site = self.judge.sites[written.site]
         others = list(self.sites.flow.numbers_of(site.frame, site.op.operands))
         if not any(map(self.values.differs, others)):
             return []
+        if all(self.judge.sites[n].writes for n in self.sites.of(site.op, site.frame)):
+            return None
         place = _one_stretch(written.region)
         state = state.copy()
         found: list[Origin] = []

@@ -25,8 +25,11 @@ COPIES = {
 WIDTH = 512
 
 
-def kernel(op: str, rows: int, columns: int, guard: str = "", first: str = "%mine") -> str:
-    """Eight threads; the tile of a thread starts at row `first`, and is copied under `guard`."""
+def kernel(
+    op: str, rows: int, columns: int, guard: str = "", first: str = "%mine", to: str = ""
+) -> str:
+    """Eight threads; the tile of a thread starts at row `first`, and is copied `to` that row, or another one, under `guard`."""
+    to = to or first
     array, tile = f"memref<{8 * rows}x{WIDTH}xf16>", f"memref<{8 * rows}x{columns}xf16, {WG}>"
     source = f"memref<{rows}x{columns}xf16, strided<[{WIDTH}, 1], offset: ?>>"
     target = f"memref<{rows}x{columns}xf16, strided<[{columns}, 1], offset: ?>, {WG}>"
@@ -49,10 +52,10 @@ gpu.module @kernels {{
     %one = arith.cmpi eq, %t, %c0 : index
     scf.for %k = %c0 to %width step %columns {{
       %source = memref.subview %A[{first}, %k] [{rows}, {columns}] [1, 1] : {array} to {source}
-      %target = memref.subview %s[{first}, 0] [{rows}, {columns}] [1, 1] : {tile} to {target}
+      %target = memref.subview %s[{to}, 0] [{rows}, {columns}] [1, 1] : {tile} to {target}
       {f"scf.if {guard} {{ {copy} }}" if guard else copy}
       gpu.barrier
-      %v = vector.load %s[{"%c0" if guard else "%other"}, %c0] : {tile}, vector<8xf16>
+      %v = vector.load %s[{"%c0" if to == "%c0" else "%other"}, %c0] : {tile}, vector<8xf16>
       vector.store %v, %C[%mine, %k] : {array}, vector<8xf16>
       gpu.barrier
     }} {{async_pipe.num_stages = 3 : i64}}
@@ -106,13 +109,23 @@ def test_a_large_tile_is_one_copy_in_a_loop_down_to_llvm() -> None:
     assert text.count("nvvm.cp.async.shared.global") == 3
 
 
-def test_all_threads_that_copy_one_tile_race_and_the_advice_helps() -> None:
+def test_all_threads_may_copy_one_tile() -> None:
+    """What they write to one place is equal."""
+    with new_context():
+        text = kernel("memref", 64, 8, first="%c0")
+        module = ir.Module.parse(text)
+        report = pipeline(module, "nvvm:sm_80")
+        assert [(check.unsafe, check.unknown) for check in report.of("checks")] == [(0, 0)]
+        same_results(text, module, 64)
+
+
+def test_all_threads_that_copy_to_one_tile_race_and_the_advice_helps() -> None:
     """One thread writes for all: that it writes all that others read is found by enumerating threads."""
     with new_context():
         with pytest.raises(
             HazardError, match="of two threads writes to one place at once"
         ) as error:
-            pipeline(ir.Module.parse(kernel("linalg", 64, 8, first="%c0")), "nvvm:sm_80")
+            pipeline(ir.Module.parse(kernel("linalg", 64, 8, to="%c0")), "nvvm:sm_80")
         advice = [note.message for note in error.value.diagnostic.notes]
         assert "let one thread write, or give each thread a place of its own" in advice
         one = kernel("memref", 64, 8, first="%c0", guard="%one")
