@@ -64,6 +64,17 @@ def test_the_search_finds_the_best_of_all_kernels_of_four_nodes(what: LoopNumber
     check_best(what)
 
 
+@pytest.mark.parametrize("modes", [(False,), (True, False)])
+def test_copies_that_take_no_time_may_be_issued_at_one_moment(modes: tuple[bool, ...]) -> None:
+    """Either may come first in the queue: the search ends, and one stage is enough."""
+    nodes = [copy(0, 100, occupancy=0, group=0), copy(1, 250, occupancy=0, group=1), work(2, 10)]
+    edges = [DependenceEdge(0, 2, 0), DependenceEdge(1, 2, 0), DependenceEdge(2, 1, 1)]
+    buffers = [copied(number, [2], 64) for number in (0, 1)]
+    what = problem(nodes, edges, buffers, modes=modes, stages=3)
+    check_best(what)
+    assert search(what).key == (260, 1, 128)
+
+
 def tile_loop(copies: int, loads: int, latency: float) -> LoopNumbers:
     """Copies, loads that read them in turn, and one sum of everything."""
     count = copies + loads + 1

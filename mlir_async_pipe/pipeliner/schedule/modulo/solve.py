@@ -822,20 +822,32 @@ class _Placement:
         begins are the nearest to fixed; else one with the fewest k."""
         first, last = self.choices(paths)
         several = first < last
+        if self.problem.linked:
+            # Tasks of 0 cycles at one moment have two k: what keeps either in all rows of a set is left as it is.
+            for k in (first, last):
+                kept = k * self.interval + self.a <= paths[self.i, self.j]
+                kept &= -paths[self.j, self.i] <= (k + 1) * self.interval - self.b
+                of_set = np.ones(len(kept), dtype=bool)
+                np.logical_and.at(of_set, self.set_of, kept)
+                several &= ~of_set[self.set_of]
         if not several.any():
             return None
         free = -paths[self.j, self.i] - paths[self.i, self.j] if self.nearest else last - first
         return int(np.argmin(np.where(several, 64 * free - self.a - self.b, 1 << 50)))
 
     def branches(self, paths: Matrix, n: int) -> list[Matrix]:
-        """The first k of a pair by itself, and all others."""
+        """The first k of a pair, and of those of its set, by itself, and all others."""
         first, _ = self.choices(paths)
-        k = int(first[n])
-        most = (k + 1) * self.interval - int(self.b[n])
-        least = (k + 1) * self.interval + int(self.a[n])
-        i, j = int(self.i[n]), int(self.j[n])
-        found = [extended(paths, j, i, -most), extended(paths, i, j, least)]
-        return [paths for paths in found if paths is not None]
+        end = (int(first[n]) + 1) * self.interval
+        sooner: Matrix | None = paths
+        later: Matrix | None = paths
+        for row in np.flatnonzero(self.set_of == self.set_of[n]).tolist():
+            i, j = int(self.i[row]), int(self.j[row])
+            if sooner is not None:
+                sooner = extended(sooner, j, i, int(self.b[row]) - end)
+            if later is not None:
+                later = extended(later, i, j, int(self.a[row]) + end)
+        return [found for found in (sooner, later) if found is not None]
 
 
 def extended(paths: Matrix, i: int, j: int, weight: int) -> Matrix | None:
