@@ -244,6 +244,9 @@ class Effects:
                 self.owners.meet((event,), inside)
         if state.other:
             return
+        if accessed.sites and not events:
+            # A loop around has no iteration.
+            return
         if queue is not None:
             self.groups.issue(state, queue, events, own_group=accessed.own_group)
         elif self.judge.comparer.threads.several:
@@ -374,6 +377,8 @@ class Effects:
         lower, upper, step = bounds
         total = settle(forms.subtract(upper, lower), state.facts)
         low, high = forms.bounds(total, state.facts)
+        if high is not None and high <= 0:
+            return state, lambda event: []
         of_block = [atom for atom, _ in total.terms if block_axis(atom) is not None]
         others = [atom for atom, _ in total.terms if atom not in of_block]
         varies = of_block or any(not is_common(atom, same_thread=False) for atom in others)

@@ -52,6 +52,8 @@ func.func @k(%A: memref<256xf32> {{llvm.noalias}})
         ("%c1 to %t", "%i", "unsafe"),
         # Thread 1 reads s[4] at first; s[5] in an iteration that it has not.
         ("%c0 to %t", "%next", "unsafe"),
+        # Nobody has an iteration.
+        ("%c2 to %c2", "%own", "safe"),
         # Thread 0, with the longest loop, comes to s[4], which thread 4 writes.
         ("%t to %c9", "%next", "unsafe"),
     ],
