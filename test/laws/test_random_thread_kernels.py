@@ -75,6 +75,8 @@ def test_what_is_proven_never_races_and_what_certainly_races_does(
         verdict = "race" if checked.unsafe else "unknown" if checked.unknown else "proven"
         share[f"{verdict}, {'found' if found else 'not found'}"] += 1
         assert not (verdict == "proven" and found), f"seed {seed}: {found}"
-        assert not (verdict == "race" and closed and not found), f"seed {seed}: {checked.unsafe}"
+        # A function with copies is checked alone, too, for blocks of any size.
+        certain = verdict == "race" and closed and "call @" not in kernel.text
+        assert not (certain and not found), f"seed {seed}: {checked.unsafe}"
     print(f"\n{kind}: {dict(share)}")
     assert sum(share.values()) == EACH
