@@ -67,6 +67,9 @@ def pointer_type(space: str) -> str:
     return f"!llvm.ptr<{number}>" if number else _GENERIC
 
 
+_OF_VARIABLE = re.compile(r'(%\w+) = "llvm\.alloca"|"llvm\.store"\(%\w+, (%\w+)\)')
+
+
 class UnreadError(Exception):
     """An instruction, or this form of it, has no row."""
 
@@ -114,6 +117,9 @@ class FunctionWriter:
     hands_out: bool = False
     # The bank of each register that is in one.
     banks: dict[str, Bank] = field(default_factory=dict)
+    # What registers hold, as far as this block has read or written them; those that some block reads from their variable.
+    held: dict[str, Value] = field(default_factory=dict)
+    loaded: set[str] = field(default_factory=set)
 
     # What is written ------------------------------------------------------------------------
 
@@ -165,6 +171,7 @@ class FunctionWriter:
         )
 
     def begin_block(self, name: str) -> None:
+        self.held.clear()
         self.lines.append(f"^{name}:")
 
     def fresh(self, kind: str) -> Value:
@@ -180,7 +187,18 @@ class FunctionWriter:
         return f"loc({quoted(place.file)}:{place.line}:{place.column})"
 
     def function(self, name: str, result: str, properties: str, attributes: str) -> str:
-        """The text of the whole function, of what was written as its body."""
+        """The text of the whole function, of what was written as its body, without variables that nobody reads: mem2reg
+        takes time for all ops times all variables."""
+        unread = {
+            self.storage[name].name
+            for name in self.kernel.registers
+            if name not in self.loaded and name not in self.banks
+        }
+        body = (
+            line
+            for line in self.lines
+            if not (found := _OF_VARIABLE.match(line)) or (found[1] or found[2]) not in unread
+        )
         place = self.location().removeprefix("loc")
         given = ", ".join(
             f"{one.name}: {one.type} loc({quoted(name)}{place})"
@@ -192,7 +210,7 @@ class FunctionWriter:
             f'"llvm.func"() <{{CConv = #llvm.cconv<ccc>, function_type = !llvm.func<{inner}>, '
             f"sym_name = {quoted(name)}, {properties}}}> ({{",
             f"^entry({given}):",
-            *self.lines,
+            *body,
             f"}}) {{{attributes}}} : () -> () {self.location()}",
         )
         return "\n".join(lines)
@@ -323,15 +341,21 @@ class FunctionWriter:
     def _held(self, name: str) -> Value:
         """What a register holds."""
         bank = self.banks.get(name)
+        if bank is None and name not in self.held:
+            self.loaded.add(name)
+            self.held[name] = self.make("llvm.load", (self.storage[name],), self._kind(name))
         if bank is None:
-            return self.make("llvm.load", (self.storage[name],), self._kind(name))
+            return self.held[name]
         return self.member(self.sums(bank), bank.kind, bank.names.index(name))
 
     def _keep(self, name: str, value: Value) -> None:
         """A register holds a value from here on."""
         bank = self.banks.get(name)
         if bank is None:
-            self.op("llvm.store", (self.cast(value, self._kind(name)), self.storage[name]))
+            value = self.cast(value, self._kind(name))
+            # That it is a number is forgotten, as it would be in memory.
+            self.held[name] = Value(value.name, value.type)
+            self.op("llvm.store", (value, self.storage[name]))
             return
         sums, number = self.sums(bank), bank.names.index(name)
         self.keep_sums(bank, self.put(sums, self.cast(value, bank.kind), number))

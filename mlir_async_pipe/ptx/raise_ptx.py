@@ -398,6 +398,7 @@ class PtxBody:
             if self.inside and effects:
                 raise UnreadError from None
             del w.lines[written:]
+            w.held.clear()
             write_assembly(w, i, effects)
         w.guard = None
 
