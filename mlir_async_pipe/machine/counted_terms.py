@@ -31,7 +31,7 @@ def forms(table: TermTable, ids: Array) -> tuple[Array, Array]:
     codes = table.code[flat]
     rows = np.zeros((len(flat), 3), np.int64)
     known = np.zeros(len(flat), np.bool_)
-    for code in np.unique(codes):
+    for code in np.flatnonzero(np.bincount(codes)):
         operator, chosen = table.operators[code], codes == code
         if operator.dtype.kind in "iub" and table.constant[code]:
             rows[chosen, 0] = table.numbers(flat[chosen], operator.dtype).astype(np.int64)

@@ -146,7 +146,7 @@ class Induction:
         # What was computed before the loop is of this launch, too: no period is left.
         for key, value in list(unit.frame.values.items()):
             unit.frame.values[key] = _mapped(value, self.ended)
-        return stated.moved(_ended, {}).put(unit, state)
+        return stated.moved(_last, {}).put(unit, state)
 
     def ended(self, value: Any) -> Any:
         """A value where no period is left."""
@@ -192,6 +192,11 @@ def _next(rows: Array) -> Array:
 def _ended(rows: Array) -> Array:
     """No period is left."""
     return rows * [1, 1, 0]
+
+
+def _last(rows: Array) -> Array:
+    """The smallest launch has one period, too: a launch with n more has run n + 1 when none is left, r = -1."""
+    return _ended(_next(rows))
 
 
 # States -----------------------------------------------------------------------------------
@@ -301,11 +306,22 @@ def _turned(table: TermTable, operator: Any, ones: Array, others: Array) -> Arra
     return np.where(turned[:, None], others[:, ::-1], others)
 
 
+def _distinct(one: Array, other: Array) -> tuple[Array, Array]:
+    """Pairs of terms, or of cells, each once, and which of them each pair is."""
+    order = np.lexsort((other, one))
+    pairs = np.column_stack((one[order], other[order]))
+    new = np.ones(len(pairs), np.bool_)
+    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    back = np.empty(len(pairs), np.int64)
+    back[order] = np.cumsum(new) - 1
+    return pairs[new], back
+
+
 def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
     """Terms after t periods, from those after none and after one; of what has no common form a variable."""
     if (table.item_bytes[table.code[one]] != table.item_bytes[table.code[other]]).any():
         raise _refused("not-periodic", "a loop carries values of two types")
-    pairs, back = np.unique(np.column_stack((one, other)), axis=0, return_inverse=True)
+    pairs, back = _distinct(one, other)
     given = pairs[:, 0].copy()
     first, second = pairs.T
     first[...], second[...] = _of_one_type(table, first, second)
@@ -343,7 +359,7 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
         chosen = chosen[left[chosen]]
         if len(chosen):
             found[chosen] = table.make_rows(ANY, operator.dtype, pairs[chosen])
-    return _as_types_of(table, given, found)[back.reshape(-1)]
+    return _as_types_of(table, given, found)[back]
 
 
 def _of_one_type(table: TermTable, one: Array, other: Array) -> tuple[Array, Array]:
@@ -369,7 +385,7 @@ def _as_types_of(table: TermTable, like: Array, terms: Array) -> Array:
 
 
 def _stated_cells(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array:
-    pairs, back = np.unique(np.column_stack((one, other)), axis=0, return_inverse=True)
+    pairs, back = _distinct(one, other)
     first, second = pairs.T
     found = first.copy()
     places = (1 << PLACES) - 1
@@ -382,7 +398,7 @@ def _stated_cells(table: TermTable, one: Array, other: Array, depth: int = 0) ->
     if parts.any():
         ids = table.make_rows(ANY_BYTE, np.dtype(np.uint8), pairs[parts])
         found[parts] = ids << PLACES
-    return found[back.reshape(-1)]
+    return found[back]
 
 
 def _bind(
@@ -392,7 +408,7 @@ def _bind(
     stated = stated.copy()
     bits = table.named(BITS)[table.code[stated]]
     stated[bits] = table.operand(stated[bits], 0)
-    pairs = np.unique(np.column_stack((stated, found)), axis=0)
+    pairs, _ = _distinct(stated, found)
     for operator, chosen in table.groups(pairs[:, 0]):
         mine, theirs = pairs[chosen].T
         theirs = table.bitcast(theirs, operator.dtype)
@@ -413,7 +429,7 @@ def _bind(
 def _bind_cells(
     table: TermTable, stated: Array, found: Array, new: dict[int, int], depth: int = 0
 ) -> None:
-    pairs = np.unique(np.column_stack((stated, found)), axis=0)
+    pairs, _ = _distinct(stated, found)
     pairs = pairs[pairs[:, 0] >= 0]
     free = table.named(ANY_BYTE)[table.code[pairs[:, 0] >> PLACES]]
     _note(new, pairs[free, 0] >> PLACES, pairs[free, 1])

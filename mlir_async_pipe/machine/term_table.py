@@ -127,7 +127,7 @@ class TermTable:
     def groups(self, ids: Array) -> Iterator[tuple[Operator, Array]]:
         """The operators of terms, and where they are."""
         codes = self.code[ids]
-        for code in np.unique(codes):
+        for code in np.flatnonzero(np.bincount(codes)):
             yield self.operators[code], np.flatnonzero(codes == code)
 
     def of(self, term: int) -> tuple[Operator, tuple[int, ...]]:
