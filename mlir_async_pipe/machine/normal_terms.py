@@ -7,7 +7,7 @@
     max(max(x, y), max(z, x))                         -->   max(x, y, z)
     (1 if b else 0) != 0                              -->   b
     i32(byte 0 of x, three times that of x >> 7)      -->   i32(x)           x is an i8
-    NaN if x is NaN else fmax(x, 1.0)                 -->   max(x, 1.0)
+    NaN if x or y is NaN else fmax(x, y)              -->   max(x, y)
 
 All of it is exact for floating-point numbers, too, but for a NaN's payload: a sum, product or quotient that is rounded to 53 bits and then to 24
 is rounded once (Figueroa, When is double rounding innocuous?, 1995: 53 >= 2 * 24 + 2); 0.0 is left out of a sum only
@@ -17,6 +17,7 @@ where the other addend cannot be -0.0, as x + -2.0 cannot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from mlir_async_pipe.machine.term_table import (
     TermTable,
     is_leaf,
 )
-from mlir_async_pipe.machine.terms import Terms, apply, lift, made_again
+from mlir_async_pipe.machine.terms import EXTREMES, Terms, apply, lift, made_again
 from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
@@ -46,13 +47,16 @@ Array = np.ndarray
 _BY_BITS = ("multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
 _BY_TRUTHS = _BY_BITS[1:]
 _RING = frozenset((*_BY_BITS, "add", "subtract", "negative", "left_shift", CAST, BITS, JOIN, BYTE))
-_EXTREMES = ("maximum", "minimum")
+_EXTREMES = ("maximum", "minimum", "fmax", "fmin")
 _NARROWED = frozenset(("add", "subtract", "multiply", "divide"))
 # What is computed in the second type and then rounded to the first is the same computed in the first.
 _WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.float16): np.dtype(np.float32)}
 _ROUND = "round "
 _OFFSETS = (1 << PLACES) - 1
 _ZERO = -BYTE_VALUES
+# An operand of a chain of maxima, and above it the number of the chain.
+_OWNER = 32
+_PART = (1 << _OWNER) - 1
 
 
 class NormalForms:
@@ -64,14 +68,19 @@ class NormalForms:
 
     def of(self, ids: Array) -> Array:
         """The normal form of each term."""
-        for terms in self._levels(self._needed(ids)):
+        needed = self._needed(ids)
+        links = self._links(needed, ids)
+        for terms in self._levels(needed):
+            terms = terms[~links[terms]]
             for operator, chosen in self.table.groups(terms):
                 self._put(terms[chosen], self._normal(operator, terms[chosen]))
         return self._found[ids]
 
     def _make_room(self) -> None:
-        more = np.full(self.table.count - len(self._found), -1, np.int64)
-        self._found = np.concatenate([self._found, more])
+        missing = self.table.count - len(self._found)
+        if missing > 0:
+            more = np.full(missing + len(self._found) // 2, -1, np.int64)
+            self._found = np.concatenate([self._found, more])
 
     def _put(self, terms: Array, forms: Array) -> None:
         self._make_room()
@@ -101,6 +110,23 @@ class NormalForms:
             left = np.unique(np.concatenate(inner))
             left = left[left >= 0]
         return np.concatenate(found)
+
+    def _links(self, needed: Array, ids: Array) -> Array:
+        """Of all terms those that are only compared in longer chains of maxima: the form of the whole chain is asked
+        for, and a form of each link would take as many operands as links squared."""
+        table = self.table
+        links, used = np.zeros((2, table.count), np.bool_)
+        used[ids] = True
+        for operator, chosen in table.groups(needed):
+            operands = self._operands(operator, needed[chosen]).reshape(-1)
+            operands = operands[operands >= 0]
+            if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
+                links[needed[chosen]] = True
+                of = table.code[operands]
+                same = table.named(operator.name)[of] & table.has_dtype(operands, operator.dtype)
+                operands = operands[~same]
+            used[operands] = True
+        return links & ~used
 
     def _levels(self, needed: Array) -> Iterator[Array]:
         """These terms by levels: those without operands among them, then those that need no others than terms of
@@ -134,7 +160,9 @@ class NormalForms:
         if is_leaf(operator.name):
             return terms
         rows = table.rows(terms, operator.arity)
-        if operator.name in (JOIN, BYTE):
+        if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
+            made = self._extremes(terms)
+        elif operator.name in (JOIN, BYTE):
             whole = rows >= 0
             rows[whole] = (self._found[rows[whole] >> PLACES] << PLACES) | (rows[whole] & _OFFSETS)
             made = table.join(rows, operator.dtype)
@@ -149,7 +177,7 @@ class NormalForms:
         """Terms of an operator on normal forms."""
         made = made_again(self.table, operator, rows)
         if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
-            return self._each(made, self._extreme)
+            return self._extremes(made)
         if operator.name == "bitwise_xor" and operator.dtype.kind == "b":
             return self._each(made, self._parity)
         rule = _RULES.get((operator.name, operator.dtype.kind))
@@ -171,29 +199,47 @@ class NormalForms:
         """Which terms are this number, bit for bit."""
         return np.asarray(terms == self.table.constants(np.array([number], dtype))[0])
 
-    def _extreme(self, term: int) -> int:
-        """The largest, or smallest, of all that chains of them compare, each once."""
-        operator, operands = self.table.of(term)
-        found: set[int] = set()
-        left = list(operands)
-        while left:
-            one = left.pop()
-            inner, parts = self.table.of(one)
-            if inner.name == operator.name and inner.dtype == operator.dtype:
-                left += parts
-            else:
-                found.add(one)
-        constants = {one for one in found if self.table.of(one)[0].name == CONSTANT}
-        found -= constants
-        if constants:
-            numbers = self.table.numbers(np.array(sorted(constants)), operator.dtype)
-            last = _last_of(numbers, operator.name)
-            if not found or last != _first_of(operator.dtype, operator.name):
-                found.add(int(self.table.constants(np.array([last], operator.dtype))[0]))
-        if len(found) == 1:
-            return found.pop()
-        row = np.array([sorted(found)])
-        return int(self.table.make_rows(operator.name, operator.dtype, row)[0])
+    def _extremes(self, terms: Array) -> Array:
+        """Of terms of one operator the largest, or smallest, of all that its chain compares, each once."""
+        self._make_room()
+        table = self.table
+        operator = table.operators[table.code[terms[0]]]
+        left, done = np.arange(len(terms)) << _OWNER | terms, [np.empty(0, np.int64)]
+        count = 0
+        while len(left):
+            _check_operands(table, count := count + len(left))
+            owners, parts = left >> _OWNER << _OWNER, left & _PART
+            # Links of the chain, and what was just made, have no form of their own.
+            forms = self._found[parts]
+            parts = np.where(forms < 0, parts, forms)
+            linked = table.named(operator.name)[table.code[parts]]
+            linked &= table.has_dtype(parts, operator.dtype)
+            done.append((owners | parts)[~linked])
+            owners, parts = owners[linked], parts[linked]
+            more = [
+                (owners[chosen, None] | table.rows(parts[chosen], of.arity)).reshape(-1)
+                for of, chosen in table.groups(parts)
+            ]
+            left = np.unique(np.concatenate([*more, done[0]]))
+        found = np.unique(np.concatenate(done))
+        constant = table.is_constant(found & _PART)
+        constants, found = found[constant], found[~constant]
+        others = np.bincount(found >> _OWNER, minlength=len(terms))
+        holders, first = np.unique(constants >> _OWNER, return_index=True)
+        bounds = []
+        for owner, mine in zip(holders.tolist(), np.split(constants, first[1:]), strict=False):
+            numbers = table.numbers(mine & _PART, operator.dtype)
+            last = reduce(EXTREMES[getattr(np, operator.name)], numbers)
+            if not others[owner] or not _is_first(last, operator):
+                bounds.append(owner << _OWNER | int(table.constants(np.array([last]))[0]))
+        found = np.sort(np.concatenate([found, np.array(bounds, np.int64)]))
+        made = terms.copy()
+        _gather(table, operator.name, operator.dtype, found >> _OWNER, found & _PART, made)
+        return made
+
+    def _extreme(self, name: str, dtype: np.dtype, operands: list[Any]) -> int:
+        made = self.table.make_rows(name, dtype, np.array([operands]))
+        return int(self._extremes(made)[0])
 
     def _parity(self, term: int) -> int:
         """Whether an odd number of truth values hold; True is one of them, and what is there twice goes."""
@@ -319,17 +365,14 @@ class NormalForms:
             if inner.name in _EXTREMES and inner.dtype.kind == "i":
                 # The larger one of two, extended, is the larger one of both, extended.
                 longer = [self._widened(one, whole) for one in parts]
-                return self._extreme(
-                    int(self.table.make_rows(inner.name, whole, np.array([longer]))[0])
-                )
+                return self._extreme(inner.name, whole, longer)
             return self._widened(operands[0], whole)
         if operator.name in _EXTREMES and size < have:
             for of in dict.fromkeys((operator.dtype.kind, "u")):
                 small = np.dtype(f"{of}{size}")
                 narrow = [self._extended_from(one, small) for one in operands]
                 if None not in narrow:
-                    row = np.array([narrow])
-                    made = self._extreme(int(self.table.make_rows(operator.name, small, row)[0]))
+                    made = self._extreme(operator.name, small, narrow)
                     return self._cast_bits(made, whole)
         if size == have:
             return self._cast_bits(term, whole)
@@ -442,23 +485,14 @@ class NormalForms:
         return self.truth_of(term)
 
 
-def _last_of(numbers: Array, name: str) -> Any:
-    """The largest number, or the smallest; 0.0 is larger than -0.0 (IEEE 754, maximum and minimum)."""
-    last = (np.maximum if name == "maximum" else np.minimum).reduce(numbers)
-    if numbers.dtype.kind != "f" or last != 0:
-        return last
-    positive = ~np.signbit(numbers[numbers == 0])
-    is_positive = positive.any() if name == "maximum" else positive.all()
-    return numbers.dtype.type(0.0 if is_positive else -0.0)
-
-
-def _first_of(dtype: np.dtype, name: str) -> Any:
-    """The number that any other one is at least, or at most."""
-    is_largest = name == "maximum"
-    if dtype.kind == "f":
-        return dtype.type(-np.inf if is_largest else np.inf)
-    ends = np.iinfo(dtype)
-    return dtype.type(ends.min if is_largest else ends.max)
+def _is_first(number: Any, operator: Operator) -> bool:
+    """Whether this number is no other one's extreme: for fmax and fmin it is NaN, of which -inf is the larger one."""
+    if operator.name in ("fmax", "fmin"):
+        return bool(np.isnan(number))
+    ends = (-np.inf, np.inf)
+    if operator.dtype.kind in "iu":
+        ends = np.iinfo(operator.dtype).min, np.iinfo(operator.dtype).max
+    return bool(number == ends[operator.name == "minimum"])
 
 
 def _signed(number: int, size: int) -> int:
@@ -636,20 +670,18 @@ def _beside_truths(forms: NormalForms, rows: Array, number: int) -> Iterator[tup
 
 
 def _not_a_number(forms: NormalForms, operator: Operator, rows: Array, made: Array) -> None:
-    """NaN if x is none, else fmax(x, 1.0), is max(x, 1.0), and so for any number but zero, of which there are two."""
+    """NaN if x or y is, else fmax(x, y), is max(x, y)."""
     table = forms.table
     asked, nan, other = rows.T
     for name, extreme in (("fmax", "maximum"), ("fmin", "minimum")):
         chosen = table.named(name)[table.code[other]] & table.is_constant(nan)
         chosen &= table.named("bitwise_or")[table.code[asked]]
         for at in np.flatnonzero(chosen):
-            operands = table.rows(other[at : at + 1], 2)[0]
-            constant = table.is_constant(operands)
-            numbers = table.numbers(np.array([nan[at], *operands[constant]]), operator.dtype)
-            if np.isnan(numbers).tolist() != [True, False] or numbers[1] == 0:
-                continue
-            unordered = table.make("isnan", np.dtype(np.bool_), operands[~constant])
-            if (table.rows(asked[at : at + 1], 2)[0] == unordered).all():
+            operands = np.array(table.of(int(other[at]))[1])
+            data = operands[~table.is_constant(operands)]
+            unordered = table.make("isnan", np.dtype(np.bool_), data)
+            is_nan = np.isnan(table.numbers(nan[at : at + 1], operator.dtype))[0]
+            if is_nan and set(table.of(int(asked[at]))[1]) == set(unordered.tolist()):
                 made[at] = forms.make(extreme, operator.dtype, *operands[:, None])[0]
 
 
@@ -713,14 +745,30 @@ def _sums(table: TermTable, terms: Array, dtype: np.dtype, depth: int) -> Array:
     left = ~np.isin(addends, zeros)
     owners, addends = owners[left], addends[left]
     addends = addends[np.lexsort((addends, owners))]
-    counts = np.bincount(owners, minlength=len(terms))
-    starts = np.cumsum(counts) - counts
     found = np.full(len(terms), zeros[0])
+    _gather(table, SUM, dtype, owners, addends, found)
+    return found
+
+
+def _gather(
+    table: TermTable, name: str, dtype: np.dtype, owners: Array, operands: Array, found: Array
+) -> None:
+    """Put terms of as many operands as each owner has, by which they are sorted, in their owners' places; one stays what it is."""
+    counts = np.bincount(owners, minlength=len(found))
+    starts = np.cumsum(counts) - counts
     for count in np.unique(counts[counts > 0]):
         chosen = np.flatnonzero(counts == count)
-        rows = addends[starts[chosen][:, None] + np.arange(count)]
-        found[chosen] = rows[:, 0] if count == 1 else table.make_rows(SUM, dtype, rows)
-    return found
+        rows = operands[starts[chosen][:, None] + np.arange(count)]
+        found[chosen] = rows[:, 0] if count == 1 else table.make_rows(name, dtype, rows)
+
+
+def _check_operands(table: TermTable, count: int) -> None:
+    if 16 * count > table.limit:
+        raise MachineError(
+            f"sums, or maxima, of {count} operands are more than {table.limit} bytes hold",
+            code="too-many-terms",
+            advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
+        )
 
 
 def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Array]:
@@ -746,11 +794,6 @@ def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Ar
             done.append((np.repeat(owners[of], size), products.reshape(-1)))
         owners, left = (np.concatenate(parts) for parts in zip(*more, strict=True))
         count += len(done[-1][1])
-        if 16 * (count + len(left)) > table.limit:
-            raise MachineError(
-                f"sums of {count + len(left)} addends are more than {table.limit} bytes hold",
-                code="too-many-terms",
-                advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
-            )
+        _check_operands(table, count + len(left))
     owners, addends = (np.concatenate(parts) for parts in zip(*done, strict=True))
     return owners, addends

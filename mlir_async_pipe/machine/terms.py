@@ -42,7 +42,8 @@ Array = np.ndarray
 
 _BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 COMMUTATIVE = frozenset(
-    "add multiply bitwise_and bitwise_or bitwise_xor equal not_equal logical_and logical_or".split()
+    "add multiply bitwise_and bitwise_or bitwise_xor equal not_equal logical_and logical_or "
+    "maximum minimum fmax fmin".split()
 )
 
 
@@ -422,6 +423,26 @@ def _of_numbers(function: Any, args: Any, kwargs: Any) -> Any:
     return function(*map(number, args), **{key: number(value) for key, value in kwargs.items()})
 
 
+def _of_floats(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    """The larger one, or the smaller, of floating-point numbers: of two zeros NumPy gives either, by the lane in which they are."""
+    is_largest = ufunc in (np.maximum, np.fmax)
+
+    def extreme(one: Any, other: Any) -> Any:
+        found = ufunc(one, other)
+        if is_symbolic(found) or found.dtype.kind != "f" or found.all():
+            return found
+        zero = one + other if is_largest else -(-one - other)
+        return np.where((one == 0) & (other == 0), zero, found)
+
+    return extreme
+
+
+# -0.0 is less than 0.0 (IEEE 754-2019, maximum and maximumNumber; PTX ISA, max), so that operands may be exchanged.
+EXTREMES: dict[Any, Callable[[Any, Any], Any]] = {
+    ufunc: _of_floats(ufunc) for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin)
+}
+
+
 @lru_cache(maxsize=4096)
 def _types(ufunc: np.ufunc, given: tuple[Any, ...]) -> tuple[np.dtype, ...]:
     """The types that a ufunc computes in and gives."""
@@ -441,7 +462,7 @@ def apply(table: TermTable, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         Terms(table, lift(table, value, dtype), dtype)
         for value, dtype in zip(inputs, types, strict=True)
     )
-    return _folded(table, ufunc.__name__, result, operands, ufunc)
+    return _folded(table, ufunc.__name__, result, operands, EXTREMES.get(ufunc, ufunc))
 
 
 def _folded(

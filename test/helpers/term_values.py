@@ -47,11 +47,11 @@ def _needed(table: TermTable, terms: np.ndarray) -> list[int]:
     return sorted(found)
 
 
-def _extreme(one: Any, other: Any, *, sign: int) -> Any:
+def _extreme(one: Any, other: Any, *, name: str) -> Any:
     """The larger one, or the smaller; 0.0 is larger than -0.0 (IEEE 754, maximum and minimum)."""
     if one == 0 and other == 0:
-        return one + other if sign > 0 else -(-one + -other)
-    return np.maximum(one, other) if sign > 0 else np.minimum(one, other)
+        return one + other if "max" in name else -(-one + -other)
+    return getattr(np, name)(one, other)
 
 
 def _value(
@@ -74,8 +74,8 @@ def _value(
             ()
         ]
     given = [known[operand] for operand in operands]
-    if name in ("maximum", "minimum"):
-        return reduce(partial(_extreme, sign=1 if name == "maximum" else -1), given)
+    if name in ("maximum", "minimum", "fmax", "fmin"):
+        return reduce(partial(_extreme, name=name), given)
     if name == "bitwise_xor":
         return reduce(np.bitwise_xor, given)
     if name == "row":

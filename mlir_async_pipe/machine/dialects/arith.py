@@ -11,7 +11,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.kinds import Kind, unsigned
-from mlir_async_pipe.machine.terms import is_array, opaque
+from mlir_async_pipe.machine.terms import EXTREMES, is_array, opaque
 
 Array = np.ndarray
 
@@ -129,10 +129,10 @@ FLOAT_BINARY: dict[str, Callable[..., Any]] = {
     "mulf": np.multiply,
     "divf": np.divide,
     "remf": np.fmod,
-    "maximumf": np.maximum,
-    "minimumf": np.minimum,
-    "maxnumf": np.fmax,
-    "minnumf": np.fmin,
+    "maximumf": EXTREMES[np.maximum],
+    "minimumf": EXTREMES[np.minimum],
+    "maxnumf": EXTREMES[np.fmax],
+    "minnumf": EXTREMES[np.fmin],
 }
 for _name, _function in FLOAT_BINARY.items():
     semantics(f"arith.{_name}")(elementwise(_function))

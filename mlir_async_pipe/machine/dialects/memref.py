@@ -14,7 +14,7 @@ from mlir_async_pipe.facts.values.domains import parts_of_split, weights_of_join
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import AffineMap, ByteSpan
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.arith import dense_array, on_unsigned
+from mlir_async_pipe.machine.dialects.arith import FLOAT_BINARY, dense_array, on_unsigned
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
@@ -227,9 +227,9 @@ def atomic(site: Site) -> Execute:
 ATOMIC_KINDS: dict[str, Any] = {
     "addf": np.add, "addi": np.add, "mulf": np.multiply, "muli": np.multiply,
     "assign": lambda old, new: new, "andi": np.bitwise_and, "ori": np.bitwise_or,
-    "xori": np.bitwise_xor, "maximumf": np.maximum, "minimumf": np.minimum,
-    "maxnumf": np.fmax, "minnumf": np.fmin, "maxs": np.maximum, "mins": np.minimum,
+    "xori": np.bitwise_xor, "maxs": np.maximum, "mins": np.minimum,
     "maxu": on_unsigned(np.maximum), "minu": on_unsigned(np.minimum),
+    **{name: FLOAT_BINARY[name] for name in ("maximumf", "minimumf", "maxnumf", "minnumf")},
 }  # fmt: skip
 
 

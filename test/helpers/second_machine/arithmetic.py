@@ -62,11 +62,13 @@ def _divide(a: float, b: float) -> float:
 
 
 def _larger(a: float, b: float) -> float:
-    return a if math.isnan(b) or a > b else b
+    """0.0 is larger than -0.0."""
+    signs = (math.copysign(1, one) for one in (a, b))
+    return a if math.isnan(b) or a > b or (a == b and next(signs) > next(signs)) else b
 
 
 def _smaller(a: float, b: float) -> float:
-    return a if math.isnan(b) or a < b else b
+    return -_larger(-a, -b)
 
 
 def _or_nan(pick: Callable[[float, float], float]) -> Callable[[float, float], float]:
@@ -80,8 +82,8 @@ FLOATS: dict[str, Callable[[float, float], float]] = {
     "divf": _divide,
     "maxnumf": _larger,
     "minnumf": _smaller,
-    "maximumf": _or_nan(max),
-    "minimumf": _or_nan(min),
+    "maximumf": _or_nan(_larger),
+    "minimumf": _or_nan(_smaller),
 }
 INDEX_NAMES = {
     "add": "addi", "sub": "subi", "mul": "muli", "divs": "divsi", "divu": "divui",

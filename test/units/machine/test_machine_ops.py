@@ -63,6 +63,29 @@ def test_float_comparison_knows_nan(predicate, expected):
     assert evaluate(body, np.nan, types="%a: f32", result="i1") is expected
 
 
+@pytest.mark.parametrize("op", ["maximumf", "maxnumf", "minimumf", "minnumf"])
+@pytest.mark.parametrize("kind, dtype", [("f16", np.float16), ("f32", np.float32)])
+def test_zeros_have_an_order_in_each_lane(op, kind, dtype):
+    """NumPy's answer depends on the lane: what vector instruction it is computed by."""
+    memory = f"memref<76x{kind}>"
+    text = f"""func.func @f(%a: {memory}, %b: {memory}, %c: {memory}) {{
+      %t = gpu.thread_id x
+      %x = memref.load %a[%t] : {memory}
+      %y = memref.load %b[%t] : {memory}
+      %z = arith.{op} %x, %y : {kind}
+      memref.store %z, %c[%t] : {memory}
+      %old = memref.atomic_rmw {op} %x, %b[%t] : ({kind}, {memory}) -> {kind}
+      return
+    }}"""
+    pairs = [(0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0), (0.0, np.nan)] * 19
+    one, other = (np.array(side, dtype) for side in zip(*pairs, strict=True))
+    arrays = run(text, one, other, np.zeros(76, dtype), threads=76).arrays
+    number, signs = op.endswith("numf"), [False, False, True] if "max" in op else [True] * 3
+    for found in arrays[1:]:
+        assert np.signbit(found.reshape(19, 4)[:, :3]).tolist() == [signs] * 19
+        assert np.isnan(found[3::4]).all() != number and (found[3::4] == 0).all() == number
+
+
 @pytest.mark.parametrize(
     "kind, value, expected",
     [

@@ -6,6 +6,7 @@ Covers: machine/normal_terms.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: np.maximum(np.maximum(x, F32.type(-np.inf)), np.maximum(y, F32.type(-1))), lambda x, y: np.maximum(np.maximum(x, y), np.maximum(x, F32.type(-1)))),
     (F32, lambda x, y: np.minimum(np.minimum(x, F32.type(0.0)), F32.type(-0.0)), lambda x, y: np.minimum(x, F32.type(-0.0))),
     (I8, lambda x, y: np.maximum(np.maximum(x, I8.type(3)), I8.type(-128)), lambda x, y: np.maximum(I8.type(3), np.maximum(x, I8.type(-1)))),
+    (I32, lambda x, y: np.maximum(np.maximum(x < y, y < x), (x & y) != 0), lambda x, y: np.maximum(np.maximum(y < x, x < y), (y & x) != 0)),
     (F32, lambda x, y: x - F32.type(2), lambda x, y: x + F32.type(-2)),
     (F32, lambda x, y: x * F32.type(2), lambda x, y: x + x),
     (F32, lambda x, y: y * F32.type(1), lambda x, y: y),
@@ -90,6 +92,12 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (I8, lambda x, y: joined(x, x.astype(I32) >> 31, x.astype(I16) >> I16.type(15), x >> I8.type(7)), lambda x, y: x.astype(I32)),
     (F64, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F64.type(np.nan), np.fmax(x, F64.type(-1))), lambda x, y: np.maximum(F64.type(-1), x)),
     (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmin(F32.type(2), x)), lambda x, y: np.minimum(x, F32.type(2))),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmax(x, F32.type(0))), lambda x, y: np.maximum(x, F32.type(0))),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(y), F32.type(np.nan), np.fmax(y, x)), lambda x, y: np.maximum(x, y)),
+    (F32, lambda x, y: np.fmax(F32.type(-np.inf), x), lambda x, y: np.fmax(x, F32.type(-np.inf))),
+    (F32, lambda x, y: np.fmax(np.fmax(x, F32.type(0)), np.fmax(F32.type(-0.0), y)), lambda x, y: np.fmax(F32.type(0), np.fmax(y, x))),
+    (F32, lambda x, y: np.fmin(np.fmin(x, F32.type(np.nan)), F32.type(2)), lambda x, y: np.fmin(F32.type(2), x)),
+    (F16, lambda x, y: np.fmin(x, np.fmin(y, x)), lambda x, y: np.fmin(y, x)),
 ]  # fmt: skip
 
 OTHER: list[tuple[np.dtype, Made, Made]] = [
@@ -122,8 +130,13 @@ OTHER: list[tuple[np.dtype, Made, Made]] = [
     (I32, lambda x, y: ((x < y).astype(I16) ^ I16.type(2)) != 0, lambda x, y: x < y),
     (I32, lambda x, y: joined(*[x.astype(I8), *[x.astype(I8).astype(I16) >> I16.type(15)] * 2, x >> 31]), lambda x, y: x.astype(I8).astype(I32)),
     (I8, lambda x, y: joined(x, x >> I8.type(7), x >> I8.type(6), x >> I8.type(7)), lambda x, y: x.astype(I32)),
-    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmax(x, F32.type(0))), lambda x, y: np.maximum(x, F32.type(0))),
     (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(np.nan), np.fmax(x, y)), lambda x, y: np.maximum(x, y)),
+    (F32, lambda x, y: np.where(np.isnan(x) | np.isnan(x), F32.type(0), np.fmax(x, F32.type(1))), lambda x, y: np.maximum(x, F32.type(1))),
+    (F32, lambda x, y: np.fmax(x, F32.type(1)), lambda x, y: np.maximum(x, F32.type(1))),
+    (F32, lambda x, y: np.fmax(x, F32.type(-np.inf)), lambda x, y: x),
+    (F32, lambda x, y: np.fmax(np.fmax(x, F32.type(0)), y), lambda x, y: np.fmax(np.fmax(x, F32.type(-0.0)), y)),
+    (F32, lambda x, y: np.fmax(np.fmin(x, F32.type(1)), y), lambda x, y: np.fmin(np.fmax(x, F32.type(1)), y)),
+    (F32, lambda x, y: np.fmax(np.maximum(x, F32.type(1)), y), lambda x, y: np.fmax(np.fmax(x, F32.type(1)), y)),
     (F32, lambda x, y: np.where(np.isnan(y) | np.isnan(y), F32.type(np.nan), np.fmax(x, F32.type(1))), lambda x, y: np.maximum(x, F32.type(1))),
 ]  # fmt: skip
 
@@ -138,6 +151,36 @@ def test_what_compilers_exchange_has_one_form(dtype: np.dtype, one: Made, other:
 def test_what_is_another_number_has_another_form(dtype: np.dtype, one: Made, other: Made) -> None:
     first, second = forms_of(dtype, one, other)
     assert not set(first) & set(second)
+
+
+def test_only_a_whole_chain_of_maxima_is_taken_apart() -> None:
+    """Links are not: of 2000 their forms would have two million operands."""
+    table = TermTable()
+    data = inputs(table, "arg0", (2000,), F32).terms()
+    first, second, other = (
+        list(accumulate((data[place : place + 1] for place in places), np.maximum))
+        for places in (range(2000), range(1999, -1, -1), range(1999))
+    )
+    before = table.operands.nbytes
+    chains = [normal(table, chain[-1]).inner.item() for chain in (first, second, other)]
+    assert chains[0] == chains[1] != chains[2]
+    assert table.operands.nbytes - before < 1 << 20
+    forms = NormalForms(table)
+    forms.of(np.concatenate([first[-1].inner, second[-1].inner]))
+    # A link that is asked for later, and one that something else uses.
+    inner, used = first[1997].inner, (first[1997] + data[:1]).inner
+    assert forms.of(inner) == forms.of(np.maximum(first[100], first[1997]).inner) != chains[2]
+    assert forms.of(used) == forms.of((np.maximum(first[1997], first[3]) + data[:1]).inner)
+    assert forms.of(used) != forms.of((first[1996] + data[:1]).inner)
+
+
+def test_a_link_that_something_else_uses_has_its_own_form() -> None:
+    table = TermTable()
+    x, y, z = inputs(table, "arg0", (3,), F32).terms().reshape(3, 1)
+    one = np.stack([np.maximum(x, np.maximum(y, z)), np.maximum(y, z) + x])
+    other = np.stack([np.maximum(np.maximum(z, x), y), x + np.maximum(z, y)])
+    assert (normal(table, one).inner == normal(table, other).inner).all()
+    assert (normal(table, one).inner != normal(table, other + F32.type(1)).inner).all()
 
 
 def drawn(random: np.random.Generator, pool: list[Any], dtypes: list[np.dtype]) -> Any:
@@ -161,9 +204,13 @@ def drawn(random: np.random.Generator, pool: list[Any], dtypes: list[np.dtype]) 
         case 2:
             return of * other
         case 3:
-            return np.maximum(of, other)
+            return (np.fmax if of.dtype.kind == "f" and random.integers(2) else np.maximum)(
+                of, other
+            )
         case 4:
-            return np.minimum(of, other)
+            return (np.fmin if of.dtype.kind == "f" and random.integers(2) else np.minimum)(
+                of, other
+            )
         case 5:
             return of.astype(dtypes[random.integers(len(dtypes))])
         case 6:
@@ -204,7 +251,7 @@ def test_a_form_is_the_number_of_its_term(seed: int) -> None:
 def numbers(random: np.random.Generator, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "f":
         found = random.standard_normal(24).astype(dtype)
-        found[:4] = [0.0, -0.0, 1.0, np.inf]
+        found[:5] = [0.0, -0.0, 1.0, np.inf, np.nan]
         return found
     ends = np.iinfo(dtype)
     return random.integers(ends.min, ends.max, 24, dtype=dtype, endpoint=True)

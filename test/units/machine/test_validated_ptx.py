@@ -116,8 +116,31 @@ def test_registers_that_are_read_before_the_wait_of_their_load_are_found() -> No
 
 @pytest.mark.slow
 def test_ptx_of_flash_attention() -> None:
-    found = validated(Attention().module(), "nvvm:sm_80", [Data((1, 128, 64))] * 4, threads=128)
+    """Of 256 positions LLVM exchanges operands of maxima."""
+    found = validated(Attention().module(), "nvvm:sm_80", [Data((1, 256, 64))] * 4, threads=128)
     assert found.is_equal, found.diagnostic()
+
+
+@pytest.mark.parametrize(
+    ("edit", "verdict"),
+    [
+        (("max.f32 \t%r3, %r1, %r2;", "max.f32 \t%r3, %r2, %r1;"), "equal"),
+        (("max.f32 \t%r3, %r1, %r2;", "max.NaN.f32 \t%r3, %r1, %r2;"), "unknown"),
+        (("max.f32 \t%r3, %r1, %r2;", "min.f32 \t%r3, %r1, %r2;"), "different"),
+        (("max.f32 \t%r3, %r1, %r2;", "max.f32 \t%r3, %r1, %r1;"), "different"),
+    ],
+)
+def test_operands_of_a_maximum_may_be_exchanged(edit: tuple[str, str], verdict: str) -> None:
+    text = """gpu.module @m { gpu.func @f(%a: memref<8xf32>, %b: memref<8xf32>) kernel {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %x = memref.load %a[%c0] : memref<8xf32>
+      %y = memref.load %a[%c1] : memref<8xf32>
+      %z = arith.maxnumf %x, %y : f32
+      memref.store %z, %b[%c0] : memref<8xf32>
+      gpu.return
+    } }"""
+    assert validated(text, "nvvm:sm_80", [], *edit).verdict == verdict
 
 
 CHANGES = [
