@@ -61,7 +61,7 @@ def kernels() -> Iterator[Kernel]:
         yield Kernel(
             f"gemm, depth {depth}", gemm, "nvvm:sm_80", arguments, {"threads": 128}, depth == 256
         )
-    arguments = [Data((1, 128, 64))] * 4
+    arguments = [Data((1, 256, 64))] * 4
     yield Kernel(
         "flash attention", Attention().module(), "nvvm:sm_80", arguments, {"threads": 128}, True
     )
