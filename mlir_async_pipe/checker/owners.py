@@ -19,6 +19,7 @@ What a flag orders on the paths of each block stands in `flag_orders`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -71,6 +72,8 @@ from mlir_async_pipe.facts.values.views import Piece
 from mlir_async_pipe.vocabulary.rows import Scope
 
 OTHER_BLOCKS = "other-blocks"
+# Of two accesses that are undecided, in so many iterations and cases, no more are asked.
+MOST_UNDECIDED = 64
 UNCERTAIN = "uncertain-access"
 
 
@@ -198,8 +201,16 @@ class Owners:
                 if pairs:
                     self._found(*pairs[0], None)
                 continue
+            undecided: Counter[tuple[frozenset[int], ...]] = Counter()
             for a, b in conflicting(groups, "device"):
-                self._compare_blocks(a, b)
+                ends = tuple(frozenset(m.event.site for m, _ in g.members) for g in (a, b))
+                if undecided[ends] < MOST_UNDECIDED:
+                    self._compare_blocks(a, b)
+                    one, other = (g.members[0][0].event.site for g in (a, b))
+                    found = self.judge.findings.get(
+                        (max(one, other), min(one, other), "other-block")
+                    )
+                    undecided[ends] += found is not None and not found.certain
         for root, unknown in self._unknown.items():
             for touched in self._meetings.touched:
                 if self.judge.roots.may_alias(touched.event.region.root, root):
