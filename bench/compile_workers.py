@@ -57,10 +57,7 @@ def spent(work: Callable[[], Any]) -> dict[str, float]:
     """Processor and wall seconds of one call."""
     processor, began = processor_seconds(), time.perf_counter()
     work()
-    return {
-        "processor": processor_seconds() - processor,
-        "wall": time.perf_counter() - began,
-    }
+    return {"processor": processor_seconds() - processor, "wall": time.perf_counter() - began}
 
 
 def processor_seconds() -> float:

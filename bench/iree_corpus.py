@@ -141,23 +141,13 @@ def programs() -> Iterator[Program]:
         yield contraction("dynamic", "linalg.matmul", kind, "?x1024", "1024x?", "?x?")
     for kind in ("f16", "f32"):
         yield contraction(
-            "conv",
-            "linalg.conv_2d_nhwc_hwcf",
-            kind,
-            "1x34x34x64",
-            "3x3x64x128",
-            "1x32x32x128",
+            "conv", "linalg.conv_2d_nhwc_hwcf", kind, "1x34x34x64", "3x3x64x128", "1x32x32x128"
         )
         yield contraction(
             "conv1d", "linalg.conv_1d_nwc_wcf", kind, "1x514x64", "3x64x128", "1x512x128"
         )
     yield window(
-        "depthwise",
-        "linalg.depthwise_conv_2d_nhwc_hwc",
-        "",
-        "1x34x34x64",
-        "3x3x64",
-        "1x32x32x64",
+        "depthwise", "linalg.depthwise_conv_2d_nhwc_hwc", "", "1x34x34x64", "3x3x64", "1x32x32x64"
     )
     yield window("pool", "linalg.pooling_nhwc_sum", "", "1x34x34x64", "3x3", "1x32x32x64")
     yield reduction("row_sum", 512, 4096, "%r = arith.addf %x, %sum : f32")

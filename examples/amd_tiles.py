@@ -353,13 +353,7 @@ class AmdTiles:
         )
 
     def _piece(
-        self,
-        w: Writer,
-        name: str,
-        shared: tuple[str, str],
-        row: str,
-        lane: tuple[str, str],
-        k: int,
+        self, w: Writer, name: str, shared: tuple[str, str], row: str, lane: tuple[str, str], k: int
     ) -> str:
         """Elements k + (lane / 16) * part .. of a row, from where the swizzle put them."""
         per_chunk = self.chunk // self.part

@@ -218,8 +218,7 @@ class BlackwellGemm(TensorGemm):
             for first in range(0, self.tile_n, LOADED):
                 with w.block(f"%v_{part}_{first} = scf.if {some} -> ({kind})", "} else {"):
                     at = w.value(
-                        "at",
-                        f"arith.addi %own, {i32(w, part * self.tile_n + first)} : i32",
+                        "at", f"arith.addi %own, {i32(w, part * self.tile_n + first)} : i32"
                     )
                     at = w.value("from", f"llvm.inttoptr {at} : i32 to !llvm.ptr<6>")
                     bits = w.value(

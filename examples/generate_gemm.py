@@ -89,12 +89,7 @@ class Tiles(Protocol):
         """Add the product of the two tiles in shared memory to the accumulators."""
 
     def store(
-        self,
-        w: Writer,
-        result: Placed,
-        at: Placed,
-        accumulators: list[str],
-        bounds: Placed | None,
+        self, w: Writer, result: Placed, at: Placed, accumulators: list[str], bounds: Placed | None
     ) -> None:
         """Write the accumulators to C, nothing beyond `bounds`."""
 

@@ -297,11 +297,7 @@ def _kept_or_asked(root: Any, parts: tuple[Any, ...], ask: Callable[[], Report])
 
 
 def _rewrite(
-    name: str,
-    module: Any,
-    target: Target | str | None,
-    options: dict[str, Any],
-    witnesses: bool,
+    name: str, module: Any, target: Target | str | None, options: dict[str, Any], witnesses: bool
 ) -> Report:
     """Run a pass on a copy, which the module becomes if that went well."""
     # Like the passes, this needs the bindings, which may be chosen until the first call.

@@ -39,10 +39,7 @@ from mlir_async_pipe.builder.slot_memory import (
     buffer_of,
 )
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.facts.loops.transactions import (
-    write_mbarrier_fences,
-    write_mbarrier_wait,
-)
+from mlir_async_pipe.facts.loops.transactions import write_mbarrier_fences, write_mbarrier_wait
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
 from mlir_async_pipe.session.called_from import called_by_users

@@ -403,13 +403,7 @@ class Judge:
         finding.barrier = state.barrier if finding.barrier is None else finding.barrier
 
     def _overlap(
-        self,
-        later: Event,
-        earlier: Event,
-        state: State,
-        *,
-        same_thread: bool,
-        in_turn: bool = True,
+        self, later: Event, earlier: Event, state: State, *, same_thread: bool, in_turn: bool = True
     ) -> Overlap:
         """Whether two accesses meet, of groups of waves `in_turn` those that no barrier between the groups orders."""
         if state.turns is None or same_thread or not in_turn:

@@ -27,14 +27,7 @@ from mlir_async_pipe.checker.paths import at_least
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
-from mlir_async_pipe.checker.state import (
-    Event,
-    Passed,
-    Pending,
-    State,
-    event_of,
-    moved,
-)
+from mlir_async_pipe.checker.state import Event, Passed, Pending, State, event_of, moved
 from mlir_async_pipe.checker.step_graph import AnyIteration, Loop, Run
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import (

@@ -13,11 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    is_function,
-    is_used,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, is_function, is_used
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, substitute
 from mlir_async_pipe.checker.step_graph import Flow

@@ -368,11 +368,7 @@ class _KernelRun:
 
 
 def _summary(
-    name: str,
-    findings: tuple[Finding, ...],
-    in_scope: int,
-    sites: Sites,
-    explorer: Explorer,
+    name: str, findings: tuple[Finding, ...], in_scope: int, sites: Sites, explorer: Explorer
 ) -> CheckSummary:
     unsafe = {f.later for f in findings if f.certain}
     reasons: dict[str, int] = {}

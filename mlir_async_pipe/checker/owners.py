@@ -47,12 +47,7 @@ from mlir_async_pipe.checker.footprints import (
     thread_parts,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
-from mlir_async_pipe.checker.grid_blocks import (
-    GridBlocks,
-    block_axis,
-    distinct_axis,
-    thread_axis,
-)
+from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, thread_axis
 from mlir_async_pipe.checker.places import Places, with_ranges
 from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State

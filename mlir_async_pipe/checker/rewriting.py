@@ -16,12 +16,7 @@ from functools import lru_cache
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.state import Event, State, Value, moved
-from mlir_async_pipe.facts.values.views import (
-    Piece,
-    Region,
-    View,
-    ViewFrame,
-)
+from mlir_async_pipe.facts.values.views import Piece, Region, View, ViewFrame
 
 
 def rewrite(

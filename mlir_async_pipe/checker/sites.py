@@ -20,12 +20,7 @@ from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import (
-    KERNEL_OPS,
-    ancestors,
-    enclosing,
-    integer_attribute,
-)
+from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, ancestors, enclosing, integer_attribute
 from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run, is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT

@@ -17,20 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import (
-    KERNEL_OPS,
-    ancestors,
-    operations,
-    walk,
-    walk_named,
-)
+from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, ancestors, operations, walk, walk_named
 from mlir_async_pipe.checker.selection import Callees, callee_of
-from mlir_async_pipe.checker.step_graph import (
-    Bracket,
-    Flow,
-    Lost,
-    Run,
-)
+from mlir_async_pipe.checker.step_graph import Bracket, Flow, Lost, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.values.memory_roots import space_of

@@ -39,10 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.flow.region_flow import Origins, Varying, origins
-from mlir_async_pipe.facts.values.integer_ops import (
-    bits_of,
-    integer_constant,
-)
+from mlir_async_pipe.facts.values.integer_ops import bits_of, integer_constant
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear, modulo_index
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.facts.values.memory_roots import is_pointer, step_bytes

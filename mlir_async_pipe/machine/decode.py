@@ -849,10 +849,7 @@ class Unit:
 
     @staticmethod
     def _join(
-        known: tuple[Any, tuple[Any, ...]] | None,
-        mask: Any,
-        passed: tuple[Any, ...],
-        everyone: Any,
+        known: tuple[Any, tuple[Any, ...]] | None, mask: Any, passed: tuple[Any, ...], everyone: Any
     ) -> tuple[Any, tuple[Any, ...]]:
         if known is None:
             return mask, passed

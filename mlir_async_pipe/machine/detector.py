@@ -397,12 +397,7 @@ class Detector:
             self._report(reported, use, bad & (others == other), others, who)
 
     def _report(
-        self,
-        code: str,
-        use: Use,
-        bad: Array,
-        others: Array | None = None,
-        who: Array | None = None,
+        self, code: str, use: Use, bad: Array, others: Array | None = None, who: Array | None = None
     ) -> None:
         row, column = np.argwhere(bad)[0]
         address = int(use.where[row, column]) * self.granule

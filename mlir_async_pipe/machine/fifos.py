@@ -265,8 +265,7 @@ class Queues:
         if counted is not None:
             last = np.where(active, counted - left - 1, -1)
             self._finish(
-                fifo,
-                [(op, op.rank <= last) for op in fifo.pending if op.counter == counter],
+                fifo, [(op, op.rank <= last) for op in fifo.pending if op.counter == counter]
             )
 
     def cover(self, queue: Queue, up_to: Array) -> None:

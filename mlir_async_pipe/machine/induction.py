@@ -83,11 +83,7 @@ class Induction:
         return bool(rows[known][:, 1:].any())
 
     def follow(
-        self,
-        unit: Any,
-        state: Any,
-        iterate: Callable[[Any], Any],
-        distance: Callable[[Any], Any],
+        self, unit: Any, state: Any, iterate: Callable[[Any], Any], distance: Callable[[Any], Any]
     ) -> Any:
         """Run a loop to where no period is left: the state there. `iterate` gives the state after one more iteration, None if
         there is none; `distance` an integer that is the same for all threads, which each iteration changes by one number, and that the end of the loop

@@ -326,10 +326,7 @@ def _piece(parameter: Any, value: Any, kind: Kind) -> Any:
 
 
 def pass_arguments(
-    launch: Launch,
-    function: Function,
-    arguments: Sequence[Any],
-    types: Sequence[Any],
+    launch: Launch, function: Function, arguments: Sequence[Any], types: Sequence[Any]
 ) -> tuple[tuple[Any, ...], list[tuple[Any, Array] | None]]:
     """Put arguments of these types into memory; their values, and for arrays where they
     are and of what form. Raises UsageError (bad-argument)."""

@@ -59,13 +59,7 @@ from mlir_async_pipe.machine.terms import (
 )
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.called_from import called_by_users, takes
-from mlir_async_pipe.session.diagnostics import (
-    Diagnostic,
-    MachineError,
-    Note,
-    Place,
-    UsageError,
-)
+from mlir_async_pipe.session.diagnostics import Diagnostic, MachineError, Note, Place, UsageError
 
 Verdict = Literal["equal", "different", "unknown"]
 # Findings that say no more than that a copy or a product of the program before is not waited for, or not fenced: what it
@@ -492,11 +486,7 @@ class _Question:
         return _compared(before, after)
 
     def _difference(
-        self,
-        given: _Given,
-        where: str,
-        index: tuple[int, ...],
-        pair: tuple[int, int],
+        self, given: _Given, where: str, index: tuple[int, ...], pair: tuple[int, int]
     ) -> Validation:
         """What is told of an element whose terms are not the same."""
         table = self.table

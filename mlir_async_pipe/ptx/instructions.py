@@ -1496,11 +1496,7 @@ def _text(i: Instruction) -> str:
 
 
 def write_assembled(
-    w: FunctionWriter,
-    text: str,
-    kinds: list[str],
-    values: list[Value],
-    effects: bool = True,
+    w: FunctionWriter, text: str, kinds: list[str], values: list[Value], effects: bool = True
 ) -> list[Value]:
     """Write inline assembly, whose results are of these kinds."""
     whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"

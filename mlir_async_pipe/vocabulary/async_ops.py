@@ -226,10 +226,7 @@ NVIDIA_ROWS = (
         fences_sums=True,
     ),
     _warpgroup(
-        "nvvm.wgmma.mma_async",
-        ("sums", *DESCRIPTORS),
-        asynchronous=always,
-        descriptors=DESCRIPTORS,
+        "nvvm.wgmma.mma_async", ("sums", *DESCRIPTORS), asynchronous=always, descriptors=DESCRIPTORS
     ),
     _warpgroup("nvvm.wgmma.fence.aligned", fences_sums=True),
     _warpgroup("nvvm.wgmma.commit.group.sync.aligned", commits="group"),

@@ -242,8 +242,7 @@ _ALL_REDUCE_OF_MORE = Row(
 
 BARRIER_ROWS = (
     replace(
-        _ALL_REDUCE,
-        by_op=lambda op: _ALL_REDUCE if _only_combines(op) else _ALL_REDUCE_OF_MORE,
+        _ALL_REDUCE, by_op=lambda op: _ALL_REDUCE if _only_combines(op) else _ALL_REDUCE_OF_MORE
     ),
     Row("gpu.barrier", barrier=fenced_spaces, whole=has_no_operands),
     Row("nvvm.barrier0", barrier=everything),

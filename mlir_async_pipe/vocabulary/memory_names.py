@@ -112,10 +112,7 @@ PARTS = frozenset({MEMBER_PUT, MEMBER_TAKEN})
 ELEMENT_PUT, BITS_TAKEN = "llvm.insertelement", "llvm.bitcast"
 # An address as an integer; that of a memref is where its allocation begins.
 ADDRESS_OF_MEMREF = "memref.extract_aligned_pointer_as_index"
-ADDRESS_OPS: dict[str, Shown] = {
-    ADDRESS_OF_MEMREF: "window",
-    "llvm.ptrtoint": "same",
-}
+ADDRESS_OPS: dict[str, Shown] = {ADDRESS_OF_MEMREF: "window", "llvm.ptrtoint": "same"}
 
 
 def global_name(op: Any) -> str | None:

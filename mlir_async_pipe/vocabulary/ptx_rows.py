@@ -120,10 +120,7 @@ _ROWS = (
     Row(
         "cp.reduce.async.bulk.global.shared::cta.bulk_group",
         ("destination", "source", "bytes", "l2_cache_hint?"),
-        (
-            AccessRule("read", "source", "", whole),
-            AccessRule("write", "destination", "", whole),
-        ),
+        (AccessRule("read", "source", "", whole), AccessRule("write", "destination", "", whole)),
         queue=BULK_STORE,
         asynchronous=lambda op: True,
         adds=True,

@@ -380,16 +380,7 @@ class Phase:
 
 
 TensorUse = Literal[
-    "alloc",
-    "permit",
-    "dealloc",
-    "product",
-    "copy",
-    "shift",
-    "load",
-    "store",
-    "wait",
-    "fence",
+    "alloc", "permit", "dealloc", "product", "copy", "shift", "load", "store", "wait", "fence"
 ]
 
 

@@ -48,9 +48,7 @@ TENSOR_ROWS = (
         "alloc",
         ("memory", "columns"),
         AccessRule(
-            *("write", "memory", "", bytes_of(4)),
-            active_lanes=lambda op: 1,
-            takes_slot_index=False,
+            *("write", "memory", "", bytes_of(4)), active_lanes=lambda op: 1, takes_slot_index=False
         ),
     ),
     _row("relinquish_alloc_permit", "permit"),

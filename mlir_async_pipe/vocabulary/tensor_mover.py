@@ -24,11 +24,7 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import as_kind, constant_value, defining_op
-from mlir_async_pipe.vocabulary.memory_layout import (
-    element_bytes,
-    if_known,
-    strides_and_offset,
-)
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, strides_and_offset
 from mlir_async_pipe.vocabulary.memory_names import ELEMENT_PUT
 from mlir_async_pipe.vocabulary.op_table import operand_groups
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
@@ -456,12 +452,7 @@ def _global_rule(kind: Any) -> AccessRule:
 
 def _copy(op: str, operands: tuple[str, ...], *rules: AccessRule) -> Row:
     any_copy = Row(
-        op,
-        operands,
-        queue=ASYNC_LDS,
-        asynchronous=lambda op: True,
-        by_wave=True,
-        counter=TENSORCNT,
+        op, operands, queue=ASYNC_LDS, asynchronous=lambda op: True, by_wave=True, counter=TENSORCNT
     )
     seen = replace(any_copy, accesses=rules, places=_places)
 

@@ -37,8 +37,7 @@ def browser_page(width: int, *, dark: bool = False) -> Iterator[tuple[Any, list[
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         shown = browser.new_page(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if dark else "light",
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
         )
         asked: list[str] = []
         shown.on("request", lambda request: asked.append(request.url))

@@ -96,11 +96,7 @@ def products_text(loop: TensorLoop, kinds: list[str]) -> list[str]:
             f"A[<{a.types}>, <one>, <{orders[0]}>], B[<{b.types}>, <one>, <{orders[1]}>] : "
             f"{struct} -> {struct}"
         )
-    return [
-        *lines,
-        "nvvm.wgmma.commit.group.sync.aligned",
-        "nvvm.wgmma.wait.group.sync.aligned 0",
-    ]
+    return [*lines, "nvvm.wgmma.commit.group.sync.aligned", "nvvm.wgmma.wait.group.sync.aligned 0"]
 
 
 def _descriptors(loop: TensorLoop, n: int, kind: str) -> list[str]:

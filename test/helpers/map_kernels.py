@@ -101,10 +101,7 @@ WRONG = {
         "read-in-flight",
     ),
     "a wait for all but one": (
-        {
-            "wait y": "nvvm.cp.async.bulk.wait_group 1",
-            "end": "nvvm.cp.async.bulk.wait_group 0",
-        },
+        {"wait y": "nvvm.cp.async.bulk.wait_group 1", "end": "nvvm.cp.async.bulk.wait_group 0"},
         "read-in-flight",
     ),
     "no group": ({"commit": ""}, "unwaited-copy"),

@@ -231,11 +231,7 @@ def violated(program: Program, schedule: Schedule) -> tuple[Conflict, ...]:
 
 
 def text(
-    program: Program,
-    schedule: Schedule,
-    *,
-    trips: int | None = None,
-    options: str = "",
+    program: Program, schedule: Schedule, *, trips: int | None = None, options: str = ""
 ) -> str:
     """The annotated loop as a function of (trip count, arrays); `trips` makes it static.
 

@@ -73,16 +73,10 @@ EVERYWHERE = {
     "init by all": ({"init": init("%full", "%c1", "%true")}, {"missing-barrier"}),
     "init counts two": ({"init": init("%full", "%c2")}, {"deadlock"}),
     "no init": ({"init": ""}, {"barrier-not-initialised"}),
-    "init again": (
-        {"init": "\n".join([init("%full", "%c1")] * 2)},
-        {"initialised-again"},
-    ),
+    "init again": ({"init": "\n".join([init("%full", "%c1")] * 2)}, {"initialised-again"}),
 }
 TOGETHER = {
-    "no barrier": (
-        {"barrier": ""},
-        {"missing-barrier", "source-overwritten", "phase-overtaken"},
-    ),
+    "no barrier": ({"barrier": ""}, {"missing-barrier", "source-overwritten", "phase-overtaken"}),
     "wrong slot": (
         {"refilled_slot": "%at = arith.ori %slot, %slot : index"},
         {"deadlock", "too-many-arrivals", "overwrite-in-flight"},

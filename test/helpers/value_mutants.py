@@ -137,12 +137,7 @@ def full_copy(module: Any, number: int) -> bool | None:
     kind = op.operands[place].type
     whole = ir.IntegerAttr.get(kind, integer_attribute(op, "dstElements") or 0)
     made = create(
-        "arith.constant",
-        [],
-        [kind],
-        {"value": whole},
-        ip=ir.InsertionPoint(op),
-        loc=op.location,
+        "arith.constant", [], [kind], {"value": whole}, ip=ir.InsertionPoint(op), loc=op.location
     )
     op.operands[place] = made.results[0]
     return True

@@ -93,10 +93,7 @@ def compiled(text: str, chip: str, *, annotated: bool) -> tuple[Lowered, Program
 
 @pytest.mark.parametrize(
     ("name", "instruction"),
-    [
-        ("gfx950_matmul", "ds_read_b64_tr_b16"),
-        ("gfx942_matmul_transposed", "buffer_load_dwordx4"),
-    ],
+    [("gfx950_matmul", "ds_read_b64_tr_b16"), ("gfx942_matmul_transposed", "buffer_load_dwordx4")],
 )
 def test_products_of_iree_are_right_and_weaker_waits_are_not(name: str, instruction: str) -> None:
     """A product of halves with all of it: buffers with bounds, transposed reads of LDS, sums of matrices."""

@@ -25,14 +25,7 @@ from helpers.tensor_role_kernels import RoleGemm
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from reports import nightly_table
-from reports.phase_report import (
-    Judged,
-    is_clean,
-    judge_made,
-    judge_mutant,
-    judge_right,
-    summary,
-)
+from reports.phase_report import Judged, is_clean, judge_made, judge_mutant, judge_right, summary
 
 sys.path.insert(0, str(ROOT / "examples"))
 

@@ -15,15 +15,7 @@ from collections.abc import Iterable
 import pytest
 
 from helpers.phase_search.explore import arrive, expect, explore, load, mma, wait, wait_group
-from helpers.phase_search.forms import (
-    DRAINS,
-    ORDERS,
-    Loop,
-    committed,
-    in_one,
-    specialised,
-    stores,
-)
+from helpers.phase_search.forms import DRAINS, ORDERS, Loop, committed, in_one, specialised, stores
 
 NIGHTLY = os.environ.get("ASYNC_PIPE_NIGHTLY") == "1"
 AFTER, BETWEEN, BEFORE, ENDS = ORDERS

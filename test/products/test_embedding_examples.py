@@ -27,11 +27,7 @@ EXAMPLES = [
     ),
     ("torch-mlir", "embedding/linalg_front_end.py", "softmax: 4 loops, proven"),
     ("flydsl", "embedding/flydsl_isa.py", "3 waits,"),
-    (
-        "numba-cuda-mlir",
-        "embedding/numba_user_kernels.py",
-        "largest: copies [1, 1, 0], proven",
-    ),
+    ("numba-cuda-mlir", "embedding/numba_user_kernels.py", "largest: copies [1, 1, 0], proven"),
     (
         "numba-cuda-mlir",
         "embedding/numba_kernels.py",

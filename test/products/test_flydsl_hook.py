@@ -18,8 +18,7 @@ from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir, new_context
 
 pytestmark = pytest.mark.skipif(
-    "flydsl" not in {found.name for found in bindings.installed()},
-    reason="flydsl is not installed",
+    "flydsl" not in {found.name for found in bindings.installed()}, reason="flydsl is not installed"
 )
 Array = np.ndarray
 

@@ -19,12 +19,7 @@ import pytest
 import mlir_async_pipe
 from helpers.gemm_kernels import gemm_text, run_gemm
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import (
-    ancestors,
-    integer_attribute,
-    operations,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, operations, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.nvvm.lower_nvvm import NvidiaKernel
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
@@ -85,8 +80,7 @@ def pipelined(stages: int, groups: str = "one", short_trip: str = "version") -> 
 @cache
 def pipelined_text(stages: int, *options: str, short_trip: str = "version") -> str:
     text = gemm_text(f"--stages={stages}", *options).replace(
-        "{async_pipe.num_stages",
-        f'{{async_pipe.short_trip = "{short_trip}", async_pipe.num_stages',
+        "{async_pipe.num_stages", f'{{async_pipe.short_trip = "{short_trip}", async_pipe.num_stages'
     )
     module = ir.Module.parse(text)
     # The checker has tests of its own, and the machine runs these kernels below.

@@ -133,8 +133,7 @@ def test_a_wait_that_leaves_one_more_is_called_unsafe(number: int, count: int) -
 
 
 @pytest.mark.parametrize(
-    ("gone", "code"),
-    [("nvvm.wgmma.fence.aligned", "unknown-hazard"), (WAIT, "source-overwritten")],
+    ("gone", "code"), [("nvvm.wgmma.fence.aligned", "unknown-hazard"), (WAIT, "source-overwritten")]
 )
 def test_registers_of_p_need_a_fence_and_a_wait(gone: str, code: str) -> None:
     """A wait before they are written again; which registers the scores get, and who read these before, nobody knows."""

@@ -91,10 +91,7 @@ BUGS: dict[str, tuple[str, Callable[..., Array]]] = {
     ),
     "tilelang-2698": ("missing-barrier", lambda a, out: np.r_[a[:128], [-1] * 64, a[192:]]),
     "tilelang-2556": ("missing-barrier", lambda a, out: a[::-1]),
-    "tensorrt-llm-18339": (
-        "missing-barrier",
-        lambda x, out, n: np.full_like(out, x[:n].sum()),
-    ),
+    "tensorrt-llm-18339": ("missing-barrier", lambda x, out, n: np.full_like(out, x[:n].sum())),
     "flashinfer-3607": ("missing-barrier", normed),
     "fb-triton-3394": ("missing-barrier", lambda a, out, n: a[:n, ::-1].sum(0)),
     "rocm-libraries-4713": ("missing-barrier", lambda k, v, out: (k[0] * v)[::-1]),
@@ -114,14 +111,8 @@ BUGS: dict[str, tuple[str, Callable[..., Array]]] = {
         lambda a, out, n: sum(product(part, part[:32].T, out) for part in thin(a, n)),
     ),
     "flashinfer-4732": ("too-many-arrivals", ring),
-    "flashinfer-4533": (
-        "too-many-arrivals",
-        lambda x, out: np.repeat(x.reshape(2, 64).sum(1), 64),
-    ),
-    "transformer-engine-2554": (
-        "out-of-bounds",
-        lambda x, out: np.full_like(out, x.sum()),
-    ),
+    "flashinfer-4533": ("too-many-arrivals", lambda x, out: np.repeat(x.reshape(2, 64).sum(1), 64)),
+    "transformer-engine-2554": ("out-of-bounds", lambda x, out: np.full_like(out, x.sum())),
     "cutlass-3643": ("overwrite-in-flight", lambda x, out: np.stack([rows(x, 5)] * 2)),
     "fb-triton-3472": (
         "too-many-arrivals",

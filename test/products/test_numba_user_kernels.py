@@ -64,9 +64,7 @@ LAUNCHES = {"matmul": ((16, 16), (3, 3)), "tail": ((128,), (1,)), "tail_n": ((12
 }
 LOADS = {"matmul_f16", "dot_plain", "saxpy"}
 # What is not proven, with the sizes of the launch alone.
-UNKNOWN = {
-    "matmul_return": {"divergent-branch", "divergent-barrier", "budget"},
-}
+UNKNOWN = {"matmul_return": {"divergent-branch", "divergent-barrier", "budget"}}
 
 
 def made(**options: object) -> dict[str, dict[str, Any]]:
@@ -161,9 +159,7 @@ def made_for_one_block(**options: object) -> dict[str, Any]:
 
 
 # Refusals that an option of the hook answers: the option that was left out, and the reason.
-ANSWERED = {
-    "matmul_f16": ({"grid": False}, "may-wrap", "grid=…"),
-}
+ANSWERED = {"matmul_f16": ({"grid": False}, "may-wrap", "grid=…")}
 
 
 @pytest.mark.parametrize("name", ANSWERED)

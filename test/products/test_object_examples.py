@@ -60,10 +60,7 @@ def test_there_is_an_example_of_each() -> None:
 
 
 # Tiles in pieces of 16 bytes, where the chip copies 4.
-THROUGH_REGISTERS = {
-    ("object_attention", "rocdl:gfx942"),
-    ("object_softmax", "rocdl:gfx942"),
-}
+THROUGH_REGISTERS = {("object_attention", "rocdl:gfx942"), ("object_softmax", "rocdl:gfx942")}
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)

@@ -77,11 +77,7 @@ EXAMPLES = [
     Example("two-stages-sync", "two_stages_sync", one_input, lambda a, c: a + 2, ()),
     Example("two-stages-async", "two_stages_async", one_input, lambda a, c: a + 2, (1, 0)),
     Example(
-        "three-stages-two-async",
-        "textual_order",
-        one_input,
-        lambda a, d: a + 3,
-        (1, 1, 1, 0, 1, 0),
+        "three-stages-two-async", "textual_order", one_input, lambda a, d: a + 3, (1, 1, 1, 0, 1, 0)
     ),
     Example(
         "three-stages-two-async",
@@ -97,11 +93,7 @@ EXAMPLES = [
     Example("same-stage", "by_stage", tiles, product, (0, 0, 0, 2, 0, 2, 1, 0)),
     Example("same-stage", "by_op", tiles, product, (0, 0, 0, 0)),
     Example(
-        "predicated-producers",
-        "scope",
-        one_input_and_bound,
-        lambda a, c, n: below(a, n),
-        (2, 1, 0),
+        "predicated-producers", "scope", one_input_and_bound, lambda a, c, n: below(a, n), (2, 1, 0)
     ),
     Example(
         "predicated-producers",

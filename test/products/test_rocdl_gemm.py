@@ -98,8 +98,7 @@ def test_loads_ahead_into_registers_give_the_same_product(stages):
 
 
 @pytest.mark.parametrize(
-    ("stages", "completion"),
-    [(2, "late"), (3, "late"), (4, "late"), (3, "eager"), (3, "random")],
+    ("stages", "completion"), [(2, "late"), (3, "late"), (4, "late"), (3, "eager"), (3, "random")]
 )
 @pytest.mark.parametrize("chip", MATRIX_CHIPS)
 def test_it_is_still_right_pipelined_and_lowered_to_the_chip(chip, stages, completion):

@@ -19,12 +19,7 @@ import numpy as np
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    RATIO,
-    Knowledge,
-    exact_quotient,
-    product,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, exact_quotient, product
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS

@@ -16,12 +16,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import (
-    FaultCode,
-    Forgiven,
-    NotFollowedError,
-    PhaseFault,
-)
+from mlir_async_pipe.checker.phase_faults import FaultCode, Forgiven, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks

@@ -17,12 +17,7 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory, check_waited
 from mlir_async_pipe.checker.phases.cluster_blocks import block_of
-from mlir_async_pipe.checker.phases.mbarrier_state import (
-    MEETING,
-    CopyInFlight,
-    Key,
-    unwaited,
-)
+from mlir_async_pipe.checker.phases.mbarrier_state import MEETING, CopyInFlight, Key, unwaited
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
 from mlir_async_pipe.checker.phases.warp_clocks import Event
 

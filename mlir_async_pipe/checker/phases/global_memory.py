@@ -39,12 +39,7 @@ from mlir_async_pipe.facts.values.map_memory import (
     map_root,
 )
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
-from mlir_async_pipe.vocabulary import (
-    accesses,
-    groups_of,
-    is_partial_barrier,
-    use_of,
-)
+from mlir_async_pipe.vocabulary import accesses, groups_of, is_partial_barrier, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MAP_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE
 from mlir_async_pipe.vocabulary.tensor_boxes import box_of

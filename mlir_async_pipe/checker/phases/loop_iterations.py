@@ -19,12 +19,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
-from mlir_async_pipe.checker.phases.path_state import (
-    TRIP,
-    Iteration,
-    PathState,
-    RoleState,
-)
+from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
     atoms_within,

@@ -16,13 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mlir_async_pipe.checker.phase_faults import (
-    CONFLICTS,
-    Ends,
-    Forgiven,
-    FoundFault,
-    PhaseFault,
-)
+from mlir_async_pipe.checker.phase_faults import CONFLICTS, Ends, Forgiven, FoundFault, PhaseFault
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.generic_effects import Effect
 from mlir_async_pipe.checker.phases.mbarrier_state import Issued, Mbarrier, over, passed

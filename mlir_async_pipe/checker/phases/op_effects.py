@@ -48,13 +48,7 @@ from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.memory_roots import columns_after
-from mlir_async_pipe.vocabulary import (
-    Row,
-    accesses,
-    given_count,
-    groups_of,
-    named_row,
-)
+from mlir_async_pipe.vocabulary import Row, accesses, given_count, groups_of, named_row
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.mbarrier_ops import (

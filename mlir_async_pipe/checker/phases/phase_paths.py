@@ -18,12 +18,7 @@ from typing import Any
 
 from mlir_async_pipe.checker.forms import Form
 from mlir_async_pipe.checker.partings import is_barrier
-from mlir_async_pipe.checker.phase_faults import (
-    Forgiven,
-    FoundFault,
-    NotFollowedError,
-    PhaseFault,
-)
+from mlir_async_pipe.checker.phase_faults import Forgiven, FoundFault, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import EachThread, of_array
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, EachRotation, Value
@@ -39,16 +34,8 @@ from mlir_async_pipe.checker.phases.op_effects import (
     may_wait,
 )
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import (
-    PathState,
-    Spot,
-    Strand,
-    fresh,
-)
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    Knowledge,
-    atoms_within,
-)
+from mlir_async_pipe.checker.phases.path_state import PathState, Spot, Strand, fresh
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_strands import (
     NextRoleError,

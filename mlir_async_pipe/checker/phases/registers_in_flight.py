@@ -34,14 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.vocabulary import (
-    Row,
-    accesses,
-    given_count,
-    groups_of,
-    row_of,
-    tensor_use,
-)
+from mlir_async_pipe.vocabulary import Row, accesses, given_count, groups_of, row_of, tensor_use
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_PUT,
     PARTS,

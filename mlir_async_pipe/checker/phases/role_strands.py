@@ -313,10 +313,7 @@ class PartedSides:
                 self._join(parted, at_join, state)
             else:
                 edge, mask = parted.rest
-                state.sides = (
-                    *state.sides[:-1],
-                    parted._replace(rest=None, at_join=at_join),
-                )
+                state.sides = (*state.sides[:-1], parted._replace(rest=None, at_join=at_join))
                 state.mask = mask
                 continue
             # Assigned already: to what is around, the values are those of the targets.

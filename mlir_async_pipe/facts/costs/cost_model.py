@@ -20,12 +20,7 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    ancestors,
-    integer_attribute,
-    is_function,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, is_function, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import CYCLES, LATENCY
 from mlir_async_pipe.facts.values.memory_roots import root_of

@@ -37,12 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.session.arguments import (
-    did_you_mean,
-    nearest,
-    operation_of,
-    whole_number,
-)
+from mlir_async_pipe.session.arguments import did_you_mean, nearest, operation_of, whole_number
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, UsageError
 from mlir_async_pipe.vocabulary import accesses
@@ -183,13 +178,7 @@ class LoopAnnotations:
         """Whether stages are given on the loop (not yet on its ops)."""
         return any(
             given is not None
-            for given in (
-                self.stage,
-                self.order,
-                self.async_stages,
-                self.num_stages,
-                self.schedule,
-            )
+            for given in (self.stage, self.order, self.async_stages, self.num_stages, self.schedule)
         )
 
 
@@ -307,9 +296,7 @@ def check_num_stages(number: int, loop: Operation) -> None:
         )
     if number < 1:
         raise InputError(
-            f"'{NUM_STAGES}' is {number}, expected 1 or more",
-            code="num-stages-too-small",
-            at=loop,
+            f"'{NUM_STAGES}' is {number}, expected 1 or more", code="num-stages-too-small", at=loop
         )
 
 
@@ -474,12 +461,7 @@ def annotate(
         )
     earlier = attributes_of(op)
     try:
-        _write(
-            op,
-            {STAGE: stage, ORDER: order, ASYNC_STAGES: async_stages},
-            num_stages,
-            options,
-        )
+        _write(op, {STAGE: stage, ORDER: order, ASYNC_STAGES: async_stages}, num_stages, options)
         read_loop(op)
     except (InputError, UsageError):
         set_attributes(op, earlier)

@@ -46,10 +46,7 @@ WORKGROUP_ALLOCATION_BYTES = 16
 
 
 def access_alignment(
-    memory: Value,
-    indices: Sequence[Value],
-    arithmetic: Arithmetic | None = None,
-    assumed: int = 1,
+    memory: Value, indices: Sequence[Value], arithmetic: Arithmetic | None = None, assumed: int = 1
 ) -> int:
     """Bytes that divide the address of `memory[indices]`; a power of two up to 4096.
 

@@ -14,12 +14,7 @@ from collections.abc import Callable, Mapping
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
 from mlir_async_pipe.facts.values.domains import Domain, Typed
-from mlir_async_pipe.facts.values.integer_ops import (
-    INDEX_BITS,
-    as_signed,
-    bits_of,
-    memoised,
-)
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, as_signed, bits_of, memoised
 from mlir_async_pipe.facts.values.ranges import fits, range_step
 from mlir_async_pipe.facts.values.sums import Form, add, interval_of, of_symbol, scale, subtract
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator

@@ -54,12 +54,7 @@ from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS, followed_callee
 from mlir_async_pipe.vocabulary.launch_ids import launch_id
-from mlir_async_pipe.vocabulary.memory_layout import (
-    element_bytes,
-    if_known,
-    layout_of,
-    span_bytes,
-)
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, layout_of, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
     ADDRESS_OPS,

@@ -184,9 +184,7 @@ def _shifted(
 
 
 def range_step(
-    value: Value,
-    get: Callable[[Value], Interval],
-    block_size: tuple[int, int, int] | None,
+    value: Value, get: Callable[[Value], Interval], block_size: tuple[int, int, int] | None
 ) -> Interval:
     """The interval of one value; `get` gives those of others, its operands above all."""
     known = launch_id(value)

@@ -102,10 +102,7 @@ def scaled(interval: Interval, factor: int) -> Interval:
 
 def added(first: Interval, second: Interval) -> Interval:
     (a, b), (c, d) = first, second
-    return (
-        None if a is None or c is None else a + c,
-        None if b is None or d is None else b + d,
-    )
+    return (None if a is None or c is None else a + c, None if b is None or d is None else b + d)
 
 
 def moved(interval: Interval, by: int) -> Interval:

@@ -26,13 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    defining_op,
-    operations,
-    walk_named,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, operations, walk_named
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import (

@@ -11,13 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    clone,
-    defining_op,
-    source_op,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, clone, defining_op, source_op
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import Uniformity

@@ -194,11 +194,7 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
     vectors = any(op.name in _VECTOR_OPS for op in walk(root))
     short = any(op.name in _WIDENED and "bf16" in str(op.results[0].type) for op in walk(root))
     numbers = has_complex(root)
-    lowering = (
-        *[_COMPLEX] * numbers,
-        *[_VECTOR_PIPELINE] * vectors,
-        *[_WIDENING] * short,
-    )
+    lowering = (*[_COMPLEX] * numbers, *[_VECTOR_PIPELINE] * vectors, *[_WIDENING] * short)
     return Request(
         back_end("rocdl"),
         _text(root, _VECTORS if vectors else ""),

@@ -43,12 +43,7 @@ from mlir_async_pipe.chips.table import Chip, CopyForm
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave, check_follows
-from mlir_async_pipe.lowering.rocdl.wave_layout import (
-    WaveBlock,
-    WaveLayout,
-    check_views,
-    prove,
-)
+from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock, WaveLayout, check_views, prove
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import accesses, groups_of

@@ -393,10 +393,7 @@ def _fewest(groups: list[Counter[Guard]]) -> int:
     if plain or any(copies[None] for copies in groups):
         return plain
     guards = {guard for copies in groups for guard in copies}
-    return min(
-        (min(copies[guard] for copies in groups) for guard in guards),
-        default=0,
-    )
+    return min((min(copies[guard] for copies in groups) for guard in guards), default=0)
 
 
 def is_group(op: Operation) -> bool:

@@ -92,11 +92,7 @@ def _flat(kind: Any, at: Operation) -> Any:
 
 def _flatten_attribution(argument: Value, function: Operation) -> None:
     kind, ip = argument.type, before(operations(function.regions[0].blocks[0])[0])
-    retype(
-        argument,
-        _flat(kind, function),
-        lambda: _seen_as(kind, argument, ip, function.location),
-    )
+    retype(argument, _flat(kind, function), lambda: _seen_as(kind, argument, ip, function.location))
 
 
 def _flatten_address(get_global: Operation) -> None:

@@ -15,11 +15,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.async_ops import (
-    ElementCopy,
-    issue_elements,
-    refuse_in_scope,
-)
+from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, issue_elements, refuse_in_scope
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.fifos import AsyncOp

@@ -154,8 +154,7 @@ def _regions_of_op(
         maybe = conditional or called is not None
         found.append(
             CoveredRegion(
-                *(None, op, top, len(found), known, base, None, None, writes, maybe),
-                order=order,
+                *(None, op, top, len(found), known, base, None, None, writes, maybe), order=order
             )
         )
 

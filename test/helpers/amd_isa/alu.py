@@ -55,8 +55,7 @@ for _bits in (32, 64):
     _define(f"lshl_b{_bits}", (_bits, (_bits, 32), lambda a, n, m=_bits - 1: a << (n & m)))
     _define(f"lshr_b{_bits}", (_bits, (_bits, 32), lambda a, n, m=_bits - 1: a >> (n & m)))
     _define(
-        f"ashr_i{_bits}",
-        (_bits, (_bits, 32), lambda a, n, b=_bits: signed(a, b) >> (n & (b - 1))),
+        f"ashr_i{_bits}", (_bits, (_bits, 32), lambda a, n, b=_bits: signed(a, b) >> (n & (b - 1)))
     )
     _define(f"lshlrev_b{_bits}", (_bits, (32, _bits), lambda n, a, m=_bits - 1: a << (n & m)))
     _define(f"lshrrev_b{_bits}", (_bits, (32, _bits), lambda n, a, m=_bits - 1: a >> (n & m)))

@@ -7,13 +7,7 @@ for each block's rows: for each copy: tile[t ^ swizzle] = A[row, t]; wait; barri
 from __future__ import annotations
 
 from helpers.random_lowering.copy_text import copy_text, read_text, write_text
-from helpers.random_lowering.lines import (
-    Lines,
-    scratch_type,
-    source_type,
-    tile_type,
-    vector_of,
-)
+from helpers.random_lowering.lines import Lines, scratch_type, source_type, tile_type, vector_of
 from helpers.random_lowering.model import result_element, xor_amount
 from helpers.random_lowering.scratch_text import scratch_after, scratch_before
 from helpers.random_lowering.spec import Spec

@@ -174,11 +174,7 @@ CASES = {
         """),
         "",
     ),
-    "newest-group": (
-        body("%a = GROUP\nWAIT %a"),
-        body("%a = GROUP\n%b = GROUP\nWAIT %a"),
-        "",
-    ),
+    "newest-group": (body("%a = GROUP\nWAIT %a"), body("%a = GROUP\n%b = GROUP\nWAIT %a"), ""),
     "uncommitted-copy": (
         body("""
           %g = memref.alloc() : memref<64xf32>

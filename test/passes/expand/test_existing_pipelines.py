@@ -15,12 +15,7 @@ import mlir_async_pipe
 from helpers.paths import ROOT
 from mlir_async_pipe import bindings, machine
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    ancestors,
-    integer_attribute,
-    symbol_name,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, symbol_name, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool

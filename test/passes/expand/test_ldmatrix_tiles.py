@@ -48,11 +48,7 @@ WRONG = {
         r"\1 = arith.ori \2, \2 : i1",
         {"phase-not-flipped"},
     ),
-    "no barrier before the copies": (
-        r"(?<=\n      )gpu.barrier.*",
-        "",
-        {"phase-overtaken"},
-    ),
+    "no barrier before the copies": (r"(?<=\n      )gpu.barrier.*", "", {"phase-overtaken"}),
 }
 
 

@@ -180,10 +180,7 @@ REFUSALS = {
         ),
         "'nvgpu.device_async_create_group' stands after the inner loop",
     ),
-    "one tile": (
-        tiles_of_sums("%c1", "%n", stages(3)),
-        "there are no two tiles with iterations",
-    ),
+    "one tile": (tiles_of_sums("%c1", "%n", stages(3)), "there are no two tiles with iterations"),
     "independent": (
         tiles_of_sums("%m", "%n", f"{stages(3)}, async_pipe.independent"),
         "the inner loop is declared independent, which says nothing of the outer one",

@@ -30,10 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), roles="ping-pong", static=True, executions=4)
-OPERANDS = (
-    Box(64, 32, "swizzle_128b", types="tf32"),
-    Box(16, 32, "swizzle_128b", types="tf32"),
-)
+OPERANDS = (Box(64, 32, "swizzle_128b", types="tf32"), Box(16, 32, "swizzle_128b", types="tf32"))
 PRODUCTS = TensorLoop(
     OPERANDS, reader="descriptors", roles="ping-pong", static=True, executions=3, trips=3
 )

@@ -182,11 +182,7 @@ REFUSALS = {
         "%own =",
         "%number = arith.extui %total : i1 to i32\n%own =",
     ),
-    "does not come after the loop": (
-        "roles-unsupported",
-        "%total = ",
-        f"{LOADED_EARLY}%total = ",
-    ),
+    "does not come after the loop": ("roles-unsupported", "%total = ", f"{LOADED_EARLY}%total = "),
     "touches tensor memory, too": (
         "roles-unsupported",
         "%total = ",

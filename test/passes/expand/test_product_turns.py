@@ -44,11 +44,7 @@ GEMMS = {
     "one tile": HopperGemm(tile_n=64, warpgroups=2, stages=2),
     "persistent": HopperGemm(tile_n=64, warpgroups=2, stages=2, persistent=True),
 }
-ARRIVE, MEET, WAIT = (
-    "nvvm.barrier.arrive",
-    "nvvm.barrier",
-    "nvvm.wgmma.wait.group.sync.aligned",
-)
+ARRIVE, MEET, WAIT = ("nvvm.barrier.arrive", "nvvm.barrier", "nvvm.wgmma.wait.group.sync.aligned")
 MODULES: dict[str, Callable[[], str]] = {"attention": ATTENTION.module} | {
     f"GEMM, {name}": made.module for name, made in GEMMS.items()
 }

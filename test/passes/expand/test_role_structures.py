@@ -59,10 +59,7 @@ STRUCTURES = {
         4,
         (),
         around(
-            4,
-            either(loop(1, "%e", "%p"), "%r1#1", loop(2, "%e", "%p"), "%r2#1"),
-            "%false",
-            "%b#0",
+            4, either(loop(1, "%e", "%p"), "%r1#1", loop(2, "%e", "%p"), "%r2#1"), "%false", "%b#0"
         ),
     ),
     "either, on rings of their own": (
@@ -120,12 +117,7 @@ def test_each_role_goes_through_the_same_structure(name):
     pipeline(module, check="none")
     for completion, schedule in ORDERS:
         result = machine.run(
-            module,
-            None,
-            whole.arguments(),
-            threads=96,
-            completion=completion,
-            schedule=schedule,
+            module, None, whole.arguments(), threads=96, completion=completion, schedule=schedule
         )
         assert not result.race_codes
         assert np.array_equal(result.arrays[1].reshape(expected.shape), expected)

@@ -181,11 +181,7 @@ def test_an_input_that_asks_for_other_phases_is_refused(pair, old, new):
     ("code", "pair", "changes"),
     [
         # Not annotated, so the mbarriers are not the first loop's alone.
-        (
-            "mbarrier-shared",
-            TensorPair(LOADS),
-            [(r"(%r2:3.*?)\{async_pipe[^}]*\}", r"\1")],
-        ),
+        ("mbarrier-shared", TensorPair(LOADS), [(r"(%r2:3.*?)\{async_pipe[^}]*\}", r"\1")]),
         # The second loop waits for one of the first one's two mbarriers.
         (
             "mbarrier-shared",

@@ -45,11 +45,7 @@ def check_grid(function, kind: str, is_unsigned: bool, least: int = 0) -> int:
 @pytest.mark.parametrize("kind", WIDTHS)
 @pytest.mark.parametrize(
     "options",
-    [
-        "",
-        ', async_pipe.epilogue = "predicate"',
-        ', async_pipe.short_trip = "predicate"',
-    ],
+    ["", ', async_pipe.epilogue = "predicate"', ', async_pipe.short_trip = "predicate"'],
     ids=["version", "predicated-epilogue", "predicated-short-trip"],
 )
 def test_dynamic_bounds_run_every_iteration_once_and_in_order(kind, is_unsigned, stages, options):

@@ -59,11 +59,7 @@ def test_subviews_reshapes_and_reinterpret_casts_follow_to_their_slot(
             found = passes.find(name)
             found.run(module.operation, found.options(), Session())
         result = machine.run(
-            module,
-            "views",
-            [given, np.zeros_like(given)],
-            threads=128,
-            completion=completion,
+            module, "views", [given, np.zeros_like(given)], threads=128, completion=completion
         )
     tile, half = given.reshape(-1, 128), np.arange(128) % 64
     expected = (tile[:, 1 + 2 * half] + tile[:, 64 + half]).reshape(-1)

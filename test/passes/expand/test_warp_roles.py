@@ -20,12 +20,7 @@ from helpers.role_orders import ops, pipelined, wrong
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import check, machine, pipeline
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    before,
-    constant,
-    constant_value,
-    is_block_argument,
-)
+from mlir_async_pipe.bindings.raw_ops import before, constant, constant_value, is_block_argument
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 LOADS = TensorLoop((Box(2, 32),), roles="specialised")
@@ -399,12 +394,7 @@ REFUSALS = [
         "memref.store %zero, %out[%i0, %t] : memref<?x64xf32>\n%full = nvgpu",
         "before the barrier",
     ),
-    Refusal(
-        "roles-unsupported",
-        "return",
-        f"{ANOTHER}\nreturn",
-        "another loop",
-    ),
+    Refusal("roles-unsupported", "return", f"{ANOTHER}\nreturn", "another loop"),
     Refusal(
         "roles-values",
         "%col0 = arith.muli %tile, %i32",

@@ -156,9 +156,7 @@ VIEWS = """%from = memref.subview %A[%x] [1] [1] :
 """
 VIEW = "memref<1xf32, strided<[1], offset: ?>>"
 TILE = "memref<1xf32, strided<[1], offset: ?>, #gpu.address_space<workgroup>>"
-ASYNC |= {
-    "memref.copy": Form(f"{VIEWS}memref.copy %from, %to : {VIEW} to {TILE}"),
-}
+ASYNC |= {"memref.copy": Form(f"{VIEWS}memref.copy %from, %to : {VIEW} to {TILE}")}
 REGISTERS = {
     "converted": Form(f"%l = memref.load %A[%x] : {ARRAY}\n%v = arith.addf %l, %l : f32\n{STORE}"),
     "something else than zeros": Form(

@@ -69,11 +69,7 @@ def test_copies_of_more_instructions_than_loads_go_through_registers(
         assert ("async_pipe.scope" in {op.name for op in walk(module)}) == copies
         for completion in ("eager", "late", "random:3"):
             run = machine.run(
-                module,
-                "f",
-                [given, given * 0],
-                target=Target.parse(target),
-                completion=completion,
+                module, "f", [given, given * 0], target=Target.parse(target), completion=completion
             )
             assert run.races == ()
             np.testing.assert_array_equal(run.arrays[1], before)

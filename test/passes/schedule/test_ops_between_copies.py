@@ -69,11 +69,7 @@ def test_a_hint_hinders_nothing_and_stays(hint):
             "unproven-independence",
             "threads of the block meet at it",
         ),
-        (
-            "amdgpu.memory_counter_wait load(0)",
-            "memory-order",
-            "it waits for a hardware counter",
-        ),
+        ("amdgpu.memory_counter_wait load(0)", "memory-order", "it waits for a hardware counter"),
     ],
 )
 def test_an_opaque_op_is_refused_with_the_reason_why_it_is_opaque(op, code, why):

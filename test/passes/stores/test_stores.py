@@ -16,15 +16,7 @@ import pytest
 
 from helpers.check_harness import check_module, codes
 from helpers.machine_programs import parse
-from helpers.tensor_stores import (
-    FENCE,
-    LOOP,
-    PERSISTENT,
-    WAIT,
-    plain_text,
-    stores_text,
-    sums_text,
-)
+from helpers.tensor_stores import FENCE, LOOP, PERSISTENT, WAIT, plain_text, stores_text, sums_text
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import passmanager
 from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import relax
@@ -301,10 +293,7 @@ def test_upstreams_nvvm_form_gets_slots_too() -> None:
 STORE = "nvgpu.tma.async.store %o to %out[%row], predicate = %leader"
 REFUSED = {
     "no stores": ((re.escape(STORE) + ".*", ""), "0 stores in 1 groups"),
-    "two commits": (
-        ("(nvvm.cp.async.bulk.commit.group)", r"\1\n\1"),
-        "1 stores in 2 groups",
-    ),
+    "two commits": (("(nvvm.cp.async.bulk.commit.group)", r"\1\n\1"), "1 stores in 2 groups"),
     "some in flight already": (("wait_group 0", "wait_group 1"), "leaves groups in flight already"),
     "for what is written": ((r" \{read\}", ""), "for what they write, too"),
     "in another loop": (

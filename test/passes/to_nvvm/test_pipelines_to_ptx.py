@@ -124,11 +124,7 @@ def twice_opposite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 KINDS = {
-    "two-stages": (
-        COPY_X + WAIT_X + READ_X + STORE_X,
-        "async_pipe.num_stages = 3 : i64",
-        plus_one,
-    ),
+    "two-stages": (COPY_X + WAIT_X + READ_X + STORE_X, "async_pipe.num_stages = 3 : i64", plus_one),
     "one-stage-for-all": (
         COPY_X + WAIT_X + READ_X + STORE_X,
         "async_pipe.stage = [0, 0, 0], async_pipe.async_stages = [0]",
@@ -159,11 +155,7 @@ KINDS = {
         "async_pipe.stage = [0, 0, 1, 1], async_pipe.async_stages = [0]",
         plus_one,
     ),
-    "scalar-copies": (
-        SCALAR_COPY_X,
-        "async_pipe.num_stages = 3 : i64",
-        every_fourth,
-    ),
+    "scalar-copies": (SCALAR_COPY_X, "async_pipe.num_stages = 3 : i64", every_fourth),
     "async-producer-and-consumer": (
         LOAD_STORE_X + X_TO_Y + READ_Y.replace("%t]", "%o]") + STORE_Y,
         "async_pipe.stage = [0, 0, 1, 1, 2, 2], async_pipe.async_stages = [0, 1]",

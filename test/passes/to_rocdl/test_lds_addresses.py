@@ -8,13 +8,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import (
-    defining_op,
-    functions,
-    integer_attribute,
-    users,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import defining_op, functions, integer_attribute, users, walk
 from mlir_async_pipe.chips.table import CHIPS
 from mlir_async_pipe.lowering.rocdl.copy_addresses import share_lds_addresses, split_for_rocdl
 from mlir_async_pipe.lowering.split_addresses import AddressParts

@@ -162,9 +162,7 @@ CASES: dict[Callable[[Kernel, Pipeline], None], str] = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_misuse_is_said_at_the_line_that_is_wrong(
-    case: Callable[[Kernel, Pipeline], None],
-) -> None:
+def test_misuse_is_said_at_the_line_that_is_wrong(case: Callable[[Kernel, Pipeline], None]) -> None:
     lines, first = inspect.getsourcelines(case)
     marked = next(number for number, line in enumerate(lines, first) if "# here" in line)
     with kernel(["memref<64xf32>"]) as k:

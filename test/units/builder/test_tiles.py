@@ -113,9 +113,7 @@ def test_a_mask_says_how_many_rows_and_columns_are_there(
 
 
 @pytest.mark.parametrize("mask", [None, (9, 3)])
-def test_rows_whose_elements_lie_apart_are_copied_one_by_one(
-    mask: tuple[int, int] | None,
-) -> None:
+def test_rows_whose_elements_lie_apart_are_copied_one_by_one(mask: tuple[int, int] | None) -> None:
     array = np.random.default_rng(3).random((16, 4), dtype=np.float32) + 1
     found, _, _ = copied(
         lambda source, slot: copy_tile(source, slot, mask=mask),

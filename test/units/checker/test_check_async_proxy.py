@@ -17,10 +17,7 @@ from mlir_async_pipe import machine
 from mlir_async_pipe.checker.hazards import CheckSummary
 from mlir_async_pipe.session.report import Report
 
-TOGETHER = {
-    "loads": Ring(),
-    "products": Ring(slots=3, ahead=2, in_flight=1, reader="products"),
-}
+TOGETHER = {"loads": Ring(), "products": Ring(slots=3, ahead=2, in_flight=1, reader="products")}
 ROLES = {
     "roles": Ring(specialised=True),
     "roles of products": Ring(in_flight=1, reader="products", specialised=True),

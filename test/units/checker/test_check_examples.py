@@ -87,10 +87,7 @@ GROUP = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_
 
 @pytest.mark.parametrize(
     ("asked", "says", "reported"),
-    [
-        ("%both", "unknown", []),
-        ("%after", "unsafe", ["for example with %arg0 = 1"]),
-    ],
+    [("%both", "unknown", []), ("%after", "unsafe", ["for example with %arg0 = 1"])],
 )
 def test_two_executions_of_one_loop_run_equally_often(
     asked: str, says: str, reported: list[str]

@@ -22,12 +22,7 @@ from helpers.paths import ROOT
 from helpers.role_orders import ops
 from mlir_async_pipe import check, pipeline
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import (
-    before,
-    constant,
-    constant_value,
-    defining_op,
-)
+from mlir_async_pipe.bindings.raw_ops import before, constant, constant_value, defining_op
 
 sys.path.insert(0, str(ROOT / "examples"))
 

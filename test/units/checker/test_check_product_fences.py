@@ -162,10 +162,7 @@ WRONG = {
     "read since": (*READ_AND_ADDED, product("%y", "%x"), END, printed("%y")),
     "written since": (*READ_AND_ADDED, WRITTEN, product("%z", "%y"), END, printed("%z")),
     "two products from one copy": (FENCE, ONE, product("%y", "%sums"), END, printed("%y")),
-    "read in the loop": (
-        FENCE,
-        LOOP.replace("BEFORE", "").replace("AFTER", printed("%z")),
-    ),
+    "read in the loop": (FENCE, LOOP.replace("BEFORE", "").replace("AFTER", printed("%z"))),
     "another shape": (
         FENCE,
         ONE,

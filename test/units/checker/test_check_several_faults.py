@@ -162,10 +162,7 @@ def test_a_deadlock_ends_what_is_certain() -> None:
             ("no fence of a tile that the copy overwrites", "no barrier after the wait"),
             {FENCE, "not-visible"},
         ),
-        (
-            ("no fence of x", "a tensor store over another one"),
-            {FENCE, "overwrite-in-flight"},
-        ),
+        (("no fence of x", "a tensor store over another one"), {FENCE, "overwrite-in-flight"}),
     ],
 )
 def test_faults_behind_tensor_maps_are_reported_with_those_of_workgroup_memory(

@@ -77,10 +77,7 @@ TABLE = {
         [store("%t"), OTHER_FENCE, load("%opposite")],
         [store("%t"), OTHER_FENCE, load("%t")],
     ),
-    "all threads store to one place": (
-        [store("%c0")],
-        [f"scf.if %first {{ {store('%c0')} }}"],
-    ),
+    "all threads store to one place": ([store("%c0")], [f"scf.if %first {{ {store('%c0')} }}"]),
     "two threads store to one place": ([store("%half")], [store("%t")]),
     "one op, two iterations": (
         [loop(f"{SHIFT}{store('%place')}")],

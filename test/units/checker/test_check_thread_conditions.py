@@ -211,13 +211,7 @@ def under_the_condition(step: str, form) -> str:
     """The kernel's body with one step, and the read after it, under the condition."""
     steps = {
         "wait": [COPY, form(WAIT), BARRIER, form(READ)],
-        "commit": [
-            COPY.splitlines()[0],
-            form("nvvm.cp.async.commit.group"),
-            WAIT,
-            BARRIER,
-            READ,
-        ],
+        "commit": [COPY.splitlines()[0], form("nvvm.cp.async.commit.group"), WAIT, BARRIER, READ],
         "barrier": [COPY, WAIT, form(BARRIER), form(READ)],
     }
     return "\n    ".join(steps[step])

@@ -101,10 +101,7 @@ def test_a_size_is_the_same_whoever_asks_for_it(axis: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     ("conditions", "says"),
-    [
-        (("sge, %q, %c3", "slt, %n, %c3"), "unknown"),
-        (("sge, %q, %c3", "sgt, %n, %c64"), "unsafe"),
-    ],
+    [(("sge, %q, %c3", "slt, %n, %c3"), "unknown"), (("sge, %q, %c3", "sgt, %n, %c64"), "unsafe")],
 )
 def test_a_quotient_of_unknowns_is_not_above_what_it_is_of(conditions, says: str) -> None:
     assert verdict("%q = arith.divui %n, %m : index\n" + under(*conditions)) == says

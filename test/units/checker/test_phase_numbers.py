@@ -21,10 +21,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, of_array
 from mlir_async_pipe.checker.phases.byte_places import BytePlace, region_of_view, value_of
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    MOST_RESIDUES,
-    Knowledge,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import MOST_RESIDUES, Knowledge
 from mlir_async_pipe.checker.precision import OpenError, RefineError
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS

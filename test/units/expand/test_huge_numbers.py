@@ -95,10 +95,7 @@ def test_a_block_that_no_gpu_runs_says_nothing(threads):
 
 def test_versions_of_far_stages_are_found_as_ranges():
     far = 100_000
-    uses = [
-        BufferUse(0, 0, True, access=0),
-        BufferUse(far, 1, False, access=1),
-    ]
+    uses = [BufferUse(0, 0, True, access=0), BufferUse(far, 1, False, access=1)]
     assert asynchronous_versions(uses, []) == far + 1
     assert fits(far + 1, frozenset({(1, far), (-far, -1)}))
     assert not fits(far, frozenset({(1, far)})) and not fits(7, frozenset({(-8, -6)}))

@@ -13,14 +13,7 @@ from mlir_async_pipe.pipeliner.ask_checker.attach_tokens import NOTHING, History
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.consumers import UNBOUNDED, LeastSum
 from mlir_async_pipe.waits.dynamic import MADE, NEWEST, OPEN, Ageing, PossibleAges
-from mlir_async_pipe.waits.simplify import (
-    COMMIT,
-    FOREIGN,
-    InFlight,
-    KeptGroups,
-    Transfer,
-    known,
-)
+from mlir_async_pipe.waits.simplify import COMMIT, FOREIGN, InFlight, KeptGroups, Transfer, known
 
 AGES = PossibleAges({1, 2, 3}, CP_ASYNC, lambda op: 0, NEWEST, 5, lambda frame: {})
 KEPT = KeptGroups(4, lambda item: item)

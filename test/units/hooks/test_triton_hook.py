@@ -171,10 +171,7 @@ def test_a_kernel_that_the_bindings_cannot_read_is_not_called_proven() -> None:
     """A chip that is not known is told in the same way."""
     chip = kernels.GPUTarget("cuda", 75, 32)
     unread = r"product: not checked: .*\[unknown-target\]"
-    with (
-        mlir_async_pipe.hooks.triton() as hook,
-        pytest.warns(HazardWarning, match=unread),
-    ):
+    with mlir_async_pipe.hooks.triton() as hook, pytest.warns(HazardWarning, match=unread):
         kernels.compile_product(chip)
     assert hook.reports[0].report is None
 

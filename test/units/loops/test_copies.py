@@ -43,10 +43,7 @@ ASYNC_COPY = (
 COPIES = {
     "async copy": (ASYNC_COPY, [0]),
     "async copy under a guard": (f"scf.if %inside {{ {ASYNC_COPY} }}", [0]),
-    "grouped async copies": (
-        f"scf.execute_region no_inline {{ {ASYNC_COPY}\n scf.yield }}",
-        [0],
-    ),
+    "grouped async copies": (f"scf.execute_region no_inline {{ {ASYNC_COPY}\n scf.yield }}", [0]),
     "load and store": (f"{LOAD}\n{STORE}", [0, 1]),
     "selected load": (SELECTED, [0, 1]),
     "load under a guard": (f"{GUARDED_LOAD}\n{STORE}", [0, 1]),

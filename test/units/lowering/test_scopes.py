@@ -10,11 +10,7 @@ import pytest
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.chips.table import CHIPS
-from mlir_async_pipe.lowering.scopes.scope_copies import (
-    NotCopies,
-    ScopeCopies,
-    classify,
-)
+from mlir_async_pipe.lowering.scopes.scope_copies import NotCopies, ScopeCopies, classify
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
 
 WG = "#gpu.address_space<workgroup>"

@@ -54,10 +54,7 @@ def read_by(op: str) -> list[int]:
         ("row_bcast_15", np.where(LANE > 15, ROW - 1, -1 - LANE)),
         ("row_bcast_15 {bound_ctrl = true}", np.where(LANE > 15, ROW - 1, -1 - LANE)),
         ("row_bcast_31", np.where(LANE > 31, 31, -1 - LANE)),
-        (
-            "row_bcast_15 {row_mask = 10 : i32}",
-            np.where((LANE // 16) % 2 == 1, ROW - 1, -1 - LANE),
-        ),
+        ("row_bcast_15 {row_mask = 10 : i32}", np.where((LANE // 16) % 2 == 1, ROW - 1, -1 - LANE)),
         (
             "row_mirror {bank_mask = 1 : i32}",
             np.where(LANE % 16 < 4, ROW + 15 - LANE % 16, -1 - LANE),

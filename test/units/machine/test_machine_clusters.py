@@ -13,13 +13,7 @@ import pytest
 
 from helpers import cluster_rings
 from helpers.check_harness import check_text
-from helpers.cluster_rings import (
-    HERE_AT_ONCE,
-    ISSUED_BY_ONE,
-    RELAXED,
-    REMOTE_AT_ONCE,
-    TO_THE_BLOCK,
-)
+from helpers.cluster_rings import HERE_AT_ONCE, ISSUED_BY_ONE, RELAXED, REMOTE_AT_ONCE, TO_THE_BLOCK
 from helpers.machine_programs import parse, run
 from mlir_async_pipe.bindings.raw_ops import raw, walk_named
 from mlir_async_pipe.machine import SCHEDULES

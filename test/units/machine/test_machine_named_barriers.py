@@ -109,7 +109,7 @@ def test_two_counts_of_one_barrier_are_refused():
     with pytest.raises(MachineError, match="barrier 1 of 64 threads, and of 96"):
         handed(
             WAIT="%more = arith.constant 96 : i32\n"
-            "nvvm.barrier id = %written number_of_threads = %more",
+            "nvvm.barrier id = %written number_of_threads = %more"
         )
 
 

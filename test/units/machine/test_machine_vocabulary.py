@@ -410,7 +410,7 @@ REFUSED = {
     llvm.func @f(%m: !llvm.ptr, %s: !llvm.ptr<3>, %x: i32) {
       nvvm.cp.async.bulk.tensor.global.shared.cta %m, %s, box[%x] : !llvm.ptr, !llvm.ptr<3>
       llvm.return
-    }""",
+    }"""
 }
 
 

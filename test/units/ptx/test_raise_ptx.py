@@ -294,12 +294,7 @@ WIDTHS = {"mask": "-4294967296", "guard": "!%p1", "a": "%d4"}
 
 @pytest.mark.parametrize(
     ("changes", "is_one"),
-    [
-        ({}, True),
-        ({"guard": "%p1"}, False),
-        ({"mask": "-65536"}, False),
-        ({"a": "%d5"}, False),
-    ],
+    [({}, True), ({"guard": "%p1"}, False), ({"mask": "-65536"}, False), ({"a": "%d5"}, False)],
 )
 def test_a_division_of_one_of_two_widths_is_one_division(changes: dict, is_one: bool) -> None:
     text = kernel(BOTH_WIDTHS.format(**(WIDTHS | changes)))

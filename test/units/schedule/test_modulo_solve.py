@@ -80,8 +80,7 @@ def test_an_interval_above_all_bounds_is_proven_by_search():
     # Both ends of the recurrence hold the unit; the third task fits into neither of their gaps:
     # 0..3 and 5..8 are held at II = 10, and 3 cycles would be needed between them.
     problem = ModuloProblem(
-        (on("u", 3), on("u", 3), on("u", 3)),
-        (Precedence(0, 1, 5, 0), Precedence(1, 0, 5, 1)),
+        (on("u", 3), on("u", 3), on("u", 3)), (Precedence(0, 1, 5, 0), Precedence(1, 0, 5, 1))
     )
     assert bounds_of(problem)[0].cycles == 10
     found = solved(problem)

@@ -11,12 +11,7 @@ import sys
 
 import pytest
 
-from mlir_async_pipe.session.diagnostics import (
-    Diagnostic,
-    Note,
-    Place,
-    UsageError,
-)
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, UsageError
 from mlir_async_pipe.tool import (
     command_line,
     inputs,

@@ -150,8 +150,7 @@ BEGINS = "memref<64x32xf16, strided<[32, 1], offset: {}>>"
 
 
 @pytest.mark.parametrize(
-    ("offset", "alignment"),
-    [("0", 16), ("8", 16), ("6", 4), ("4", 8), ("?", 2)],
+    ("offset", "alignment"), [("0", 16), ("8", 16), ("6", 4), ("4", 8), ("?", 2)]
 )
 @pytest.mark.parametrize("place", ["argument", "allocation"])
 def test_the_first_element_lies_an_offset_after_what_llvm_align_is_about(

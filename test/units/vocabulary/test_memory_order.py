@@ -102,12 +102,7 @@ ROWS = {
     "nvvm.griddepcontrol launch_dependents": (True, True, True, "system"),
     "llvm.call @unknown() : () -> ()": (True, True, True, "system"),
     'llvm.inline_asm has_side_effects "membar.gl;", "" : () -> ()': (True, True, True, "system"),
-    '%x = llvm.inline_asm "mov.u32 $0, $1;", "=r,r" %v : (i32) -> i32': (
-        False,
-        False,
-        False,
-        None,
-    ),
+    '%x = llvm.inline_asm "mov.u32 $0, $1;", "=r,r" %v : (i32) -> i32': (False, False, False, None),
     "nvvm.cp.async.commit.group": (False, False, False, None),
     "nvvm.cp.async.wait.group 0": (False, False, False, None),
     "%x = llvm.add %v, %v : i32": (False, False, False, None),

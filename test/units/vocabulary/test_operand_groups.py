@@ -134,11 +134,7 @@ NAMED = "nvvm.barrier id = %c1 number_of_threads = %threads"
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize(
     ("barrier", "threads", "verdict"),
-    [
-        ("nvvm.barrier", 64, "k 3 0 0"),
-        (NAMED, 64, "k 3 0 0"),
-        (NAMED, 32, "k 3 0 1"),
-    ],
+    [("nvvm.barrier", 64, "k 3 0 0"), (NAMED, 64, "k 3 0 0"), (NAMED, 32, "k 3 0 1")],
 )
 def test_named_barriers_are_read_in_the_form_of_every_stack(stack, barrier, threads, verdict):
     text = KERNEL.replace("BARRIER", barrier).replace("THREADS", str(threads))
