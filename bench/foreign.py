@@ -229,7 +229,7 @@ def table(rows: list[Row]) -> str:
         for row in those:
             if row.verdict == "unknown":
                 reasons.update(list(row.reasons))
-        why = ", ".join(f"`{reason}` {number}" for reason, number in reasons.most_common(4))
+        why = ", ".join(f"`{reason}` {number}" for reason, number in reasons.most_common())
         other = ", ".join(f"{verdict} {number}" for verdict, number in verdicts.most_common())
         seconds = [row.seconds for row in those]
         lines.append(
