@@ -388,17 +388,19 @@ class Effects:
         changed = {atom for atom, known in runs.items() if state.facts.get(atom) != known}
         sure = sure and all(is_thread_condition(a) or block_axis(a) is not None for a in changed)
         inside = state.under(runs, exact=True)
-        threads = thread_ranges(inside, self.judge.base_facts)
+        before, threads = (thread_ranges(s, self.judge.base_facts) for s in (state, inside))
         whole = summary_atom(variable, AtomRange(0, most - 1))
         common = forms.of_atom(summary_atom(variable, AtomRange(0, least - 1)))
         fewer = Substitution({whole: common if least > 1 else Form(0)}, {})
 
         def events(event: Event) -> list[Event]:
-            event = event._replace(threads=threads if sure else event.threads)
-            possibly = event._replace(maybe=True)
+            # Which of these threads need what they read is not known.
+            if not sure or event.threads != before:
+                return [event._replace(maybe=True)]
+            event = event._replace(threads=threads)
             if whole not in event.mentions:
-                return [event if sure else possibly]
-            return [moved(event, fewer.region(event.region)), possibly] if sure else [possibly]
+                return [event]
+            return [moved(event, fewer.region(event.region)), event._replace(maybe=True)]
 
         return inside, events
 
