@@ -12,7 +12,7 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -37,7 +37,7 @@ from mlir_async_pipe.checker.thread_grid import (
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
 from mlir_async_pipe.facts.values.views import Piece, Region, as_bytes, whole_root
 from mlir_async_pipe.facts.values.warp_values import WarpValues
-from mlir_async_pipe.vocabulary import is_pure, named_row
+from mlir_async_pipe.vocabulary import is_pure, named_row, row_of
 from mlir_async_pipe.vocabulary.launch_ids import IDS
 from mlir_async_pipe.vocabulary.rows import Scope
 
@@ -118,6 +118,8 @@ class Judge:
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
     one_value: set[int] = field(default_factory=set)
+    # Accesses of which a finding with an op is known that may do anything, at either end, by cause.
+    unclear: set[tuple[int, Cause]] = field(default_factory=set)
     _slots: Slots = field(default_factory=Slots)
 
     def __post_init__(self) -> None:
@@ -144,20 +146,21 @@ class Judge:
         site = self.sites[later.site]
         for pending in state.all_queues():
             groups = ((-1, pending.open[: len(pending.open) - skip]), *enumerate(pending.groups))
-            for age, event in ((age, e) for age, group in groups for issue in group for e in issue):
-                if self._is_close(later, event, state.facts):
-                    cause: Cause = "uncommitted" if age < 0 else "in-flight"
-                    in_force = (age - pending.since, pending.wait)
-                    self._compare(later, event, state, cause, age, in_force)
+            for age, group in groups:
+                cause: Cause = "uncommitted" if age < 0 else "in-flight"
+                in_force = (age - pending.since, pending.wait)
+                for event in self._open(later, cause, (e for issue in group for e in issue)):
+                    if self._is_close(later, event, state.facts):
+                        self._compare(later, event, state, cause, age, in_force)
         if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):
             self._against_itself(later, state, origins)
         if state.done:
             waits = state.last_waits()
-            for event in self._close(later, waits, state.facts):
+            for event in self._close(later, "not-visible", waits, state.facts):
                 self._compare_threads(later, event, state, "not-visible", wait=waits[event])
-        for event in self._close(later, state.log, state.facts):
+        for event in self._close(later, "missing-barrier", state.log, state.facts):
             is_new = not self._is_reported(later, event, state)
             if is_new and self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
@@ -167,19 +170,29 @@ class Judge:
     def _against_late(self, later: Event, state: State) -> None:
         """An access of the early waves against what the late ones did before the last barrier, which these pass one later."""
         waits: dict[Event, int | None] = dict(sorted(state.behind, key=lambda e: e[1] or -1))
-        for event in self._close(later, waits, state.facts):
+        for event in self._close(later, "missing-barrier", waits, state.facts):
             wait = waits[event]
             if wait is not None or self._may_miss_a_barrier(later, event):
                 cause: Cause = "missing-barrier" if wait is None else "not-visible"
                 overlap = self._overlap(later, event, state, same_thread=False, in_turn=False)
                 self._compare_threads(later, event, state, cause, wait, overlap)
 
+    def _open(self, later: Event, cause: Cause, earlier: Iterable[Event]) -> Iterator[Event]:
+        """Those of which a finding would say more than is known: of ops that may do anything one is enough."""
+        key, sites = (later.site, cause), self.sites
+        if key in self.unclear and sites[later.site].access is None:
+            return
+        for event in earlier:
+            if key not in self.unclear or sites[event.site].access is not None:
+                yield event
+
     def _close(
-        self, later: Event, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
-    ) -> list[Event]:
+        self, later: Event, cause: Cause, earlier: Iterable[Event], facts: Mapping[Atom, AtomRange]
+    ) -> Iterator[Event]:
         """Those of a set that may conflict with `later`. Its order is another one in each process, what is found first is
         not."""
-        return sorted((e for e in earlier if self._is_close(later, e, facts)), key=_SITE_OF)
+        close = (e for e in self._open(later, cause, earlier) if self._is_close(later, e, facts))
+        return self._open(later, cause, sorted(close, key=_SITE_OF))
 
     def _is_reported(self, later: Event, earlier: Event, state: State) -> bool:
         """Whether it is known already of two accesses without a barrier between that they may be to one memory by
@@ -505,6 +518,10 @@ class Judge:
             certain = False
             reason = doubt
         key = (later.site, earlier.site, cause)
+        one, other = self.sites[later.site], self.sites[earlier.site]
+        # What is found of tensor copies may be found wrong by their phases, and is then no reason to leave out others.
+        if (one.access is None or other.access is None) and not row_of(other.op).by_proxy:
+            self.unclear.add((later.site, cause))
         found = self.findings.get(key)
         if found is None or (certain and not found.certain):
             reason = "" if certain else reason

@@ -235,3 +235,22 @@ def test_its_author_may_say_that_it_touches_what_no_other_thread_does():
     said = text.replace("attributes {", "attributes {async_pipe.independent, ")
     assert check_text(text).unknown
     assert not check_text(said).unknown
+
+
+def test_of_ops_that_nobody_knows_one_finding_an_access_is_enough():
+    """40 of them, and 40 loads: all are unknown, by a pair each and the first ones', not by 80 * 79 / 2 pairs."""
+    touched = '"test.touch"(%s) : (memref<64xf32, 3>) -> ()\n'
+    loads = "".join(f"%v{n} = memref.load %s[%t] : memref<64xf32, 3>\n" for n in range(40))
+    text = NOBODY_KNOWS.format(threads=32, blocks=1, body=touched * 40 + loads + touched)
+    report = check_text(text).report
+    (summary,) = report.of("checks")
+    assert summary.unknown == summary.accesses == 81
+    assert len(report.of("hazards")) <= 2 * 81
+
+
+def test_a_race_among_accesses_that_an_op_may_meet_that_nobody_knows_is_found():
+    """The pair with a code of its own is left out for no pair with such an op."""
+    races = "memref.store %z, %s[%c0] : memref<64xf32, 3>\n"
+    body = f'"test.touch"(%s) : (memref<64xf32, 3>) -> ()\n{races}gpu.barrier\n{races}'
+    hazards = check_text(NOBODY_KNOWS.format(threads=32, blocks=1, body=body)).report.of("hazards")
+    assert {"memref.store"} in [{h.op, h.other_op} for h in hazards]
