@@ -39,7 +39,7 @@ from mlir_async_pipe.checker.effects import (
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
 from mlir_async_pipe.checker.kernel_flow import is_short
-from mlir_async_pipe.checker.partings import Partings, ends_a_parting, is_barrier, join, part
+from mlir_async_pipe.checker.partings import Partings, ending, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, hull, without_ends
 from mlir_async_pipe.checker.precision import OpenError, RefineError, Rung
@@ -350,17 +350,17 @@ class Explorer:
         live = self.live[block.number]
         state.env = {n: v for n, v in state.env.items() if n in live}
         is_header = block.number in self.headers
-        meets = ends_a_parting(state, block.number)
-        if not is_header or meets:
+        ended = ending(state, block.number)
+        if not is_header or ended:
             join(state, block.number, self.values.base_facts)
-        if meets:
+        if ended:
             self.values.forget_chosen(state, block.number)
         if is_header:
             self.counters.forget_endless(block.number, state)
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
         forget_facts(state, live, self.values.base_facts)
-        return meets
+        return any(parting.meets for parting in ended)
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
         """Whether no state that came to a block covers this one, which may be widened."""

@@ -448,7 +448,24 @@ def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
     low, high = bounds(inside, facts)
     if low is not None and high is not None and low // divisor == high // divisor:
         return add(outside, Form(low // divisor))
-    return add(outside, call("div", inside, Form(divisor)))
+    part = _divided_remainder(inside, divisor, facts)
+    return add(outside, part or call("div", inside, Form(divisor)))
+
+
+def _divided_remainder(form: Form, divisor: int, facts: Facts) -> Form | None:
+    """x mod V div d as x div d mod (V / d), where all that is unknown in x is a multiple of d, and the same of x as a number
+    of so many bits; None for other forms."""
+    (atom, coefficient), *others = form.terms
+    own = modulus_of(atom)
+    if others or coefficient != 1 or own is None or own % divisor or own == divisor:
+        return None
+    name, (inner, _) = operator_of(atom)
+    if any(c % divisor for _, c in inner.terms):
+        return None
+    part, versions = floor_divide(inner, divisor, facts), own // divisor
+    bits = versions.bit_length() - 1
+    part = modulo(part, versions, facts) if name == "mod" else wrap(part, bits, facts)
+    return add(part, Form((inner.constant % divisor + form.constant) // divisor))
 
 
 def product(a: Form, b: Form) -> Form:

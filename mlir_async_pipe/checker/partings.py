@@ -35,6 +35,7 @@ class Partings:
     _joins: dict[int, int | None] = field(default_factory=dict)
     _even: dict[int, bool] = field(default_factory=dict)
     _apart: dict[int, bool] = field(default_factory=dict)
+    _alone: dict[int, bool] = field(default_factory=dict)
 
     def at_exit(self, block: Block, sides: list[Facts], state: State) -> Parting | None:
         """A new parting at the end of a block; None if all threads take the same side.
@@ -49,9 +50,10 @@ class Partings:
             join = self._joins[number] = join_of(self.flow, number)
             self._even[number] = has_even_barriers(self.flow, number, join)
             self._apart[number] = join is None and never_meet(self.flow, number)
+            self._alone[number] = join is None and never_meet(self.flow, number, number)
         end = ENDED if self._apart[number] else self._joins[number]
         by_ids = all(map(is_thread_condition, decided))
-        return Parting(end, dict(state.facts), self._even[number], by_ids)
+        return Parting(end, dict(state.facts), self._even[number], by_ids, not self._alone[number])
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some paths out of a block leave; `ENDED` if some paths end without
@@ -118,9 +120,9 @@ def join_of(flow: Flow, branch: int) -> int | None:
     return None if join == branch else join
 
 
-def never_meet(flow: Flow, branch: int) -> bool:
-    """Whether no block can follow on two paths from a block: all that is known of a path holds to its end."""
-    met = [n for edge in flow.edges(flow.blocks[branch]) for n in _reached(flow, edge.target)]
+def never_meet(flow: Flow, branch: int, last: int | None = None) -> bool:
+    """Whether no block can follow on two paths from a block, up to `last`: all that is known of a path holds to its end."""
+    met = [n for edge in flow.edges(flow.blocks[branch]) for n in _reached(flow, edge.target, last)]
     return len(met) == len(set(met))
 
 
@@ -197,9 +199,9 @@ def join(state: State, block: int, base: Facts) -> None:
     state.facts = {**kept, **own}
 
 
-def ends_a_parting(state: State, block: int) -> bool:
-    """Whether a parting ends at the begin of a block where paths meet."""
-    return any(side.parting.join in (block, None) for side in state.sides)
+def ending(state: State, block: int) -> list[Parting]:
+    """The partings that end at the begin of a block where paths meet."""
+    return [side.parting for side in state.sides if side.parting.join in (block, None)]
 
 
 def _about_threads(facts: Facts) -> dict[Atom, AtomRange]:

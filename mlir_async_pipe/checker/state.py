@@ -138,12 +138,14 @@ class PartingEvent(NamedTuple):
 class Parting:
     """One time that the threads of a block take different paths, up to the block `join` (None:
     until paths meet; `partings.ENDED`: to their ends). `facts` are those before it, `threads` what each side knows of its
-    threads; `even`: all sides pass equally many barriers; `by_ids`: ids of threads alone decide which side one takes."""
+    threads; `even`: all sides pass equally many barriers; `by_ids`: ids of threads alone decide which side one takes;
+    `meets`: where it ends threads of another side may come (not where all that stay in a loop do)."""
 
     join: int | None
     facts: dict[Atom, AtomRange]
     even: bool = True
     by_ids: bool = False
+    meets: bool = True
     threads: dict[int, dict[Atom, AtomRange]] = field(default_factory=dict)
     events: dict[PartingEvent, None] = field(default_factory=dict)
 

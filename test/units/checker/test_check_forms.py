@@ -82,6 +82,33 @@ def test_a_remainder_of_something_else_stays() -> None:
     assert len(forms.add(high, low).terms) == 2
 
 
+@pytest.mark.parametrize(
+    ("dividend", "name", "versions", "extra", "nested"),
+    [
+        (forms.scale(k, 12), "mod", 32, 0, False),
+        (forms.add(forms.scale(k, 12), Form(3)), "mod", 32, 3, False),
+        (forms.add(forms.scale(k, -4), Form(1)), "mod", 32, 2, False),
+        (forms.add(forms.scale(k, 12), Form(3)), "wrap", 5, 3, False),
+        # 4 divides neither 30 nor 3 k; of a number of 2 bits its sign is left.
+        (forms.scale(k, 12), "mod", 30, 0, True),
+        (forms.scale(k, 3), "mod", 32, 0, True),
+        (forms.scale(k, 3), "wrap", 5, 0, True),
+        (forms.scale(k, 4), "wrap", 2, 0, True),
+    ],
+)
+def test_a_remainder_of_multiples_is_divided_inside(
+    dividend: Form, name: str, versions: int, extra: int, nested: bool
+) -> None:
+    whole = forms.add(forms.call(name, dividend, Form(versions)), Form(extra))
+    part = forms.floor_divide(whole, 4, {})
+    (atom,) = (atom for atom, _ in part.terms)
+    assert (forms.operator_of(atom)[0] == "div") == nested
+    for number in range(-20, 20):
+        at = {K: Form(number)}
+        exact = forms.substitute(whole, at, {}).constant // 4
+        assert forms.substitute(part, at, {}) == Form(exact)
+
+
 @pytest.mark.parametrize(("name", "most"), [("xor", 504), ("or", 504), ("and", 56)])
 def test_bits_of_multiples_of_eight_end_at_one(name: str, most: int) -> None:
     swizzled = forms.call(name, forms.scale(n, 8), forms.scale(k, 8))

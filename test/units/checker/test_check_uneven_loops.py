@@ -104,3 +104,58 @@ def test_a_block_without_an_iteration_stores_nothing(end: int, place: str, expec
         module = ir.Module.parse(text)
         run = machine.run(module, "k", [np.zeros(64, np.float32)], grid=(2, 1, 1))
     assert run.race_codes == ({"cross-block"} if expected == "unsafe" else set())
+
+
+STRIDED = """
+module attributes {{gpu.container_module}} {{
+  llvm.mlir.global internal @s() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<32 x f32>
+  llvm.func @k(%x: !llvm.ptr<1> {{llvm.noalias}}, %y: !llvm.ptr<1> {{llvm.noalias}}, %n: i32) attributes {{
+      gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>}} {{
+    %c2 = llvm.mlir.constant(2 : i32) : i32
+    %mask = llvm.mlir.constant(28 : i32) : i32
+    %step = llvm.mlir.constant({step} : i32) : i32
+    %z = llvm.mlir.constant(1.0 : f32) : f32
+    %s = llvm.mlir.addressof @s : !llvm.ptr<3>
+    %t = nvvm.read.ptx.sreg.tid.x : i32
+    %none = llvm.icmp "sge" %t, %n : i32
+    llvm.cond_br %none, ^done, ^again(%t : i32)
+  ^again(%i: i32):
+    %four = llvm.shl %i, %c2 : i32
+    %byte = llvm.and %four, %mask : i32
+    %at = llvm.getelementptr %s[%byte] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+    llvm.store %z, %at : f32, !llvm.ptr<3>
+    %next = llvm.add %i, %step : i32
+    %more = llvm.icmp "slt" %next, %n : i32
+    llvm.cond_br %more, ^again(%next : i32), ^done
+  ^done:
+    {barrier}
+    %other = llvm.xor %t, %c2 : i32
+    %to = llvm.getelementptr %s[%other] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    %v = llvm.load %to : !llvm.ptr<3> -> f32
+    %out = llvm.getelementptr %y[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+    llvm.store %v, %out : f32, !llvm.ptr<1>
+    llvm.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "barrier", "expected"),
+    [
+        (8, "nvvm.barrier", "safe"),
+        (16, "nvvm.barrier", "safe"),
+        # Thread 4 stores where thread 0 does in its second iteration.
+        (4, "nvvm.barrier", "unsafe"),
+        (9, "nvvm.barrier", "unsafe"),
+        (8, "", "unsafe"),
+    ],
+)
+def test_for_i_from_t_in_steps_of_the_block_stores_to_a_ring(step, barrier, expected) -> None:
+    """for (i = t; i < n; i += 8) s[i & 7] = …: the form that compilers leave it in, for every n, whether or not i wraps."""
+    text = STRIDED.format(step=step, barrier=barrier)
+    assert verdict(check_text(text).report) == expected
+    with new_context():
+        arrays = [np.zeros(8, np.float32), np.zeros(8, np.float32)]
+        run = machine.run(ir.Module.parse(text), "k", [*arrays, np.int32(30)])
+    assert bool(run.race_codes) == (expected == "unsafe")
