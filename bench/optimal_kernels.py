@@ -23,12 +23,17 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from generate_attention import Attention  # noqa: E402
 from generate_backward import Backward, Chain  # noqa: E402
+from generate_blackwell_gemm import BlackwellGemm  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
+from generate_hopper_attention import HopperAttention  # noqa: E402
+from generate_hopper_gemm import HopperGemm  # noqa: E402
 
 CHIPS = {
     **{f"sm_{number}": f"nvvm:sm_{number}" for number in (80, 90, 100)},
     **{f"gfx{number}": f"rocdl:gfx{number}" for number in (942, 950)},
 }
+# Tensor copies and products of warpgroups or in tensor memory.
+TENSOR_CHIPS = {f"sm_{number}a": f"nvvm:sm_{number}a" for number in (90, 100)}
 HALF, SINGLE, BYTE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.int8)
 POSITIONS = 256
 
@@ -40,7 +45,8 @@ class Row:
     kernel: str
     chip: str
     made: Any
-    data: tuple[Data, ...]
+    data: tuple[Any, ...]
+    grid: tuple[int, int, int] | None = None
 
 
 def rows(kernel: str = "", chip: str = "") -> Iterator[Row]:
@@ -69,11 +75,35 @@ def _rows() -> Iterator[Row]:
                 of_rows = [Data((1, POSITIONS), SINGLE)] * len(made.of_rows)
                 out = Data((1, POSITIONS, 64), SINGLE)
                 yield Row(kernel, chip, made, (*heads, out, *of_rows))
+    yield from _tensor_rows()
+
+
+def _tensor_rows() -> Iterator[Row]:
+    """Those of tensor copies: of each iteration 64 k, or 64 keys or more."""
+    grid, depth = (1, 1, 1), 8 * 64
+    for size, groups in (((128, 128), 1), ((128, 256), 2)):
+        made = HopperGemm(tile_m=size[0], tile_n=size[1], warpgroups=groups)
+        yield Row(f"GEMM {size[0]}x{size[1]}", "sm_90a", made, _of_gemm(size, depth), grid)
+    for size in ((128, 128), (128, 256)):
+        made = BlackwellGemm(tile_m=size[0], tile_n=size[1])
+        yield Row(f"GEMM {size[0]}x{size[1]}", "sm_100a", made, _of_gemm(size, depth), grid)
+    for features, keys, groups in ((64, 64, 1), (64, 128, 2), (128, 128, 2)):
+        made = HopperAttention(features=features, keys=keys, warpgroups=groups)
+        positions = 8 * keys
+        halves = (features // 64, positions, 64)
+        of_rows = Data((positions, features) if features == 64 else halves, HALF)
+        out = Data((1, positions, features), SINGLE)
+        data = (of_rows, of_rows, Data(halves, HALF), out, positions)
+        yield Row(f"attention {made.rows}x{keys}, {features}", "sm_90a", made, data, grid)
+
+
+def _of_gemm(size: tuple[int, int], depth: int) -> tuple[Any, ...]:
+    return (*(Data((rows, depth), HALF) for rows in size), Data(size, SINGLE), depth)
 
 
 def measured(row: Row) -> str:
     """A line of the table."""
-    target = Target.parse(CHIPS[row.chip])
+    target = Target.parse((CHIPS | TENSOR_CHIPS)[row.chip])
     annotation = f"async_pipe.num_stages = {row.made.stages} : i64"
     text = row.made.module().replace(annotation, 'async_pipe.schedule = "optimal"')
     begin = time.process_time()
@@ -83,15 +113,18 @@ def measured(row: Row) -> str:
         seconds = time.process_time() - begin
         (found,) = report.of("schedules")
         (checks,) = report.of("checks")
-        same = validate(before, module, row.made.name, row.data, target=target).verdict
+        launch = {"grid": row.grid} if row.grid else {}
+        same = validate(before, module, row.made.name, row.data, target=target, **launch).verdict
         passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
         emit = "cubin" if target.lowering == "nvvm" else "isa"
         (kernel,) = lower(module, target=target, emit=emit).kernels
     proven = "yes" if found.proven else f"at least {found.lower_bound:g}"
     safe = "proven" if not checks.unsafe + checks.unknown else "not proven"
+    parted = [said.split(" on ")[0] for said in found.partitions if "refused" not in said]
+    groups = ", ".join(sorted(parted, key=lambda said: not said.startswith(found.roles))) or "1"
     return (
         f"| {row.kernel} | {row.chip} | {found.interval:g} | {found.bound_by} | {proven} | "
-        f"{found.stages} | 1 | {_registers(kernel)} | {safe}, {same} | {seconds:.1f} |"
+        f"{found.stages} | {groups} | {_registers(kernel)} | {safe}, {same} | {seconds:.1f} |"
     )
 
 

@@ -36,7 +36,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.occupancy import BlockLimit, block_limits
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.facts.costs.cost_model import ISSUE, UNCACHED, CostModel, bytes_of_access
+from mlir_async_pipe.facts.costs.cost_model import (
+    ISSUE,
+    TENSOR,
+    UNCACHED,
+    CostModel,
+    bytes_of_access,
+)
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, Unknown, WarpTraffic
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.flow.region_flow import origins
@@ -224,11 +230,13 @@ class _Kernel:
         for op, times in _executed(loop):
             products += times * multiplies(op)
             used = {} if _is_number(op) else self.costs.uses(op)
-            if multiplies(op) and not used:
+            if multiplies(op) and not used.get(TENSOR):
                 missing[f"'{op.name}'"] = None
+            # One thread issues a product of tensor memory for all warps.
+            by = 1 if row_of(op).tensor == "product" else warps
             for unit, cycles in used.items():
                 stretched = max(map(self._waste, accesses(op)), default=1.0)
-                uses[unit] += warps * times * cycles * stretched
+                uses[unit] += by * times * cycles * stretched
             for access in accesses(op):
                 if root_of(access.memory).space == "global":
                     bytes_ = threads * times * bytes_of_access(access)

@@ -20,14 +20,21 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, is_function, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    constant_value,
+    integer_attribute,
+    is_function,
+    walk,
+)
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import CYCLES, LATENCY
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.vocabulary import Access, accesses, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, registers_of_type
-from mlir_async_pipe.vocabulary.products import K_BYTES, product_form
+from mlir_async_pipe.vocabulary.products import K_BYTES, is_assembled, product_form
+from mlir_async_pipe.vocabulary.tensor_memory import product_kind, product_shape
 
 # `--cost` begins with the chip's own table where this stands in it.
 CHIP = "chip"
@@ -95,7 +102,8 @@ class CostModel:
 
     def uses(self, op: Any) -> dict[str, float]:
         """The cycles for which an op holds its unit, and slots of the issue unit; none of what is free."""
-        cost, work = self.unit_of(op.name, kind_of_op(op)), work_of(op)
+        name = WGMMA_MMA if is_assembled(op) else op.name
+        cost, work = self.unit_of(name, kind_of_op(op)), work_of(op)
         if not cost.cycles:
             return {}
         return {
@@ -160,7 +168,9 @@ TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY, BANDWIDTH = (
     "tensor copy",
     "memory",
 )
-WGMMA_MMA = "nvvm.wgmma.mma_async"
+WGMMA_MMA, TCGEN05_MMA = "nvvm.wgmma.mma_async", "nvvm.tcgen05.mma"
+# The entries of what a tensor copy takes for 16 bytes, and of an arrival at an mbarrier and a wait for its phase.
+TENSOR_COPY, ARRIVAL, WAIT = "tensor.copy", "mbarrier.arrive", "mbarrier.wait"
 # The entry of what the memory of the chip takes for a piece of bytes that no cache has.
 UNCACHED = "uncached"
 # Every op takes one slot of the issue unit: a scheduler issues one instruction a cycle (NVIDIA A100
@@ -190,6 +200,8 @@ ISSUE_CYCLES = 1
 #         cycles, and special functions run at a quarter of that. A copy to LDS comes from memory that is
 #         about 350 ns away at 2.1 GHz. LDS gives 128 bytes a cycle, 32 for a SIMD: 1024 / 32; 64
 #         cycles at most until it has answered (LLVM, SISchedule.td).
+# Tensor copies write 128 bytes a cycle to shared memory: what the cache behind it gives is not in it. An mbarrier
+#         lies there: an arrival is seen as late as a store, a wait takes a load at least.
 # Memory  1555 GB/s of 108 multiprocessors at 1.41 GHz are 10.2 bytes a cycle, 2.55 a quarter: 512 / 2.55 (A100
 #         of 40 GB, whitepaper); 3350 GB/s of 132 at 1.83 GHz (H100 SXM), 8000 GB/s of 148 at 1.96 GHz (B200);
 #         3277 GB/s of 220 compute units at 1.7 GHz (MI250X), 5300 of 304 at 2.1 GHz (MI300X), 8000 of 256 at 2.4
@@ -215,11 +227,15 @@ _HOPPER_UNITS = {
     "math.fma": UnitCost(ARITHMETIC, 1, 4, 8),
     "arith": UnitCost(ARITHMETIC, 1, 4),
     WGMMA_MMA: UnitCost(TENSOR, 4, 0),
+    TENSOR_COPY: UnitCost(COPY, 16 / 128, 500),
+    ARRIVAL: UnitCost(ISSUE, 1, 19),
+    WAIT: UnitCost(ISSUE, 1, 23),
     UNCACHED: UnitCost(BANDWIDTH, 148, 0),
 }
 _BLACKWELL_UNITS = {
     **_HOPPER_UNITS,
     "nvgpu.mma.sync": UnitCost(TENSOR, 2, 23, 8),
+    TCGEN05_MMA: UnitCost(TENSOR, 2, 0),
     UNCACHED: UnitCost(BANDWIDTH, 74, 0),
 }
 _AMD_UNITS = {
@@ -292,7 +308,12 @@ def _product_shape(op: Any) -> tuple[int, ...] | None:
     if op.name == "nvgpu.mma.sync":
         shape = [int(ir.IntegerAttr(e).value) for e in ir.ArrayAttr(op.attributes["mmaShape"])]
         return tuple(shape)
-    if op.name == WGMMA_MMA and (form := product_form(op)) is not None:
+    if op.name == TCGEN05_MMA:
+        number = constant_value(op.operands[groups_of(op)["instruction"][0]])
+        tile = None if number is None else product_shape(product_kind(op), number)
+        # The quarter of a multiprocessor's share, by 32 bytes of k as 16 numbers of 16 bits.
+        return (0,) if tile is None else (tile.m // 4, tile.n, K_BYTES // 2)
+    if (op.name == WGMMA_MMA or is_assembled(op)) and (form := product_form(op)) is not None:
         # A warp of the four that multiply together, by 32 bytes of k as 16 numbers of 16 bits.
         return form.m // 4, form.n, K_BYTES // 2
     if op.name == "amdgpu.mfma":

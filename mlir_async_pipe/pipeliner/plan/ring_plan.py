@@ -134,13 +134,15 @@ def plan_ring(
     around: Surroundings,
     roles: Roles = "auto",
     beside: tuple[Operation, ...] = (),
+    places: tuple[int, bool] | None = None,
 ) -> RingPlan:
     """Decide everything but roles, and how many slots there are, which `share_rings` does; `beside` are
-    the other loops of tensor copies. Raises PipelineError, or InputError (products-in-use)."""
+    the other loops of tensor copies, `places` what the stages and orders of a schedule that is tried would say.
+    Raises PipelineError, or InputError (products-in-use)."""
     annotations = names.read_loop(loop)
     body = read_body(loop)
     transactions = transactions_of(loop)
-    ahead, copies_first = _places(body, transactions)
+    ahead, copies_first = places or _places(body, transactions)
     products = products_of(loop)
     left = in_flight(products, annotations.in_flight, loop)
     asked = annotations.roles if roles == "auto" else roles

@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, set_integer, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.annotations import LoopAnnotations
+from mlir_async_pipe.facts.loops.annotations import LoopAnnotations, Roles
 from mlir_async_pipe.facts.loops.statements import (
     Body,
     Copies,
@@ -83,12 +83,14 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED
 @dataclass(frozen=True)
 class Decision:
     """The schedule of one loop: a slot for each statement. `else_registers`: in how many stages its
-    loads may go through registers, if its buffers cannot have the versions that copies need."""
+    loads may go through registers, if its buffers cannot have the versions that copies need. `roles`:
+    which ones the schedule chose for it."""
 
     body: Body
     slots: tuple[SchedulePlace, ...]
     wait_at: Literal["consumer", "iteration"]
     else_registers: int | None = None
+    roles: Roles | None = None
 
     @property
     def stores_run_ahead(self) -> bool:
@@ -111,6 +113,8 @@ def write(decision: Decision) -> None:
     else:
         names.remove(loop, (names.ISSUE, names.ELSE_REGISTERS))
     loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
+    if decision.roles is not None:
+        loop.attributes[names.ROLES] = ir.StringAttr.get(decision.roles, loop.context)
     _write_parts(decision)
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
         if statement.part:

@@ -209,16 +209,20 @@ def _decide_by_search(
     )
     from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import SearchOptions
 
-    if has_transactions(body.loop):
+    if has_transactions(body.loop) and not units:
         from mlir_async_pipe.pipeliner.plan.ring_plan import bad_stages
 
-        raise bad_stages("no schedule is searched", body)
+        raise bad_stages("no schedule is searched by latencies", body)
     target = target_for(options, session)
     if options.max_stages < 1:
         why = f"option 'max-stages' is {options.max_stages}, expected 1 or more"
         raise UsageError(why, code="bad-option-value")
     model = CostModel.parse(options.cost, target)
     asked = SearchOptions(options.max_stages, Limits.of(options.smem_limit, target), model, target)
+    if has_transactions(body.loop):
+        from mlir_async_pipe.pipeliner.schedule.modulo.rings import schedule_ring
+
+        return schedule_ring(body, asked, session, around)
     schedule = schedule_by_units if units else schedule_by_latency
     return schedule(body, asked, session, around)
 

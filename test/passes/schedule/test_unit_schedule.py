@@ -216,15 +216,6 @@ def test_what_excludes_an_optimal_schedule_is_an_error(work, attributes, code):
     assert refusal.value.code == code
 
 
-def test_loops_of_tensor_copies_are_refused_with_what_to_do():
-    script = ROOT / "examples" / "generate_hopper_gemm.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    with new_context(), pytest.raises(PipelineError) as refusal:
-        api.pipeline(ir.Module.parse(asked(done.stdout)), target="nvvm:sm_90a")
-    assert refusal.value.code == "transaction-stages"
-    assert "'async_pipe.num_stages' makes such stages" in str(refusal.value)
-
-
 MASK = "%m = arith.cmpf ogt, %v, %v : f32 \n"
 OF_MASK = (
     "%e = scf.if %m -> f32 {{ %x = math.exp %v : f32 \n {inside} scf.yield %x : f32 }} "

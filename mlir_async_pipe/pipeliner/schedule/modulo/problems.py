@@ -21,7 +21,7 @@ It says so in a record for the report, and a remark:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, combinations, product
@@ -415,15 +415,7 @@ def schedule_by_units(
 
     Raises PipelineError (regions-in-schedule, register-limit, dependence-violated, or what the planner refuses).
     """
-    nested = next((s.op for s in body.statements if s.part or _is_open(s.op)), None)
-    if nested is not None:
-        raise PipelineError(
-            f"cannot pipeline: '{nested.name}' has regions that copy, wait or hold loops of unknown length: for how "
-            "long they hold which unit no schedule knows",
-            code="regions-in-schedule",
-            at=nested,
-            advice=f"unroll it, or give '{names.NUM_STAGES}'",
-        )
+    check_regions(s.op for s in body.statements if s.part or is_open(s.op))
     chip = options.limits.chip
     carried = registers_of((value.type for value in body.loop.results), ())
     if chip is not None and carried > (have := register_budget(body.loop, chip)):
@@ -433,11 +425,23 @@ def schedule_by_units(
             at=body.loop,
             advice="take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'",
         )
-    body = read_body(body.loop, _computing(body, options.model))
+    body = read_body(body.loop, computing(body, options.model))
     return ByUnits(body, options, session, around).run()
 
 
-def _is_open(op: Operation) -> bool:
+def check_regions(found: Iterable[Operation]) -> None:
+    """Raises PipelineError (regions-in-schedule) at the first of ops that `is_open`."""
+    for nested in found:
+        raise PipelineError(
+            f"cannot pipeline: '{nested.name}' has regions that copy, wait or hold loops of unknown length: for how "
+            "long they hold which unit no schedule knows",
+            code="regions-in-schedule",
+            at=nested,
+            advice=f"unroll it, or give '{names.NUM_STAGES}'",
+        )
+
+
+def is_open(op: Operation) -> bool:
     """Whether what the regions of an op take of each unit is not known."""
 
     def is_unknown(each: Operation) -> bool:
@@ -599,21 +603,14 @@ class ByUnits(Scheduling):
         So tasks overlap that are chains side by side: 32 sums of products, 8 cycles apart, are used
         by 32 more from cycle 25 on, not from 32 * 8 + 17 on."""
         found: list[tuple[int, int]] = []
-        free: dict[tuple[int, str], float] = defaultdict(float)
+        free: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         ready: dict[Operation, float] = {}
         for node, task in enumerate(self.task_of):
             begins, ends = [], [0.0]
             for op in self._ops(node):
-                model = self.options.model
-                held = {u: c for u, c in uses_of(op, model).items() if u != ISSUE}
-                begins.append(max((free[task, unit] for unit in held), default=0.0))
                 needed = [ready.get(made, 0.0) for made in self._producers(op, task)]
-                begin = max(begins[-1], *needed, 0.0)
-                for unit, cycles in held.items():
-                    free[task, unit] += cycles
-                # What is in regions runs one after the other.
-                latency = max(model.unit_of(i.name, kind_of_op(i)).latency for i in walk(op))
-                ready[op] = begin + sum(held.values()) + latency
+                begin, ready[op] = when_used(op, needed, free[task], self.options.model)
+                begins.append(begin)
                 ends.append(ready[op])
             found.append((int(min(begins)), ceil(max(ends))))
         return found
@@ -708,6 +705,20 @@ class ByUnits(Scheduling):
         return found + ["the wait at the top of a step"] * len(set(self.waits.values()))
 
 
+def when_used(
+    op: Operation, needed: Sequence[float], free: dict[str, float], model: CostModel, warps: int = 1
+) -> tuple[float, float]:
+    """When an op of a task begins at the earliest, on units that are held until `free`, and when its value may be
+    used, which is made of what is ready at `needed`; so many `warps` run it in phase."""
+    held = {unit: warps * c for unit, c in uses_of(op, model).items() if unit != ISSUE}
+    begin = max((free[unit] for unit in held), default=0.0)
+    for unit, cycles in held.items():
+        free[unit] += cycles
+    # What is in regions runs one after the other.
+    latency = max(model.unit_of(inner.name, kind_of_op(inner)).latency for inner in walk(op))
+    return begin, max(begin, *needed, 0.0) + sum(held.values()) + latency
+
+
 def gantt(
     problem: ModuloProblem, found: ModuloSchedule, tasks: list[str], width: int = 64
 ) -> list[str]:
@@ -738,7 +749,7 @@ def gantt(
     return lines
 
 
-def _computing(body: Body, model: CostModel) -> list[Operation]:
+def computing(body: Body, model: CostModel) -> list[Operation]:
     """Pure ops that hold a unit for what is loaded, or carried in an iter_arg that is no index: all
     others are addresses and names of registers, and go with their users."""
     known: set[Value] = {

@@ -49,7 +49,8 @@ class ScheduleRecord:
 
     `interval` are the cycles between two iterations in the steady state, `lower_bound` those
     that no schedule can go below, `bound_by` what sets the interval. `shared_bytes` are those
-    of all versions in workgroup memory. `proven`: no schedule has a smaller interval.
+    of all versions in workgroup memory. `proven`: no schedule has a smaller interval. `roles` are those
+    of a loop of tensor copies, `partitions` what each way of parting its warps gives.
     """
 
     place: Place
@@ -62,6 +63,8 @@ class ScheduleRecord:
     shared_bytes: int
     barriers: int
     proven: bool
+    roles: str = ""
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

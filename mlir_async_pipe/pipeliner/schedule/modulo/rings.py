@@ -1,0 +1,492 @@
+"""Schedules a loop of tensor copies over groups of warps: `async_pipe.schedule = "optimal"` finds who copies, and
+on how many slots.
+
+    together      all warps: wait for a tile; products; wait for those of i - p; barrier; copies of i + d
+    specialised   a producer: wait for a slot; copies          the others: wait for a tile; products; …; arrive
+    alternating   the same, and two groups of the others issue their products in turn
+
+These are the partitions that the splitter writes, each in the order of the text. So with partition and slots given a
+group of warps is a unit whose tasks come in one order, over the iterations too, and a `ModuloProblem` says how the
+groups share the other units. The smallest interval counts, then the fewest bytes of slots, then the shortest
+iteration, then the fewest groups.
+
+Warps that nothing keeps apart run in phase: of two warps a quarter of a multiprocessor each unit is held twice as
+long, and no interval may rely on their luck ("FlashAttention-3", Shah and others 2024, section 3.1, forces the turns
+by barriers).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil, prod
+from typing import Literal
+
+from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
+    Operation,
+    captured,
+    defining_op,
+    enclosing,
+    integer_attribute,
+    operations,
+    unchanged,
+    walk,
+)
+from mlir_async_pipe.facts.costs.cost_model import (
+    ARRIVAL,
+    ISSUE,
+    TENSOR,
+    TENSOR_COPY,
+    WAIT,
+    CostModel,
+)
+from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.transactions import bytes_of, has_transactions, wait_attribute
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, bad_stages, plan_ring, share_rings
+from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
+from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transactions
+from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
+    check_regions,
+    computing,
+    gantt,
+    is_open,
+    when_used,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.read import uses_of
+from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord, SearchOptions
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
+    ModuloProblem,
+    ModuloSchedule,
+    Precedence,
+    Task,
+    solve,
+)
+from mlir_async_pipe.session.diagnostics import PipelineError, Place
+from mlir_async_pipe.session.report import Session
+from mlir_async_pipe.vocabulary import is_barrier, row_of, tensor_use
+from mlir_async_pipe.vocabulary.rows import WGMMA
+
+PARTITIONS: tuple[Roles, ...] = ("together", "specialised", "alternating")
+# From few groups of warps to many.
+ROLES = names.CHOICES[names.ROLES]
+# Threads of a block that have one warp on each quarter of a multiprocessor.
+QUARTERS = 128
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A partition on so many slots, its problem, and the best schedule of that."""
+
+    roles: Roles
+    plan: RingPlan
+    problem: ModuloProblem
+    labels: list[str]
+    schedule: ModuloSchedule
+
+    @property
+    def bytes(self) -> int:
+        return workgroup_bytes(list(self.plan.memory))
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        found = self.schedule
+        return found.interval, self.bytes, found.length, ROLES.index(self.roles)
+
+    @property
+    def is_of_a_unit(self) -> bool:
+        """Whether a unit that all groups share is never idle, so that no partition has a smaller interval."""
+        own = {ISSUE, "", "the producer", *groups_of(self.plan)}
+        return any(
+            ceil(bound.cycles) == self.schedule.interval and bound.unit not in own
+            for bound in self.schedule.bounds
+        )
+
+    def __str__(self) -> str:
+        return f"{self.roles} {self.schedule.interval} on {self.plan.versions} slots"
+
+
+@unchanged()
+def schedule_ring(
+    body: Body, options: SearchOptions, session: Session, around: Surroundings
+) -> Decision:
+    """The best partition and number of slots of a loop of tensor copies.
+
+    Raises PipelineError (transaction-stages, regions-in-schedule, or what the planner refuses)."""
+    loop = body.loop
+    found = names.read_loop(loop)
+    _check(body, options.model)
+    first = decide_transactions(body, 2, found)
+    copies_first = min(first.slots, key=lambda slot: slot.order).asynchronous
+    asked = PARTITIONS if found.roles == "auto" else (found.roles,)
+    counted = {s.op for s in body.statements} | set(computing(body, options.model))
+    refused: dict[Roles, PipelineError] = {}
+    candidates: list[Candidate] = []
+    for roles in asked:
+        try:
+            candidates += _on_slots(loop, roles, copies_first, counted, options, around)
+        except PipelineError as error:
+            refused[roles] = error
+    if not candidates:
+        raise next(iter(refused.values()))
+    best = min(candidates, key=lambda each: each.key)
+    _tell(best, candidates, refused, session)
+    decision = decide_transactions(body, best.plan.ahead + 1, found)
+    return replace(decision, roles=best.roles)
+
+
+def _check(body: Body, model: CostModel) -> None:
+    """Whether all that the loop does has a cost."""
+    loop = body.loop
+    kernel = enclosing(loop, KERNEL_OPS)
+    for other in walk(kernel) if kernel is not None else ():
+        asks = other != loop and other.name == "scf.for" and names.is_requested(other)
+        if asks and has_transactions(other):
+            raise bad_stages("no schedule is searched where the kernel has several", body)
+    if not model.unit_of(TENSOR_COPY, TENSOR_COPY).cycles:
+        raise bad_stages("no schedule is searched for a chip whose costs are not known", body)
+    for op in walk(loop):
+        if _multiplies(op) and not model.uses(op).get(TENSOR):
+            raise bad_stages(f"no schedule is searched where '{op.name}' has no cost", body)
+        if row_of(op).phase == "copy" and bytes_of(op) is None:
+            raise bad_stages("no schedule is searched where it is not known what one brings", body)
+
+
+def _multiplies(op: Operation) -> bool:
+    row = row_of(op)
+    return tensor_use(op) == "product" or (row.queue == WGMMA and row.asynchronous(op))
+
+
+def _on_slots(
+    loop: Operation,
+    roles: Roles,
+    copies_first: bool,
+    counted: set[Operation],
+    options: SearchOptions,
+    around: Surroundings,
+) -> list[Candidate]:
+    """A partition with 1, 2, … tiles copied ahead, until memory has no room or a shared unit is never idle."""
+    limits = options.limits
+    plan = plan_ring(loop, limits.noalias_arguments, around, roles, (), (1, copies_first))
+    if plan.cluster is not None:
+        why = "no schedule is searched where blocks of a cluster copy for each other"
+        raise bad_stages(why, plan.body)
+    (plan,) = part_kernels([plan], around)
+    size = around.launch_size(loop)
+    if size is None:
+        raise bad_stages("no schedule is searched for a block of unknown size", plan.body)
+    width = ceil(prod(size) / (QUARTERS * len(groups_of(plan))))
+    text = Text(plan, counted, options.model, width)
+    largest = min(static_trip_count(loop) or options.largest_stages, options.largest_stages)
+    found: list[Candidate] = []
+    for ahead in range(1, max(2, largest)):
+        asked = replace(plan, ahead=ahead, asked_ahead=ahead)
+        ((planned,),) = share_rings([asked], limits.workgroup_bytes, around)
+        if planned.ahead < ahead:
+            break
+        made = RingProblem(planned, text)
+        problem = made.problem()
+        schedule = solve(problem)
+        if schedule is None:
+            continue
+        found.append(Candidate(roles, planned, problem, made.labels, schedule))
+        if found[-1].is_of_a_unit:
+            break
+    return found
+
+
+# The loop ----------------------------------------------------------------------------------------
+
+
+Kind = Literal["phase", "products", "done", "compute", "barrier"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
+    units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
+    later, or of the last one that "done" waits for."""
+
+    kind: Kind
+    number: int
+    held: float
+    uses: Mapping[str, float]
+
+
+class Text:
+    """An iteration but for its copies, and barriers that only keep the slot, as `width` warps a quarter run it in
+    phase; `counted` are the ops that hold units."""
+
+    def __init__(
+        self, plan: RingPlan, counted: set[Operation], model: CostModel, width: int
+    ) -> None:
+        self.plan, self.counted, self.model, self.width = plan, counted, model, width
+        self.wait = model.unit_of(WAIT, WAIT)
+        self.steps: list[Step] = []
+        self.groups = 0
+        self.computed: list[Operation] = []
+        self.issued: list[Operation] = []
+        without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
+        for op in operations(plan.loop.regions[0].blocks[0]):
+            if op not in without:
+                self._read(op)
+        self._end_computing()
+
+    def _read(self, op: Operation) -> None:
+        plan, row, left = self.plan, row_of(op), wait_attribute(op)
+        phases = [t.wait for t in plan.transactions]
+        of_phase = {ISSUE: self.width * self.wait.cycles}
+        if op in phases:
+            self._add("phase", phases.index(op), self.wait.latency, of_phase)
+        elif op in (each.wait for each in plan.products.completions):
+            self._add("done", self.groups - 1, self.wait.latency, of_phase)
+        elif left is not None:
+            # With products in flight each wait leaves all groups of p iterations.
+            stay = 0 if plan.in_flight else integer_attribute(op, left) or 0
+            self._add("done", self.groups - 1 - stay, 1, {ISSUE: self.width})
+        elif is_barrier(op):
+            self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
+        elif row.queue == WGMMA or any(tensor_use(inner) == "product" for inner in walk(op)):
+            self.issued += walk(op)
+            if row.commits is not None or row.queue != WGMMA:
+                self._end_products()
+        elif op in self.counted:
+            self.computed.append(op)
+
+    def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
+        self._end_computing()
+        self.steps.append(Step(kind, number, max(1, held), uses))
+
+    def _end_products(self) -> None:
+        # One thread issues the products of tensor memory for all warps.
+        times = 1 if self.plan.products.completions else self.width
+        slots = self.width * sum(row_of(op).queue == WGMMA or _multiplies(op) for op in self.issued)
+        cycles = times * sum(self.model.uses(op).get(TENSOR, 0) for op in self.issued)
+        self._add("products", self.groups, slots, {TENSOR: cycles, ISSUE: slots})
+        self.groups, self.issued = self.groups + 1, []
+
+    def _end_computing(self) -> None:
+        ops, self.computed = self.computed, []
+        if not ops:
+            return
+        check_regions(op for op in ops if is_open(op))
+        block = self.plan.body.block
+        uses: dict[str, float] = defaultdict(float)
+        free: dict[str, float] = defaultdict(float)
+        ready: dict[Operation, float] = {}
+
+        def makers(op: Operation) -> list[Operation]:
+            made = map(defining_op, captured(op))
+            return [one for one in made if one is not None and one.block == block]
+
+        for op in ops:
+            found = walked(makers(op), lambda made: () if made in self.counted else makers(made))
+            needed = [ready[made] for made in found if made in ready]
+            _, ready[op] = when_used(op, needed, free, self.model, self.width)
+            for unit, cycles in uses_of(op, self.model).items():
+                uses[unit] += self.width * cycles
+        held = max([*uses.values(), *ready.values()])
+        self.steps.append(Step("compute", 0, max(1, held), uses))
+
+
+# The problem -------------------------------------------------------------------------------------
+
+
+class RingProblem:
+    """A partition on the slots of its plan, as a problem."""
+
+    def __init__(self, plan: RingPlan, text: Text) -> None:
+        self.plan, self.text, self.model = plan, text, text.model
+        self.apart, self.by_one = plan.roles is not None, bool(plan.products.completions)
+        self.wait, self.arrival = text.wait, self.model.unit_of(ARRIVAL, ARRIVAL)
+        self.tasks: list[Task] = []
+        self.labels: list[str] = []
+        self.precedences: list[Precedence] = []
+        self.arrived: list[tuple[int, float]] = []
+        self.turns: list[tuple[int, int]] = []
+        self.given_back: list[tuple[int, float, int]] = []
+        self._write()
+
+    def problem(self) -> ModuloProblem:
+        stages = self.plan.versions + self.plan.in_flight + 4
+        order = tuple(self.precedences)
+        return ModuloProblem(tuple(self.tasks), order, (), stages, frozenset({ISSUE}))
+
+    def _task(self, label: str, uses: Mapping[str, float]) -> int:
+        self.tasks.append(Task(tuple((u, ceil(c)) for u, c in uses.items() if c)))
+        self.labels.append(label)
+        return len(self.tasks) - 1
+
+    def _of_warps(self, label: str, who: str, cycles: float, slots: float = 1) -> int:
+        """A task that holds the warps of a group for so many cycles, and issue slots of each."""
+        return self._task(label, {who: max(1, cycles), ISSUE: self.text.width * slots})
+
+    def _after(self, source: int, target: int, delay: float, distance: int = 0) -> None:
+        self.precedences.append(Precedence(source, target, ceil(delay), distance))
+
+    def _in_order(self, unit: str, order: Sequence[tuple[int, int]]) -> None:
+        """A unit runs tasks one after the other, each of an iteration so many later, again and again."""
+        again = [*order, *((task, shift + 1) for task, shift in order[:1])]
+        for (one, shift), (other, later) in pairwise(again):
+            if one != other:
+                self._after(one, other, self.tasks[one].cycles(unit), later - shift)
+
+    def _write(self) -> None:
+        plan, groups = self.plan, groups_of(self.plan)
+        who = "the producer" if self.apart else groups[0]
+        slots = sum(1 + len(each.copies) for each in plan.transactions)
+        self.copies = self._task("copies", {who: slots, ISSUE: slots})
+        self._tiles()
+        written = [self._group(who) for who in groups]
+        self._in_order(TENSOR, [(task, 0) for group in written for task, _ in group])
+        for number, (_, ends) in enumerate(self.turns):
+            begins, _ = self.turns[1 - number]
+            self._after(ends, begins, 1, number)
+        if self.apart:
+            empty = self._of_warps("a slot is free", who, self.wait.latency, self.wait.cycles)
+            self._in_order(who, [(empty, 0), (self.copies, 0)])
+            for task, cycles, distance in self.given_back:
+                self._after(task, empty, cycles, distance)
+
+    def _tiles(self) -> None:
+        """The tiles of each phase, on one queue, and when they have arrived."""
+        unit = self.model.unit_of(TENSOR_COPY, TENSOR_COPY)
+        for each in self.plan.transactions:
+            cycles = unit.cycles * sum(bytes_of(op) or 0 for op in each.copies) / 16
+            self.arrived.append((self._task("tiles", {unit.unit: cycles}), cycles + unit.latency))
+            self._after(self.copies, self.arrived[-1][0], 0)
+        self._in_order(unit.unit, [(task, 0) for task, _ in self.arrived])
+
+    def _group(self, who: str) -> list[tuple[int, float]]:
+        """The order of a group; returns its groups of products, and the cycles until each is over."""
+        products: list[tuple[int, float]] = []
+        order: list[tuple[int, int]] = []
+        waits: list[tuple[int, int]] = []
+        for step in self.text.steps:
+            # Beside warps that issue products the others do nothing in the loop.
+            if self.apart and self.by_one and step.kind not in ("phase", "products"):
+                continue
+            units = {
+                unit: c for unit, c in step.uses.items() if unit == ISSUE or step.kind == "compute"
+            }
+            task = self._task(LABELS[step.kind].format(who), {who: step.held, **units})
+            order.append((task, 0))
+            if step.kind == "phase":
+                self._after(self.arrived[step.number][0], task, self.arrived[step.number][1])
+            elif step.kind == "done":
+                waits.append((task, step.number))
+            elif step.kind == "products":
+                cycles = step.uses[TENSOR]
+                made = self._task(f"products of {who}", {TENSOR: cycles})
+                self._after(task, made, 0)
+                products.append((made, cycles + self.by_one * self.arrival.latency))
+        for task, number in waits if products else ():
+            before, number = divmod(number, len(products))
+            self._after(
+                products[number][0], task, products[number][1], self.plan.in_flight - before
+            )
+        self._in_order(who, self._with_slots(who, order, products))
+        return products
+
+    def _with_slots(
+        self, who: str, order: list[tuple[int, int]], products: list[tuple[int, float]]
+    ) -> list[tuple[int, int]]:
+        """The order of a group with what hands out slots, and turns."""
+        plan, delay = self.plan, self.arrival.cycles
+        if plan.asked == "alternating":
+            issues = [n for n, step in enumerate(self.text.steps) if step.kind == "products"]
+            begins = self._of_warps(f"the turn of {who}", who, self.model.barrier)
+            ends = self._of_warps(f"{who} end their turn", who, 1)
+            self.turns.append((begins, ends))
+            first, last = issues[0], issues[-1] + 1
+            order = [*order[:first], (begins, 0), *order[first:last], (ends, 0), *order[last:]]
+        if self.apart and self.by_one:
+            # The commit of an iteration gives its slot back.
+            self.given_back.append((*products[-1], plan.versions))
+            return order
+        if self.apart:
+            task = self._of_warps(f"{who} give a slot back", who, delay, delay)
+            delay += self.arrival.latency
+            self.given_back.append((task, delay, plan.versions - plan.in_flight))
+            return [*order, (task, 0)]
+        after = [(self.copies, plan.ahead)]
+        if not plan.after_barrier:
+            after.insert(0, (self._of_warps(f"{who} meet", who, self.model.barrier), 0))
+        # Copies that come first follow the first wait for a phase.
+        at = len(order)
+        if plan.copies_first:
+            at = 1 + [step.kind for step in self.text.steps].index("phase")
+        return [*order[:at], *after, *order[at:]]
+
+
+LABELS = {
+    "phase": "{} wait for tiles",
+    "products": "{} issue products",
+    "done": "{} wait for products",
+    "compute": "{} compute",
+    "barrier": "{} meet",
+}
+
+
+def groups_of(plan: RingPlan) -> list[str]:
+    """The groups of warps that run what is no copy."""
+    if plan.asked == "alternating":
+        return ["the first group", "the second group"]
+    if plan.roles is None:
+        return ["the threads"]
+    return ["the warp of products" if plan.products.completions else "the consumers"]
+
+
+# The answer --------------------------------------------------------------------------------------
+
+
+def _tell(
+    best: Candidate,
+    candidates: list[Candidate],
+    refused: Mapping[Roles, PipelineError],
+    session: Session,
+) -> None:
+    """What is reported: the interval, what proves it, and what every other partition gives."""
+    schedule, plan = best.schedule, best.plan
+    of_each = {
+        roles: min((each for each in candidates if each.roles == roles), key=lambda each: each.key)
+        for roles in dict.fromkeys(each.roles for each in candidates)
+    }
+    partitions = [str(each) for each in of_each.values()]
+    partitions += [f"{roles} refused [{error.code}]" for roles, error in refused.items()]
+    least = min(each.schedule.least for each in candidates)
+    proven = best.is_of_a_unit or schedule.interval <= least
+    place = Place.of(plan.loop)
+    session.record(
+        "schedules",
+        ScheduleRecord(
+            place,
+            schedule.interval,
+            schedule.interval if best.is_of_a_unit else least,
+            str(schedule.bound or "the orders of its units"),
+            (f"{place}",),
+            plan.ahead + 1,
+            sum(buffer.versions for buffer in plan.memory),
+            best.bytes,
+            int(plan.roles is None and not plan.after_barrier),
+            proven,
+            best.roles,
+            tuple(partitions),
+        ),
+    )
+    if session.explain:
+        session.diagnostics.remark(
+            f"{schedule.interval} cycles between iterations; "
+            f"{schedule.certificate(f' of warps that are {best.roles}')}; copies run {plan.ahead} ahead, on "
+            f"{plan.versions} slots, {best.bytes} bytes of workgroup memory; partitions: {', '.join(partitions)}",
+            code="unit-schedule",
+            at=plan.loop,
+            notes=tuple((line, plan.loop) for line in gantt(best.problem, schedule, best.labels)),
+        )

@@ -1,0 +1,179 @@
+"""Loops of tensor copies as problems over groups of warps: the interval is that of a simulation, where all comes in
+one order, and that of a mixed-integer solver, where two groups share units.
+
+Covers: pipeliner/schedule/modulo/rings.py
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from helpers.solver_problems import mixed_integer_interval
+from mlir_async_pipe.facts.costs.cost_model import (
+    ARITHMETIC,
+    ARRIVAL,
+    COPY,
+    ISSUE,
+    SPECIAL,
+    TENSOR,
+    TENSOR_COPY,
+    WAIT,
+    CostModel,
+    UnitCost,
+)
+from mlir_async_pipe.pipeliner.schedule.modulo.rings import RingProblem, Step
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import bounds_of, is_kept, solve
+
+ARRIVES, WAITS, COPIES, MEETS = 2, 3, 40, 2
+MODEL = CostModel(
+    barrier=MEETS,
+    units={
+        ARRIVAL: UnitCost(ISSUE, 1, ARRIVES),
+        WAIT: UnitCost(ISSUE, 1, WAITS),
+        TENSOR_COPY: UnitCost(COPY, 1, COPIES),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A phase, products that take so many cycles of the tensor cores, what is computed beside them, the wait that leaves
+    those of p iterations, and what is computed after it; d tiles are copied ahead, before all else or after it."""
+
+    asked: str
+    issued: int
+    products: int
+    beside: int
+    after: int
+    ahead: int
+    in_flight: int
+    copies_first: bool
+
+    @property
+    def versions(self) -> int:
+        if self.asked != "together":
+            return max(self.ahead, self.in_flight) + 1
+        return self.ahead + self.in_flight + self.copies_first
+
+    def problem(self, *units: str) -> Any:
+        """What is computed holds `units`, beside the warps."""
+
+        def compute(cycles: int) -> Step:
+            return Step("compute", 0, cycles, dict.fromkeys(units, cycles))
+
+        steps = [
+            Step("phase", 0, WAITS, {}),
+            Step("products", 0, self.issued, {TENSOR: self.products}),
+            compute(self.beside),
+            Step("done", 0, 1, {}),
+            compute(self.after),
+        ]
+        plan = SimpleNamespace(
+            asked=self.asked,
+            roles=None if self.asked == "together" else object(),
+            products=SimpleNamespace(completions=()),
+            transactions=[SimpleNamespace(copies=())],
+            versions=self.versions,
+            ahead=self.ahead,
+            in_flight=self.in_flight,
+            copies_first=self.copies_first,
+            after_barrier=False,
+        )
+        text = SimpleNamespace(steps=steps, model=MODEL, wait=MODEL.units[WAIT], width=1)
+        return RingProblem(plan, text).problem()  # type: ignore[arg-type]
+
+
+def drawn(seed: int, asked: str, largest: int = 30) -> Ring:
+    draw = random.Random(seed)
+    first = asked == "together" and draw.random() < 0.5
+    in_flight = 0 if first else draw.randint(0, 2)
+    issued = draw.randint(1, 6)
+    # The tensor cores are busy for as long as products are issued, or longer.
+    return Ring(
+        asked,
+        issued,
+        issued + draw.randint(0, largest),
+        draw.randint(1, largest),
+        draw.randint(1, largest),
+        draw.randint(1, 4),
+        in_flight,
+        first,
+    )
+
+
+ITERATIONS = 240
+
+
+def simulated(ring: Ring) -> float:
+    """Cycles between iterations in the steady state, iteration after iteration as the warps run them."""
+    groups = 2 if ring.asked == "alternating" else 1
+    now = [0.0] * groups
+    arrived: dict[int, float] = {}
+    over: dict[tuple[int, int], float] = defaultdict(float)
+    returned: dict[int, float] = defaultdict(float)
+    tensor, turn, producer, marks = 0.0, 0.0, 0.0, []
+
+    def copy(tile: int, at: float) -> float:
+        arrived[tile] = at + COPIES
+        return at + 1
+
+    if ring.asked == "together":
+        for tile in range(ring.ahead):
+            copy(tile, 0)
+    for i in range(ITERATIONS):
+        if ring.asked != "together":
+            free = returned[i - ring.versions]
+            producer = copy(i, max(producer, free) + WAITS)
+        for g in range(groups):
+            t = max(now[g], arrived[i]) + WAITS
+            if ring.copies_first:
+                t = copy(i + ring.ahead, t + MEETS)
+            if groups > 1:
+                t = max(t, turn) + MEETS
+            tensor = max(tensor, t) + ring.products
+            over[g, i] = tensor
+            t += ring.issued
+            if groups > 1:
+                t += 1
+                turn = t
+            t = max(t + ring.beside, over[g, i - ring.in_flight]) + 1 + ring.after
+            if ring.asked != "together":
+                t += 1
+                tile = i - ring.in_flight
+                returned[tile] = max(returned[tile], t + ARRIVES)
+            elif not ring.copies_first:
+                t = copy(i + ring.ahead, t + MEETS)
+            now[g] = t
+        marks.append(now[0])
+    half = ITERATIONS // 2
+    return (marks[-1] - marks[-1 - half]) / half
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("asked", ["together", "specialised", "alternating"])
+def test_the_interval_is_that_of_warps_that_run_on(asked: str, seed: int) -> None:
+    """Nothing but the tensor cores and the copies is shared, and these come in one order: the smallest interval is that
+    of the steady state, in whole cycles."""
+    ring = drawn(seed, asked)
+    found = solve(problem := ring.problem())
+    assert found is not None and found.interval_proven
+    assert is_kept(problem, found.begins, found.interval)
+    assert found.interval - 1 < simulated(ring) + 0.5 and simulated(ring) <= found.interval
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_groups_share_units_as_a_mixed_integer_solver_finds(seed: int) -> None:
+    pytest.importorskip("highspy", reason="the test extra has it")
+    problem = drawn(seed, "alternating", 10).problem(SPECIAL, ARITHMETIC)
+    found = solve(problem)
+    assert found is not None and found.interval_proven
+    assert is_kept(problem, found.begins, found.interval)
+    assert (
+        mixed_integer_interval(problem, -int(-bounds_of(problem)[0].cycles // 1)) == found.interval
+    )
