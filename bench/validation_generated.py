@@ -69,7 +69,10 @@ def kernels() -> Iterator[Kernel]:
     for chip in ("gfx90a", "gfx942", "gfx950", "gfx1250"):
         yield from generated(chip, 16, ("f16", "bf16"))
     for types in STORED:
-        yield hopper(types, tile_k=TILE_K.get(types, 64))
+        tile_k = TILE_K.get(types, 64)
+        for depth in (DEPTH, From(0, tile_k)):
+            yield hopper(types, depth=depth, tile_k=tile_k)
+    yield hopper("f16", depth=From(8, 64), tile_m=128, warpgroups=2)
     for roles in ("specialised", "ping-pong"):
         yield hopper("f16", roles=roles, persistent=roles == "ping-pong")
     yield hopper("f16", tiles=(3, 2), tile_m=128, warpgroups=2, persistent=True)
@@ -95,17 +98,19 @@ def generated(chip: str, tile: int, types: tuple[str, ...]) -> Iterator[Kernel]:
             yield Kernel(name, made.module(), str(target), data, launch, chip.startswith("sm"))
 
 
-def hopper(types: str, tiles: tuple[int, int] = (1, 1), **options: Any) -> Kernel:
+def hopper(
+    types: str, tiles: tuple[int, int] = (1, 1), depth: int | From = DEPTH, **options: Any
+) -> Kernel:
     """A GEMM of tensor copies and warpgroups."""
     made = HopperGemm(**{"tile_m": 64, "tile_n": 64, "types": types, **options})
     rows, columns = tiles[0] * made.tile_m, tiles[1] * made.tile_n
-    data = [Data((size, DEPTH), STORED[types]) for size in (rows, columns)]
+    data = [Data((size, depth), STORED[types]) for size in (rows, columns)]
     data.append(Data((rows, columns), SUMS.get(types, "float32")))
     launch = {"grid": (2, 1, 1) if made.persistent else (tiles[1], tiles[0], 1)}
     more = [f"{name} {value}" for name, value in options.items()]
-    arguments = [*data, DEPTH]
+    arguments = [*data, depth]
     return Kernel(
-        f"Hopper {types}, {', '.join(more)}",
+        f"Hopper {types}, {', '.join([*more, f'depth {depth}'])}",
         made.module(),
         "nvvm:sm_90a",
         arguments,

@@ -47,6 +47,10 @@ SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
 )
 
 
+# Of the type of what it is added to: `np.add.at` is a hundred times as fast.
+ONE = np.int16(1)
+
+
 class Use(NamedTuple):
     """Some threads touch granules of memory, a row for each, by an op; `now` is the barrier interval of each granule."""
 
@@ -160,10 +164,10 @@ class Detector:
         for _, threads, where in operation.writes:
             self._check_write(self.use(operation.site, threads, where))
             self.memory.initialised[self.bytes_of(where)] = True
-            np.add.at(self.pending_writes, where, 1)
+            np.add.at(self.pending_writes, where, ONE)
         self._check_same_copy(operation)
         for *_, where in operation.reads:
-            np.add.at(self.pending_reads, where, 1)
+            np.add.at(self.pending_reads, where, ONE)
         self.in_flight.append(operation)
 
     def complete(self, operation: Any, done: Array) -> None:
@@ -174,12 +178,12 @@ class Detector:
     def complete_reads(self, operation: Any, done: Array) -> None:
         """A wait covers what the op reads, for the lanes `done`."""
         for threads, where in operation.rows("reads", done):
-            np.subtract.at(self.pending_reads, where, 1)
+            np.subtract.at(self.pending_reads, where, ONE)
             self._record_read(self.use(operation.site, threads, where))
 
     def _complete_writes(self, operation: Any, done: Array) -> None:
         for threads, where in operation.rows("writes", done):
-            np.subtract.at(self.pending_writes, where, 1)
+            np.subtract.at(self.pending_writes, where, ONE)
             self._record_write(self.use(operation.site, threads, where))
 
     def retire(self, operation: Any) -> None:

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.counted_terms import counted, forms
-from mlir_async_pipe.machine.detector import NOBODY, Detector
+from mlir_async_pipe.machine.detector import NOBODY
 from mlir_async_pipe.machine.fifos import Fifo, Marks
-from mlir_async_pipe.machine.lane_values import Array, MemRef, Token
-from mlir_async_pipe.machine.long_arrays import LongArrays, moves
+from mlir_async_pipe.machine.lane_values import Array, LaneTensor, MemRef, TensorMap, Token
+from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
     ANY_BYTE,
@@ -40,6 +40,7 @@ from mlir_async_pipe.machine.term_table import (
     is_leaf,
 )
 from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift, made_again
+from mlir_async_pipe.machine.warp_clock import ClockedDetector
 from mlir_async_pipe.machine.warp_order import LockStep
 from mlir_async_pipe.session.diagnostics import MachineError
 
@@ -104,7 +105,7 @@ class Induction:
                     raise
                 following = None
             if following is None:
-                raise TooFewIterations(2 * slope - left + 1, slope)
+                raise TooFewIterations(slope // 4 + 1, slope)
             return following
 
         for _ in range(self.peeled):
@@ -117,6 +118,7 @@ class Induction:
         self.before = arrays.taken()
         list(_tokens(state))
         first, buffers = _State.of(unit, state), len(unit.launch.memory.buffers)
+        phases = _phases(unit)
         iterations = 0
         while begin - self._left(distance(state))[0] < slope:
             state, iterations = run(state), iterations + 1
@@ -124,9 +126,11 @@ class Induction:
                 raise moves("a bound of a loop")
         if begin - self._left(distance(state))[0] != slope:
             raise _refused("uneven-loop", "a period is no whole number of iterations of the loop")
+        if [one[0] for one in _phases(unit)] != [one[0] for one in phases]:
+            raise _refused("uneven-loop", "a period is an odd number of phases of an mbarrier")
         arrays.taken()
         stated = first.stated(_State.of(unit, state))
-        known = _known(unit, state) if self.is_watched else ()
+        known, phases = _known(unit, state) if self.is_watched else (), _phases(unit)
         state = stated.put(unit, state)
         for _ in range(iterations):
             state = run(state)
@@ -137,11 +141,17 @@ class Induction:
             raise _refused("not-periodic", "what a loop holds after a period does not come again")
         if len(unit.launch.memory.buffers) != buffers:
             raise _refused("not-periodic", "an iteration allocates memory")
+        if _phases(unit) != phases:
+            raise _refused("not-periodic", "what mbarriers wait for does not come again")
         if self.is_watched and _known(unit, state) != known:
             raise _refused("not-periodic", "what is in flight after a period does not come again")
-        # What was computed before the loop is of this launch, too: no period is left.
+        # What was computed before the loop, and passed, is of this launch, too: no period is left.
+        tensors = unit.launch.tensors
+        tensors.update({at: _mapped(tensor, self.ended) for at, tensor in tensors.items()})
         for key, value in list(unit.frame.values.items()):
-            unit.frame.values[key] = _mapped(value, self.ended)
+            unit.frame.values[key] = _mapped(
+                value, lambda array: _instead(unit, array, self.ended(array))
+            )
         return stated.moved(_last, {}).put(unit, state)
 
     def ended(self, value: Any) -> Any:
@@ -169,11 +179,14 @@ def _refuse_others(unit: Any) -> None:
     launch = unit.launch
     reasons = {
         "threads run in parts": not isinstance(launch.scheduler, LockStep) or unit.mask is not None,
-        "blocks wait for each other, or on mbarriers": type(launch.detector) is not Detector,
+        "blocks wait for each other": launch.follows_flags,
         "the grid has several blocks": int(np.prod(launch.options.grid)) > 1,
+        "threads meet those of a cluster": any(
+            site.meets == "cluster" for site in launch.decoder.sites
+        ),
+        "there is tensor memory": launch.tensor_memory is not None,
         "it is in a function that is called": unit.depth > 1,
         "queues are abstract": bool(unit.queues.has_slots or unit.deferred),
-        "products of warpgroups are in flight": unit.registers is not None,
     }
     for reason, holds in reasons.items():
         if holds:
@@ -202,16 +215,38 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     """A value with a function of its arrays in their places."""
     if is_array(value):
         return function(value)
-    if isinstance(value, MemRef):
-        made = {
-            part.name: _mapped(getattr(value, part.name), function)
-            for part in fields(value)
-            if part.name != "element"
-        }
+    if isinstance(value, (MemRef, LaneTensor, TensorMap, LongArray)):
+        made = {part.name: _mapped(getattr(value, part.name), function) for part in fields(value)}
         return replace(value, **made)
     if isinstance(value, (tuple, list)):
         return type(value)(_mapped(part, function) for part in value)
     return value
+
+
+def _instead(unit: Any, old: Any, new: Any) -> Any:
+    """`new` in the place of an array, which products that are in flight may fill, or others add to."""
+    if unit.registers is None or new is old:
+        return new
+    unit.registers.rename(old, new)
+    filled = _product(unit, old)
+    if filled is not None:
+        if not isinstance(new, Terms):
+            raise _refused("not-followed", "a product in flight is a number")
+        new.base = filled.registers
+    return new
+
+
+def _product(unit: Any, array: Any) -> Any:
+    """The product in flight that fills an array, None if there is none."""
+    mine = (array, array.base)
+    return next(
+        (
+            one
+            for one in unit.queues.pending()
+            if any(one.registers is part for part in mine if part is not None)
+        ),
+        None,
+    )
 
 
 def _tokens(value: Any) -> Iterator[Token]:
@@ -244,7 +279,11 @@ class _State:
         """Make it the machine's; what the loop carries, of the form of `carried`."""
         unit.launch.memory.data.inner[: len(self.cells)] = self.cells
         given = iter(self.ids)
-        return _mapped(carried, lambda array: Terms(self.table, next(given), array.dtype).settled())
+
+        def made(array: Any) -> Any:
+            return _instead(unit, array, Terms(self.table, next(given), array.dtype).settled())
+
+        return _mapped(carried, made)
 
     def _with(self, ids: Array, cells: Array) -> _State:
         ends = np.cumsum([one.size for one in self.ids])[:-1]
@@ -486,6 +525,18 @@ def _rebuilt_cells(
 # Copies in flight -------------------------------------------------------------------------
 
 
+def _phases(unit: Any) -> list[Any]:
+    """What the running phases of mbarriers still wait for, but for how many are over: waits ask for their parity."""
+    mbarriers = unit.launch.mbarriers
+    return [
+        (
+            *(one.phase % 2, address, one.count, one.pending, one.bytes),
+            sorted(warp for warp, phase in one.arrived.items() if phase == one.phase),
+        )
+        for address, one in (() if mbarriers is None else mbarriers.at.items())
+    ]
+
+
 def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
     """What detector and queues know, but for how long ago it was: equal where the same races will be seen."""
     launch, detector = unit.launch, unit.launch.detector
@@ -510,6 +561,7 @@ def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
     flights = [
         (
             int(kinds[one.site]),
+            one.is_proxy,
             *(part.tobytes() for part in (one.lanes, one.covered, one.moved, one.released)),
         )
         for one in detector.in_flight
@@ -526,7 +578,65 @@ def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
         )
         for token in _tokens(carried)
     ]
-    return [part.tobytes() for part in shadow], flights, places, queues, tokens
+    return (
+        [part.tobytes() for part in shadow],
+        *(flights, places, queues, tokens),
+        _clocks(launch, written),
+        _registers(unit, carried, kinds),
+    )
+
+
+def _clocks(launch: Any, written: Array) -> list[Any]:
+    """What warps know of each other, and which copies their mbarriers brought.
+
+    Of an agent's ticks nothing is asked but their order: what was seen has a smaller one than what is known. Of the phases of an mbarrier,
+    whether the one before the running one is known, too."""
+    detector = launch.detector
+    if not isinstance(detector, ClockedDetector):
+        return []
+    clock, barriers = detector.clock, launch.mbarriers.at.values()
+    last = np.zeros(clock.known.shape[1], np.int64)
+    last[: clock.warps] = clock.ticks
+    for one in barriers:
+        last[clock.column(np.array(one.agent))] = one.phase
+    writers = np.where(written, clock.column(detector.write_thread), NOBODY)
+    found: list[Any] = [detector.unfenced.tobytes(), detector.readers.tobytes()]
+    for column in range(len(last)):
+        ticks = [
+            *(last[[column]], last[[column]] - 1, clock.known[:, column], clock.near[:, column]),
+            *(
+                told[column : column + 1]
+                for one in barriers
+                for told in (one.gathered, one.released)
+            ),
+            *(detector.reads[:, detector.readers == column].T + 1),
+            np.where(writers == column, detector.write_tick + 1, 0),
+        ]
+        found.append(np.unique(np.concatenate(ticks), return_inverse=True)[1].tobytes())
+    flights = detector.in_flight
+    for one in barriers:
+        over = [(one.phase - phase, flights.index(copy)) for phase, copy in one.over]
+        found.append((one.is_fenced, [flights.index(copy) for copy in one.landed], over))
+    return found
+
+
+def _registers(unit: Any, carried: Any, kinds: Array) -> list[Any]:
+    """What products do to the registers of values, and threads did since the last fence."""
+    if unit.registers is None:
+        return []
+    arrays: list[Any] = []
+    for value in (*(unit.frame.values[key] for key in sorted(unit.frame.values)), carried):
+        _mapped(value, arrays.append)
+    flights, found = unit.launch.detector.in_flight, [unit.registers.fenced.tobytes()]
+    for number, array in enumerate(arrays):
+        touched, product = unit.registers.known.get(id(array)), _product(unit, array)
+        if touched is not None:
+            found.append(
+                (number, int(kinds[touched.site]), touched.unfenced.tobytes(), touched.how)
+            )
+        if product is not None:
+            found.append((number, flights.index(product)))
+    return found
 
 
 def _marks(unit: Any, token: Token) -> Marks:

@@ -479,12 +479,21 @@ class ProductRegisters:
     def touch(self, unit: Any, site: Site, value: Any, how: Hashable = None) -> None:
         """An op writes registers, or reads them."""
         for array in _arrays(value):
-            lives = weakref.finalize(array, self.known.pop, id(array), None)
-            lives.atexit = False
-            before = self.known.get(id(array))
-            if before is not None:
-                before.lives.detach()
-            self.known[id(array)] = TouchedRegister(lives, site.number, unit.active().copy(), how)
+            self._know(array, site.number, unit.active().copy(), how)
+
+    def rename(self, old: Any, new: Any) -> None:
+        """A register is another array from now on."""
+        touched = self.known.get(id(old))
+        if touched is not None:
+            self._know(new, touched.site, touched.unfenced.copy(), touched.how)
+
+    def _know(self, array: Any, site: int, unfenced: Array, how: Hashable) -> None:
+        lives = weakref.finalize(array, self.known.pop, id(array), None)
+        lives.atexit = False
+        before = self.known.get(id(array))
+        if before is not None:
+            before.lives.detach()
+        self.known[id(array)] = TouchedRegister(lives, site, unfenced, how)
 
     def fence(self, lanes: Array) -> None:
         """What lanes did to registers comes before products."""

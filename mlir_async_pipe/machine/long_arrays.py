@@ -43,18 +43,18 @@ class Moving:
 
 @dataclass(frozen=True, eq=False)
 class LongArray:
-    """An argument: `number` among those of the run, from 1; its sizes are numbers, or depend on the trip count."""
+    """An argument: `number` among those of the run, from 1; its sizes (`shape`) are numbers, or depend on the trip count."""
 
     name: str
     number: int
-    sizes: tuple[Any, ...]
+    shape: tuple[Any, ...]
     dtype: np.dtype
 
     @property
     def count(self) -> int | None:
         """Its elements, None where that depends on the trip count."""
-        sizes = [size for size in self.sizes if not isinstance(size, Terms)]
-        return math.prod(sizes) if len(sizes) == len(self.sizes) else None
+        sizes = [size for size in self.shape if not isinstance(size, Terms)]
+        return math.prod(sizes) if len(sizes) == len(self.shape) else None
 
     def view(self, shape: MemRefShape | None) -> Any:
         """It as a memref of this type, or as a pointer. Raises MachineError (unsupported-type)."""
@@ -66,8 +66,8 @@ class LongArray:
                 f"{self.name} holds {self.dtype}, expected {shape.element.name}",
                 code="unsupported-type",
             )
-        return replace(shape, sizes=(None,) * len(self.sizes)).over(
-            base, [size if isinstance(size, Terms) else uniform(size) for size in self.sizes]
+        return replace(shape, sizes=(None,) * len(self.shape)).over(
+            base, [size if isinstance(size, Terms) else uniform(size) for size in self.shape]
         )
 
 

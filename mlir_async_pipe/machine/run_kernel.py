@@ -26,7 +26,7 @@ from mlir_async_pipe.machine.detector import Detector, Race
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, TensorMap, uniform
 from mlir_async_pipe.machine.launch import Launch, LaunchOptions, RunOptions
-from mlir_async_pipe.machine.long_arrays import LongArray
+from mlir_async_pipe.machine.long_arrays import APART, LongArray
 from mlir_async_pipe.machine.memory import (
     GLOBAL,
     PRIVATE,
@@ -340,10 +340,12 @@ def pass_arguments(
     arrays: list[tuple[Any, Array] | None] = []
     for number, (given, kind) in enumerate(zip(arguments, types, strict=True)):
         text, at = str(kind), function.site.place
-        if isinstance(given, LongArray):
+        long = given.array if isinstance(given, TensorMap) else given
+        if isinstance(long, LongArray):
             shape_or_none = memref_shape(kind, at) if text.startswith("memref<") else None
-            values.append(given.view(shape_or_none))
+            values.append(long.view(shape_or_none))
             arrays.append(None)
+            launch.tensors[long.number * APART] = given
         elif text.startswith("memref<"):
             shape = memref_shape(kind, at)
             array = as_array(given)

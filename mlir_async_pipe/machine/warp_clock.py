@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.detector import NOBODY, SHADOW_FIELDS, Detector, Use
+from mlir_async_pipe.machine.detector import NOBODY, ONE, SHADOW_FIELDS, Detector, Use
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
 from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope
 
@@ -460,7 +460,7 @@ class ClockedDetector(Detector):
             self.reads = np.pad(self.reads, ((0, 0), (0, 1)), constant_values=-1)
         number = int(np.flatnonzero(self.readers == column)[0])
         for threads, where in operation.rows("reads", done):
-            np.subtract.at(self.pending_reads, where, 1)
+            np.subtract.at(self.pending_reads, where, ONE)
             self._forget_reads(self.use(operation.site, threads, where))
             self.reads[where, number] = operation.tick
 

@@ -257,6 +257,9 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
     warp = launch.options.warp
     products = any(site.is_product for site in launch.decoder.sites)
     width = 4 * warp if products else warp
+    if launch.memory.induction is not None and launch.together == 1:
+        # All threads come to the loop at once; where they wait for each other for ever, it is not followed.
+        return LockStep()
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
     waits = any(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import mlir_async_pipe
+from helpers.hopper_gemms import HopperGemm
 from helpers.machine_programs import parse
 from helpers.value_mutants import COPIES
 from mlir_async_pipe import Target
@@ -317,3 +318,185 @@ def test_a_loop_of_which_threads_have_other_iterations_is_refused(form: str) -> 
 def test_a_first_launch_that_differs_is_a_difference():
     found = of_bodies(SAME, "%j = arith.subi %i, %i : index")
     assert found.verdict == "different" and found.message.startswith("with argument 0 of shape")
+
+
+# Loops that wait for mbarriers: a phase is a bit that alternates, so that a period has an even number of them for each slot.
+BOXES = """
+!map = !nvgpu.tensormap.descriptor<tensor = memref<2x32xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>
+!bars = !nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>>
+!tile = memref<2x32xf32, #gpu.address_space<workgroup>>
+gpu.module @k {
+gpu.func @sums(%map: !llvm.ptr, %to: memref<64xf32> {llvm.noalias}, %n: index)
+    workgroup(%tile: !tile {llvm.align = 128 : i64}) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %bytes = arith.constant 256 : index
+  %ticks = arith.constant 1000 : index
+  %zero = arith.constant 0.0 : f32
+  %false = arith.constant false
+  %true = arith.constant true
+  %from = builtin.unrealized_conversion_cast %map : !llvm.ptr to !map
+  %t = gpu.thread_id x
+  %row = arith.divui %t, %c32 : index
+  %column = arith.remui %t, %c32 : index
+  %first = arith.cmpi eq, %t, %c0 : index
+  %full = nvgpu.mbarrier.create -> !bars
+  nvgpu.mbarrier.init %full[%c0], %c1, predicate = %first : !bars
+  nvvm.fence.mbarrier.init
+  gpu.barrier
+  %total:2 = scf.for %i = %c0 to %n step %c32 iter_args(%sum = %zero, %phase = %false) -> (f32, i1) {
+    nvgpu.mbarrier.arrive.expect_tx %full[%c0], %bytes, predicate = %first : !bars
+    nvgpu.tma.async.load %from[%i, %c0], %full[%c0] to %tile, predicate = %first : !map, !bars -> !tile
+    nvgpu.mbarrier.try_wait.parity %full[%c0], %phase, %ticks : !bars
+    %x = memref.load %tile[%row, %column] : !tile
+    %added = arith.addf %sum, %x : f32
+    gpu.barrier
+    %flip = arith.xori %phase, %true : i1
+    scf.yield %added, %flip : f32, i1
+  } {async_pipe.num_stages = 3 : i64}
+  memref.store %total#0, %to[%t] : memref<64xf32>
+  gpu.return
+}
+}
+"""
+HOPPER = "nvvm:sm_90a"
+
+
+@cache
+def boxes_pipelined() -> str:
+    module = parse(BOXES)
+    mlir_async_pipe.pipeline(module, target=HOPPER)
+    return str(module)
+
+
+def of_boxes(after: Any, size: Any, before: str = BOXES) -> Any:
+    module = parse(after) if isinstance(after, str) else after
+    arguments = [Data((2, size), "float32"), None, size]
+    return mlir_async_pipe.validate(parse(before), module, None, arguments, target=HOPPER)
+
+
+def test_tensor_copies_are_proven_for_all_sizes():
+    """Of any size: of the last box a part lies outside of the tensor, and is zeros."""
+    found = of_boxes(boxes_pipelined(), From(8, 32))
+    assert found.is_equal and not found.not_for_all, found.message
+    assert found.up_to is not None and found.up_to > 1 << 40
+
+
+def test_the_ptx_of_tensor_copies_is_proven_for_all_sizes():
+    code = lower(parse(boxes_pipelined()), target=Target.parse(HOPPER), emit="ptx")
+    found = of_boxes(code, From(8, 32))
+    assert found.is_equal and not found.not_for_all, found.message
+
+
+def test_products_of_warpgroups_are_proven_for_all_depths():
+    """The sums of a product that is in flight when an iteration ends are followed, too."""
+    before, after = (parse(HopperGemm(tile_m=64, tile_n=64).module()) for _ in range(2))
+    mlir_async_pipe.pipeline(after, target=HOPPER, check="none")
+    depth = From(0, 64)
+    arguments = [Data((64, depth), "float16"), Data((64, depth), "float16"), Data((64, 64))]
+    found = mlir_async_pipe.validate(before, after, None, [*arguments, depth], target=HOPPER)
+    assert found.is_equal and not found.not_for_all, found.message
+    assert found.up_to is not None and found.up_to > 1 << 28
+
+
+_WAIT = "nvgpu.mbarrier.try_wait.parity %4[%arg6], %arg8,"
+# From iteration 31 on.
+_LATE = "%q = arith.constant 992 : index\n%p = arith.cmpi sge, %arg4, %q : index\n"
+# In the loop: the beginning of a line, and what stands in its place.
+LATE_PHASES = {
+    "a parity": (_WAIT, f"{_LATE}%s = arith.xori %arg8, %p : i1\n{_WAIT.replace('%arg8', '%s')}"),
+    "a slot that is waited for": (
+        _WAIT,
+        f"{_LATE}%s = arith.select %p, %arg7, %arg6 : index\n{_WAIT.replace('%arg6', '%s')}",
+    ),
+    "a slot that is read": (
+        "%subview_9 = memref.subview %arg3[%arg6, 0, 0]",
+        f"{_LATE}%s = arith.select %p, %arg7, %arg6 : index\n%subview_9 = memref.subview %arg3[%s, 0, 0]",
+    ),
+    "bytes": (
+        "nvgpu.mbarrier.arrive.expect_tx %4[%arg7], %c256",
+        f"{_LATE}%b = arith.constant 252 : index\n%s = arith.select %p, %b, %c256 : index\n"
+        "nvgpu.mbarrier.arrive.expect_tx %4[%arg7], %s",
+    ),
+    "a coordinate": (
+        "nvgpu.tma.async.load %0[%25, %c0]",
+        "%q = arith.constant 992 : index\n%s = arith.minsi %25, %q : index\nnvgpu.tma.async.load %0[%s, %c0]",
+    ),
+    "a barrier": (
+        "gpu.barrier\n        %21 =",
+        f"{_LATE}scf.if %p {{}} else {{ gpu.barrier }}\n%21 =",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE_PHASES)
+def test_what_goes_wrong_late_with_mbarriers_is_not_proven_for_all(name: str) -> None:
+    old, new = LATE_PHASES[name]
+    assert boxes_pipelined().count(old) == 1
+    broken = boxes_pipelined().replace(old, new)
+    found = of_boxes(broken, From(32, 32))
+    assert found.is_equal and found.up_to is None, found.message
+    assert found.not_for_all in ("iteration-dependent", "not-periodic"), found.message
+    many = of_boxes(broken, 40 * 32)
+    assert many.verdict == "different", many.message
+
+
+def counting(count: int, arrive: str, after: str) -> str:
+    """The sums, of which each iteration arrives 64 times at another mbarrier, whose phases have `count` arrivals."""
+    head = f"""  %count = arith.constant {count} : index
+  %more = nvgpu.mbarrier.create -> !bars
+  nvgpu.mbarrier.init %more[%c0], %count, predicate = %first : !bars
+  nvvm.fence.mbarrier.init
+  gpu.barrier
+  %total"""
+    text = BOXES.replace("  nvvm.fence.mbarrier.init\n  gpu.barrier\n  %total", head)
+    text = text.replace("    %flip", f"    {arrive}\n    %flip")
+    return text.replace("  memref.store", f"  {after}\n  memref.store")
+
+
+ARRIVE = "%token = nvgpu.mbarrier.arrive %more[%c0] : !bars -> !nvgpu.mbarrier.token"
+
+
+def test_what_an_mbarrier_counts_over_all_iterations_is_not_proven_for_all():
+    """After 41 iterations its phase is over, and who then waits for the one before waits for ever."""
+    wait = "nvgpu.mbarrier.try_wait.parity %more[%c0], %true, %ticks : !bars"
+    before, after = (counting(41 * 64, arrive, wait) for arrive in ("", ARRIVE))
+    found = of_boxes(after, From(32, 32), before)
+    assert found.is_equal and found.not_for_all == "not-periodic", found.message
+    assert of_boxes(after, 41 * 32, before).verdict == "different"
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_the_number_of_a_phase_is_refused(asks: bool) -> None:
+    """An arrival gives the phase in which it came, which is another one in each iteration."""
+    test = "\n%over = nvgpu.mbarrier.test.wait %more[%c0], %token : !bars, !nvgpu.mbarrier.token"
+    text = counting(64, ARRIVE + test * asks, "")
+    found = of_boxes(text, From(32, 32), text)
+    assert found.is_equal and found.not_for_all == "not-followed" * asks, found.message
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_slot_that_threads_give_back_by_arriving(waits: bool) -> None:
+    """No barrier orders the copy after their reads: what thread 0 knows of them by the arrivals is the same after each period."""
+    text = counting(64, ARRIVE, "").replace("    gpu.barrier\n", "")
+    wait = """%before = arith.xori %phase, %true : i1
+    scf.if %first {
+      nvgpu.mbarrier.try_wait.parity %more[%c0], %before, %ticks : !bars
+    }
+"""
+    text = text.replace("nvgpu.mbarrier.arrive.exp", wait * waits + "    nvgpu.mbarrier.arrive.exp")
+    found = of_boxes(text, From(32, 32))
+    assert (found.up_to is not None) == waits, found.message
+    assert waits or found.code == "missing-barrier"
+
+
+def test_roles_are_refused():
+    """Each has a loop of its own, and they are at other iterations of it."""
+    text = BOXES.replace(
+        "num_stages = 3 : i64", 'num_stages = 3 : i64, async_pipe.roles = "specialised"'
+    )
+    module = parse(text)
+    mlir_async_pipe.pipeline(module, target=HOPPER)
+    found = of_boxes(module, From(32, 32))
+    assert found.is_equal and found.not_for_all == "not-followed", found.message

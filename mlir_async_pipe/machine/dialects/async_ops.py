@@ -197,11 +197,13 @@ class ElementCopy:
         return self._touched(self.source, self.read), self._touched(self.target, self.written)
 
     def _touched(self, addresses: Array, used: Array) -> list[Footprint]:
-        some = used.any(axis=1)
+        far = self.memory.far(addresses)
+        some = used.any(axis=1) if far is None else (used & ~far).any(axis=1)
         if not some.any():
             return []
+        addresses, used = np.asarray(addresses[some]), used[some]
         first = addresses[np.arange(len(used)), used.argmax(axis=1)]
-        where = np.where(used, addresses, first[:, None])[some]
+        where = np.where(used, addresses, first[:, None])
         lanes, size = self.lanes[some], self.kind.item_bytes
         granules = self.unit.launch.detector.granules(where, size)
         return [Footprint(lanes, self.unit.grid_threads(lanes), granules)]

@@ -16,6 +16,7 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
+from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary import groups_of, meets_whole_warp, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS, WAVE_BARRIER
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
@@ -51,7 +52,7 @@ class MbarrierOperands:
     def of(self, unit: Unit, operands: tuple[Any, ...], name: str, default: int = 0) -> Array:
         """The operand called `name`, `default` where the op has none."""
         given = operands[self._at[name]] if name in self._at else uniform(default)
-        return lanes_of(given, unit.width).astype(np.int64)
+        return np.asarray(lanes_of(given, unit.width).astype(np.int64))
 
     def addresses(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
         """The address of the mbarrier, in each lane."""
@@ -125,9 +126,12 @@ def arrive(site: Site) -> Execute:
     """Each lane arrives, or announces bytes, or both; the result is the phase that it arrived in."""
     operands, comes = MbarrierOperands(site), use_of(site.op) != "announce"
     gives, releases = len(site.op.results) > 0, comes and not is_relaxed(site.op)
+    is_number = any(users(result) for result in site.op.results)
 
     def execute(unit: Unit, *given: Array) -> Any:
         refuse_in_scope(unit, site)
+        if is_number:
+            _refuse_late_phases(unit, site)
         lanes = operands.lanes(unit, given)
         arrivals = operands.of(unit, given, "arrivals", int(comes))
         sizes = operands.of(unit, given, "bytes")
@@ -144,6 +148,12 @@ def arrive(site: Site) -> Execute:
         return phases if gives else None
 
     return execute
+
+
+def _refuse_late_phases(unit: Unit, site: Site) -> None:
+    """A loop that is followed to all trip counts knows of a phase no more than its parity."""
+    if unit.launch.memory.induction is not None:
+        raise MachineError("the number of a phase is used", code="not-followed", at=site.place)
 
 
 def _state(barrier: Mbarrier, taken: Array) -> Array:
@@ -163,6 +173,7 @@ def arrive_in_lds(site: Site) -> Execute:
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
+        _refuse_late_phases(unit, site)
         states = np.zeros(unit.width, np.int64)
         arrivals = operands.of(unit, given, "arrivals")
         for barrier, chosen in each_mbarrier(
@@ -186,6 +197,7 @@ def poll(site: Site) -> Execute:
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
+        _refuse_late_phases(unit, site)
         states = np.zeros(unit.width, np.int64)
         for barrier, chosen in each_mbarrier(
             unit, site, operands.addresses(unit, given), unit.active()

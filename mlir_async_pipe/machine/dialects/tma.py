@@ -28,6 +28,8 @@ from mlir_async_pipe.machine.lane_values import (
     lanes_of,
     uniform,
 )
+from mlir_async_pipe.machine.memory import MemRefShape
+from mlir_async_pipe.machine.terms import is_symbolic
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, moves_no_box
@@ -64,7 +66,7 @@ def passed_tensor(site: Site) -> Execute:
     def execute(unit: Unit, pointer: Array) -> LaneTensor:
         given = unit.launch.tensors.get(int(pointer[0]))
         array = given.array if isinstance(given, TensorMap) else given
-        if array is None or array.itemsize != kind.item_bytes or array.ndim != len(box):
+        if array is None or array.dtype.itemsize != kind.item_bytes or len(array.shape) != len(box):
             raise site.unsupported(
                 f"the pointer is no argument that was passed as an array of {len(box)} dimensions "
                 f"and {kind.name}"
@@ -75,12 +77,14 @@ def passed_tensor(site: Site) -> Execute:
 
 
 def _described(
-    pointer: Array, array: Array, kind: Kind, box: tuple[int, ...], chunks: int
+    pointer: Array, array: Any, kind: Kind, box: tuple[int, ...], chunks: int
 ) -> LaneTensor:
     """The tensor map of an array that lies where a pointer says."""
-    strides = tuple(uniform(step // array.itemsize) for step in array.strides)
-    sizes = tuple(uniform(size) for size in array.shape)
-    return LaneTensor(MemRef(pointer, uniform(0), sizes, strides, kind), box, chunks)
+    sizes = [size if is_symbolic(size) else uniform(size) for size in array.shape]
+    any_size = (None,) * len(sizes)
+    return LaneTensor(
+        MemRefShape(any_size, any_size, 0, kind, None).over(pointer, sizes), box, chunks
+    )
 
 
 def _tensor(unit: Unit, site: Site, given: LaneTensor | Array) -> LaneTensor:
@@ -209,18 +213,18 @@ def _box(
 ) -> tuple[Array, Array]:
     """Byte addresses of the box's elements in row-major order, and which lie in the tensor."""
 
-    def here(value: Array) -> int:
-        return int(lanes_of(value, unit.width)[lane])
+    def here(value: Array) -> Array:
+        return lanes_of(value, unit.width)[lane : lane + 1]
 
-    memory = tensor.memory
-    numbers = np.indices(tensor.box).reshape(len(tensor.box), -1)
-    linear = np.full(numbers.shape[1], here(memory.offset))
-    inside = np.ones(numbers.shape[1], np.bool_)
-    for axis, steps in enumerate(numbers):
-        position = here(coordinates[-1 - axis]) + steps
-        linear = linear + position * here(memory.strides[axis])
-        inside &= (position >= 0) & (position < here(memory.sizes[axis]))
-    return here(memory.base) + linear * memory.element_bytes, inside
+    memory, size = tensor.memory, tensor.memory.element_bytes
+    address: Any = here(memory.base) + here(memory.offset) * size
+    inside: Any = np.ones(1, np.bool_)
+    for axis, extent in enumerate(tensor.box):
+        position = here(coordinates[-1 - axis]) + np.arange(extent)
+        is_inside = (position >= 0) & (position < here(memory.sizes[axis]))
+        address = address[..., None] + position * (here(memory.strides[axis]) * size)
+        inside = inside[..., None] & np.asarray(is_inside)
+    return address.reshape(-1), inside.reshape(-1)
 
 
 def _places(unit: Unit, shared: MemRef | Array, count: int, lane: int, tensor: LaneTensor) -> Array:
