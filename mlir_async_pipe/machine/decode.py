@@ -333,6 +333,32 @@ def _by_reconvergence(blocks: list[Any]) -> list[Any]:
     return [blocks[number] for number in (*order, *sorted({*place.values()} - {*order}))]
 
 
+# What does not ask for the sign of an integer, which an i4 has not here (`kinds`).
+_UNSIGNED = frozenset((
+    *(f"arith.{name}" for name in (
+        "addi andi constant divui extui index_castui maxui minui muli ori remui select shli shrui subi trunci uitofp xori".split()
+    )),
+    *"cf.br cf.cond_br func.call func.return memref.load memref.store scf.condition scf.if scf.while scf.yield".split(),
+))  # fmt: skip
+_SIGNED_PREDICATES = range(2, 6)
+
+
+def _check_unsigned(op: Any) -> None:
+    """Raise MachineError (unsupported-type) for an op on i4 that may ask for its sign."""
+    if op.name == "arith.cmpi":
+        known = integer_attribute(op, "predicate") not in _SIGNED_PREDICATES
+    elif op.name == "scf.for":
+        known = str(op.operands[0].type) != "i4"
+    else:
+        known = op.name in _UNSIGNED
+    if not known:
+        raise MachineError(
+            f"the machine has no semantics for '{op.name}' of 4 bits",
+            code="unsupported-type",
+            at=op,
+        )
+
+
 class Decoder:
     """Decodes the functions of one module; `sites` numbers every op that it saw.
 
@@ -422,6 +448,8 @@ class Decoder:
         return function
 
     def site(self, op: Any) -> Site:
+        if any(str(value.type) == "i4" for value in (*op.operands, *op.results)):
+            _check_unsigned(op)
         found = row_of(op)
         row = found if found.described else None
         is_async = bool(found.accesses) and found.asynchronous(op)

@@ -9,7 +9,8 @@ Types without a NumPy twin are computed in float32 and rounded after every opera
 | f8E*    | float32     | uint8     | to the nearest of the 256 values, ties to even |
 | tf32    | float32     | float32   | none; mma cuts its operands to 19 bits         |
 
-Signless integers are held as signed NumPy integers; unsigned ops take an unsigned view.
+Signless integers are held as signed NumPy integers; unsigned ops take an unsigned view. An i4 is 0 to 15, in a byte of memory
+too, as LLVM stores one: ops that would ask for its sign are refused, and so are vectors, which LLVM packs.
 """
 
 from __future__ import annotations
@@ -178,6 +179,8 @@ class Kind:
     def settle(self, values: Any) -> Array:
         """Bring computed values back into this type: wrap integers, round floats."""
         array = as_array(values)
+        if self.name == "i4":
+            return array.astype(self.dtype, copy=False) & self.dtype.type(15)
         round_values = ROUND.get(self.name)
         if round_values is not None and is_symbolic(array):
             return array.astype(np.float32).kept(self.name, round_values)
@@ -218,6 +221,7 @@ ROUND: dict[str, Callable[[Array], Array]] = {
 _SCALARS: dict[str, tuple[Any, Any]] = {
     "index": (np.int64, np.int64),
     "i1": (np.bool_, np.uint8),
+    "i4": (np.uint8, np.uint8),
     "f16": (np.float16, np.float16),
     "f32": (np.float32, np.float32),
     "tf32": (np.float32, np.float32),
@@ -256,7 +260,7 @@ def kind_of(mlir_type: Any, at: Any = None) -> Kind:
         vector = None
     if vector is not None and not vector.scalable:
         element = _scalar(str(vector.element_type))
-        if element is not None:
+        if element is not None and element.name != "i4":
             return element.with_shape(tuple(int(size) for size in vector.shape))
     matrix = _WAVE_MATRIX.match(text)
     element = _scalar(matrix[3]) if matrix is not None else None

@@ -61,7 +61,7 @@ class LongArray:
         base = uniform(self.number * APART)
         if shape is None:
             return base
-        if shape.element.shape or shape.element.stored != self.dtype:
+        if shape.element.shape or shape.element.stored != self.dtype or shape.element.name == "i4":
             raise MachineError(
                 f"{self.name} holds {self.dtype}, expected {shape.element.name}",
                 code="unsupported-type",

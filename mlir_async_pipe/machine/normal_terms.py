@@ -358,8 +358,10 @@ class NormalForms:
                     return self._lower_sum(source, size)
             return int(self.table.join(cells, whole)[0])
         if operator.name in _BY_BITS:
-            row = np.array([sorted(self._lower_sum(one, size) for one in operands)])
-            return int(self.table.make_rows(operator.name, whole, row)[0])
+            row = [self._lower_sum(one, size) for one in operands]
+            if operator.name == "bitwise_and":
+                row = self._masked(row, whole)
+            return int(self.table.make_rows(operator.name, whole, np.array([sorted(row)]))[0])
         if operator.name == CAST and size > self.table.of(operands[0])[0].dtype.itemsize:
             inner, parts = self.table.of(operands[0])
             if inner.name in _EXTREMES and inner.dtype.kind == "i":
@@ -378,6 +380,17 @@ class NormalForms:
             return self._cast_bits(term, whole)
         cells = self.table.cells_of(np.array([term]), have)[:, :size]
         return int(self.table.join(cells, whole)[0])
+
+    def _masked(self, row: list[int], dtype: np.dtype) -> list[int]:
+        """(x & 15) & 7 is x & 7."""
+        for outer, term in (row, row[::-1]):
+            operator, parts = self.table.of(term)
+            if (mask := self.number(outer)) is None or operator.name != "bitwise_and":
+                continue
+            for inner, rest in (parts, parts[::-1]):
+                if (number := self.number(inner)) is not None:
+                    return [self._constant(mask & number, dtype), rest]
+        return row
 
     def _widened(self, term: int, dtype: np.dtype) -> int:
         number = self.number(term)

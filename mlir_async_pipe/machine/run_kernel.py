@@ -266,7 +266,7 @@ def function_name(module: Any, name: str | None) -> str:
 
 # Types of one byte and ops that see memory as bytes; any of them asks for granules of 1.
 # A dimension may stand right before the type, as in 32xf16, so that no word begins there.
-_BYTE_TYPES = re.compile(r"[x<](?:[us]?i(?:1|8)\b|f8E)")
+_BYTE_TYPES = re.compile(r"[x<](?:[us]?i(?:1|4|8)\b|f8E)")
 _HALF_TYPES = re.compile(r"[x<](?:[us]?i16|b?f16)\b")
 
 
@@ -406,6 +406,8 @@ def _pass_array(launch: Launch, name: str, array: Array, shape: MemRefShape) -> 
 def _stored(name: str, array: Array, element: Kind) -> Array:
     """An argument in its memory form: bit patterns stay, numbers are converted if it is exact
     to do so by kind (floats to floats, integers to integers)."""
+    if element.name == "i4" and not is_symbolic(array) and (np.asarray(array) > 15).any():
+        raise UsageError(f"{name} holds {array.max()}, expected i4", code="bad-argument")
     if array.dtype == element.stored:
         return array
     if element.stored.kind == "f" and array.dtype.kind == "f":

@@ -683,9 +683,10 @@ def _arguments(
             kinds.append(None)
             continue
         shapes[label] = shape
-        # A byte of memory that holds an i1 is 0 or 1.
+        # A byte of memory that holds an i1 is 0 or 1, and one that holds an i4 is 0 to 15.
         of = kind.dtype if kind.name == "i1" else kind.stored
-        values.append(inputs(table, label, shape, of).view(kind.stored))
+        held = inputs(table, label, shape, of).view(kind.stored)
+        values.append(held & np.uint8(15) if kind.name == "i4" else held)
         kinds.append(kind)
     return _Given(values, kinds, shapes)
 
@@ -842,7 +843,7 @@ def _drawn(random: Any, kind: Kind, shape: tuple[int, ...], are_whole: bool) -> 
     if kind.is_float:
         numbers = random.integers(-4, 5, shape) if are_whole else random.standard_normal(shape)
         return kind.encode(kind.settle(numbers.astype(np.float64))).reshape(shape)
-    if kind.name == "i1":
-        return random.integers(0, 2, shape).astype(kind.stored)
+    if kind.name in ("i1", "i4"):
+        return random.integers(0, 2 if kind.name == "i1" else 16, shape).astype(kind.stored)
     ends = np.iinfo(kind.stored)
     return random.integers(ends.min, ends.max, shape, dtype=kind.stored, endpoint=True)

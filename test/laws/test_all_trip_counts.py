@@ -473,7 +473,7 @@ def test_the_number_of_a_phase_is_refused(asks: bool) -> None:
     test = "\n%over = nvgpu.mbarrier.test.wait %more[%c0], %token : !bars, !nvgpu.mbarrier.token"
     text = counting(64, ARRIVE + test * asks, "")
     found = of_boxes(text, From(32, 32), text)
-    assert found.is_equal and found.not_for_all == "not-followed" * asks, found.message
+    assert found.is_equal and found.not_for_all == "iteration-dependent" * asks, found.message
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
-from mlir_async_pipe.session.diagnostics import MachineError
+from mlir_async_pipe.machine.long_arrays import moves
 from mlir_async_pipe.vocabulary import groups_of, meets_whole_warp, use_of
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS, WAVE_BARRIER
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
@@ -131,7 +131,7 @@ def arrive(site: Site) -> Execute:
     def execute(unit: Unit, *given: Array) -> Any:
         refuse_in_scope(unit, site)
         if is_number:
-            _refuse_late_phases(unit, site)
+            _refuse_late_phases(unit)
         lanes = operands.lanes(unit, given)
         arrivals = operands.of(unit, given, "arrivals", int(comes))
         sizes = operands.of(unit, given, "bytes")
@@ -150,10 +150,10 @@ def arrive(site: Site) -> Execute:
     return execute
 
 
-def _refuse_late_phases(unit: Unit, site: Site) -> None:
+def _refuse_late_phases(unit: Unit) -> None:
     """A loop that is followed to all trip counts knows of a phase no more than its parity."""
     if unit.launch.memory.induction is not None:
-        raise MachineError("the number of a phase is used", code="not-followed", at=site.place)
+        raise moves("the number of a phase")
 
 
 def _state(barrier: Mbarrier, taken: Array) -> Array:
@@ -173,7 +173,7 @@ def arrive_in_lds(site: Site) -> Execute:
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
-        _refuse_late_phases(unit, site)
+        _refuse_late_phases(unit)
         states = np.zeros(unit.width, np.int64)
         arrivals = operands.of(unit, given, "arrivals")
         for barrier, chosen in each_mbarrier(
@@ -197,7 +197,7 @@ def poll(site: Site) -> Execute:
 
     def execute(unit: Unit, *given: Array) -> Array:
         refuse_in_scope(unit, site)
-        _refuse_late_phases(unit, site)
+        _refuse_late_phases(unit)
         states = np.zeros(unit.width, np.int64)
         for barrier, chosen in each_mbarrier(
             unit, site, operands.addresses(unit, given), unit.active()

@@ -33,6 +33,37 @@ def test_integer_arithmetic_wraps_and_rounds_as_mlir_says(op, a, b):
         assert got % 2**32 == int(INTEGER_OPS[op](a, b)) % 2**32
 
 
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [("addi", 4), ("subi", 6), ("muli", 11), ("divui", 0), ("shli", 0), ("xori", 10)],
+)
+def test_integers_of_four_bits_wrap(op: str, expected: int) -> None:
+    """-11 is 5; -1, as an unsigned number, is 15."""
+    text = f"%s = arith.{op} %a, %b : i4\n%r = arith.extui %s : i4 to i32"
+    assert evaluate(text, -11, -1, types="%a: i4, %b: i4", result="i32") == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%r = arith.extsi %a : i4 to i32",
+        "%s = arith.shrsi %a, %a : i4\n%r = arith.extui %s : i4 to i32",
+        "%p = arith.cmpi slt, %a, %a : i4\n%r = arith.extui %p : i1 to i32",
+        "%s = vector.broadcast %a : i4 to vector<2xi4>\n%r = arith.constant 0 : i32",
+        "scf.for %i = %a to %a step %a : i4 {}\n%r = arith.constant 0 : i32",
+    ],
+)
+def test_what_asks_for_the_sign_of_four_bits_or_packs_them_is_refused(body: str) -> None:
+    with pytest.raises(MachineError, match=r"4 bits|vector<2xi4>") as refused:
+        evaluate(body, 1, types="%a: i4", result="i32")
+    assert refused.value.code == "unsupported-type"
+
+
+def test_an_array_of_four_bits_holds_numbers_up_to_15():
+    with pytest.raises(UsageError, match="argument 0 holds 16, expected i4"):
+        run("func.func @f(%m: memref<2xi4>) { return }", np.array([3, 16], np.uint8))
+
+
 def test_scope_of_allocations_gives_what_it_returns():
     body = """
       %r = memref.alloca_scope -> (i32) {

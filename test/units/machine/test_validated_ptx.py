@@ -77,6 +77,46 @@ def test_ptx_of_products_of_fragments(change: dict[str, Any]) -> None:
     assert found.is_equal, found.diagnostic()
 
 
+BITS = """
+gpu.module @k {
+  gpu.func @f(%from: memref<64xi4> {llvm.noalias}, %to: memref<64xi4> {llvm.noalias})
+      workgroup(%tile: memref<32xi4, #gpu.address_space<workgroup>>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %c31 = arith.constant 31 : index
+    %five = arith.constant 5 : i4
+    %t = gpu.thread_id x
+    %other = arith.subi %c31, %t : index
+    scf.for %i = %c0 to %c64 step %c32 {
+      %at = arith.addi %i, %t : index
+      %x = memref.load %from[%at] : memref<64xi4>
+      memref.store %x, %tile[%t] : memref<32xi4, #gpu.address_space<workgroup>>
+      gpu.barrier
+      %y = memref.load %tile[%other] : memref<32xi4, #gpu.address_space<workgroup>>
+      %z = arith.addi %y, %five : i4
+      memref.store %z, %to[%at] : memref<64xi4>
+      gpu.barrier
+    } {async_pipe.num_stages = 2 : i64}
+    gpu.return
+  }
+}
+"""
+
+
+def test_integers_of_four_bits_are_bytes_in_memory() -> None:
+    """LLVM stores the lower four bits of a register, and zeros above them."""
+    found = validated(BITS, "nvvm:sm_80", [])
+    assert found.is_equal, found.diagnostic()
+    ptx = lowered(BITS, "nvvm:sm_80").text
+    assert ", 15;" in ptx and "st.global.b8" in ptx
+
+
+@pytest.mark.parametrize("edit", [(", 15;", ", 7;"), (", 15;", ", 31;"), (", 5;", ", 6;")])
+def test_what_is_changed_in_integers_of_four_bits_is_different(edit: tuple[str, str]) -> None:
+    assert validated(BITS, "nvvm:sm_80", [], *edit).verdict == "different"
+
+
 HOPPER = HopperGemm(tile_m=64, tile_n=64)
 
 
