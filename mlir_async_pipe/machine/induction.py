@@ -155,10 +155,13 @@ class Induction:
         return stated.moved(_last, {}).put(unit, state)
 
     def ended(self, value: Any) -> Any:
-        """A value where no period is left."""
+        """An integer that depends on the trip count, where no period is left."""
         if not isinstance(value, Terms) or value.dtype.kind not in "iu":
             return value
-        ids = _rebuilt(self.table, value.inner.reshape(-1), _ended, {})
+        rows, known = forms(self.table, value.inner)
+        if not known.all():
+            return value
+        ids = counted(self.table, value.dtype, _ended(rows.reshape(-1, 3)))
         return Terms(self.table, ids.reshape(value.shape), value.dtype).settled()
 
     def _left(self, distance: Any) -> tuple[int, int]:
