@@ -194,6 +194,12 @@ def products_left(op: Any) -> int | None:
     return 1 if left is None else left
 
 
+def held_sizes(text: str) -> tuple[int, ...]:
+    """The sizes in a type such as `…<fragmented = vector<64x128xf32>>`."""
+    found = re.search(r"= (?:memref|vector)<((?:\d+x)+)", text)
+    return () if found is None else tuple(int(size) for size in found[1].split("x")[:-1])
+
+
 # Every product of a warpgroup adds up 32 bytes of k, whatever their type (PTX ISA, wgmma shapes).
 K_BYTES = 32
 

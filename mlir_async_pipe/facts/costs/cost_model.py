@@ -33,7 +33,13 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import UsageError
 from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, registers_of_type
-from mlir_async_pipe.vocabulary.products import K_BYTES, is_assembled, product_form
+from mlir_async_pipe.vocabulary.products import (
+    K_BYTES,
+    WARPGROUP_MMA,
+    held_sizes,
+    is_assembled,
+    product_form,
+)
 from mlir_async_pipe.vocabulary.tensor_memory import product_kind, product_shape
 
 # `--cost` begins with the chip's own table where this stands in it.
@@ -102,7 +108,7 @@ class CostModel:
 
     def uses(self, op: Any) -> dict[str, float]:
         """The cycles for which an op holds its unit, and slots of the issue unit; none of what is free."""
-        name = WGMMA_MMA if is_assembled(op) else op.name
+        name = WGMMA_MMA if is_assembled(op) or op.name == WARPGROUP_MMA else op.name
         cost, work = self.unit_of(name, kind_of_op(op)), work_of(op)
         if not cost.cycles:
             return {}
@@ -308,6 +314,10 @@ def _product_shape(op: Any) -> tuple[int, ...] | None:
     if op.name == "nvgpu.mma.sync":
         shape = [int(ir.IntegerAttr(e).value) for e in ir.ArrayAttr(op.attributes["mmaShape"])]
         return tuple(shape)
+    if op.name == WARPGROUP_MMA:
+        # A of M x K, and M x N sums; of 16 bits, else the lowering takes another matrix.
+        left, sums = (held_sizes(str(op.operands[number].type)) for number in (0, 2))
+        return (left[0] // 4, sums[1], left[1]) if (len(left), len(sums)) == (2, 2) else (0,)
     if op.name == TCGEN05_MMA:
         number = constant_value(op.operands[groups_of(op)["instruction"][0]])
         tile = None if number is None else product_shape(product_kind(op), number)

@@ -11,7 +11,6 @@ would read elsewhere are refused (docs/hopper.md has the list). `nvgpu.warpgroup
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +36,7 @@ from mlir_async_pipe.vocabulary.products import (
     ADDRESS_BITS,
     K_BYTES,
     ProductForm,
+    held_sizes,
     is_assembled,
     matrix_descriptor,
     product_form,
@@ -78,7 +78,7 @@ def generate_descriptor(site: Site) -> Execute:
     rows, columns = (*shape.sizes, None, None)[:2]
     if rows is None or columns is None or shape.strides != (columns, 1):
         raise site.unsupported("an operand that is not a contiguous static matrix")
-    if columns > _PANEL and _sizes(text) != (rows, _PANEL):
+    if columns > _PANEL and held_sizes(text) != (rows, _PANEL):
         raise site.unsupported(f"panels that are not boxes of {rows}x{_PANEL}")
 
     def execute(unit: Unit, tensor: MemRef, tensor_map: Any) -> MemRef:
@@ -104,7 +104,7 @@ def warpgroup_mma(site: Site) -> Execute:
     if site.has("transposeA") or not site.has("transposeB"):
         raise site.unsupported("it runs with A by rows and with transposeB only")
     m, n = _accumulator_shape(site, site.result_type())
-    sizes = [_sizes(str(site.operand_type(number))) for number in (0, 1)]
+    sizes = [held_sizes(str(site.operand_type(number))) for number in (0, 1)]
     if sizes != [(m, _PANEL), (_PANEL, n)] or n % _PANEL:
         raise site.unsupported(f"A runs as Mx{_PANEL} and B as {_PANEL}xN in panels of {_PANEL}")
     layout = fragments.warpgroup(m, n)
@@ -286,16 +286,10 @@ def _addresses(unit: Unit, tensor: MemRef, lanes: Array, places: Array) -> Array
 
 def _accumulator_shape(site: Site, mlir_type: Any) -> tuple[int, int]:
     """The rows and columns of a float32 accumulator."""
-    sizes = _sizes(str(mlir_type))
+    sizes = held_sizes(str(mlir_type))
     if "xf32>" not in str(mlir_type) or len(sizes) != 2 or sizes[0] % 64 or sizes[1] % 8:
         raise site.unsupported("only accumulators of f32, in 64 rows and 8 columns at a time")
     return sizes[0], sizes[1]
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    """The sizes in a type such as `…<fragmented = vector<64x128xf32>>`."""
-    found = re.search(r"= (?:memref|vector)<((?:\d+x)+)", text)
-    return () if found is None else tuple(int(size) for size in found[1].split("x")[:-1])
 
 
 # nvvm.wgmma.mma_async: products whose operands stand in 64-bit descriptors.

@@ -37,7 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.facts.loops.annotations import counted_loops, requested_loops
+from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, SCHEDULE, requested_loops
 from mlir_async_pipe.facts.loops.transactions import (
     TICKS,
     has_transactions,
@@ -324,5 +324,7 @@ def run_predicates(module: Any, options: NoOptions, session: Session) -> None:
 
     An op that already has a predicate gets both.
     """
-    for loop in counted_loops(module):
-        predicate_transactions(loop)
+    for loop in requested_loops(module):
+        # Arrays and stages on ops are about the statements that there are.
+        if NUM_STAGES in loop.attributes or SCHEDULE in loop.attributes:
+            predicate_transactions(loop)

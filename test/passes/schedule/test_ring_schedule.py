@@ -152,6 +152,12 @@ AT = "nvvm.wgmma.fence.aligned"
             "a block of unknown size",
         ),
         (
+            optimal(GEMM).replace(AT, f"nvvm.cp.async.bulk.wait_group 0 {{read}}\n{AT}", 1),
+            HOPPER,
+            "transaction-stages",
+            "'nvvm.cp.async.bulk.wait_group' has no cost",
+        ),
+        (
             optimal(GEMM).replace(AT, LOOP.format("nvvm.barrier") + "\n" + AT, 1),
             HOPPER,
             "regions-in-schedule",

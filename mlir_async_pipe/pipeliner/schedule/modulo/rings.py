@@ -72,6 +72,7 @@ from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
 from mlir_async_pipe.session.diagnostics import PipelineError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import is_barrier, row_of, tensor_use
+from mlir_async_pipe.vocabulary.products import products_left
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
 PARTITIONS: tuple[Roles, ...] = ("together", "specialised", "alternating")
@@ -153,7 +154,9 @@ def _check(body: Body, model: CostModel) -> None:
     if not model.unit_of(TENSOR_COPY, TENSOR_COPY).cycles:
         raise bad_stages("no schedule is searched for a chip whose costs are not known", body)
     for op in walk(loop):
-        if _multiplies(op) and not model.uses(op).get(TENSOR):
+        # A wait for groups of anything but products, as of tensor stores.
+        waits = row_of(op).wait is not None and row_of(op).queue != WGMMA
+        if waits or (_multiplies(op) and not model.uses(op).get(TENSOR)):
             raise bad_stages(f"no schedule is searched where '{op.name}' has no cost", body)
         if row_of(op).phase == "copy" and bytes_of(op) is None:
             raise bad_stages("no schedule is searched where it is not known what one brings", body)
@@ -248,8 +251,13 @@ class Text:
         elif op in (each.wait for each in plan.products.completions):
             self._add("done", self.groups - 1, self.wait.latency, of_phase)
         elif left is not None:
+            own = products_left(op)
+            if own is not None:
+                # A product that commits and waits by itself.
+                self.issued.append(op)
+                self._end_products()
             # With products in flight each wait leaves all groups of p iterations.
-            stay = 0 if plan.in_flight else integer_attribute(op, left) or 0
+            stay = 0 if plan.in_flight else own or integer_attribute(op, left) or 0
             self._add("done", self.groups - 1 - stay, 1, {ISSUE: self.width})
         elif is_barrier(op):
             self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
