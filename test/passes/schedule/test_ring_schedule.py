@@ -73,6 +73,16 @@ def test_warps_of_their_own_give_a_gemm_no_smaller_interval():
     )
 
 
+def test_a_chart_has_a_line_for_each_of_many_groups_of_products():
+    commit = "nvvm.wgmma.commit.group.sync.aligned\n"
+    text = optimal(GEMM).replace(commit, f"{commit}{AT}\n{commit}" * 30, 1)
+    record, session = scheduled(text)
+    (remark,) = [d for d in session.diagnostics.items if d.code == "unit-schedule"]
+    # A wait counts 7 groups at most, so none of an iteration stay in flight.
+    assert record.interval > 512
+    assert sum("issue products" in note.message for note in remark.notes) == 60
+
+
 @pytest.mark.parametrize("roles", ["together", "specialised"])
 def test_roles_of_the_loop_leave_one_partition(roles):
     text = optimal(GEMM).replace('"optimal"', f'"optimal", async_pipe.roles = "{roles}"')

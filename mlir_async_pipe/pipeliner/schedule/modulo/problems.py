@@ -728,7 +728,8 @@ def gantt(
         tensor           * AAAACCCC
         special function   BBBB....
     """
-    letters = (ascii_letters[26:] + ascii_letters[:26])[: len(problem.tasks)]
+    # Of more tasks than there are letters some share one.
+    letters = (ascii_letters[26:] + ascii_letters[:26]) * (1 + len(problem.tasks) // 52)
     bound = found.bound
     lines = []
     for unit in problem.units:
