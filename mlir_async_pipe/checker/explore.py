@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
@@ -42,7 +42,7 @@ from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ending, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, hull, without_ends
-from mlir_async_pipe.checker.precision import OpenError, RefineError, Rung
+from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import Pending, State, Value
 from mlir_async_pipe.checker.step_graph import (
@@ -103,28 +103,30 @@ class Explorer:
 
     On the rung of symbols slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
-    must be looked at again with iteration numbers modulo `periods`, slot by slot. `until_found`:
+    must be looked at again with iteration numbers modulo those of the `precision`, slot by slot. `until_found`:
     stop as soon as anything is found. `lost` are the ops on the paths that move control in a way
-    that nobody knows; `decided` are the iteration numbers by which paths part in a loop.
+    that nobody knows; `decided` are the iteration numbers by which paths part in a loop. `forgotten`: what must be
+    remembered for a path that decides one comparison twice, as fields of a precision.
     """
 
     flow: Flow
     values: PathValues
     effects: Effects
     budget: Budget
-    periods: Mapping[int, int]
+    precision: Precision
     rung: Rung
     until_found: bool = False
     states: int = 0
     tainted: str = ""
     lost: dict[Lost, None] = field(default_factory=dict)
     decided: set[Atom] = field(default_factory=set)
+    forgotten: dict[str, set[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sites = self.effects.sites
         self.counted = sites.copies_counted
         self.needed = needed_values(self.flow, sites.values_read)
-        self.live = live_values(self.flow, self.needed)
+        self.live = live_values(self.flow, self.needed, self.precision.until)
         slots = CarriedSlots(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
@@ -229,13 +231,18 @@ class Explorer:
         def execute(state: State) -> None:
             value = evaluate(state)
             if isinstance(value, Form) and any(atom.kind == "call" for atom, _ in value.terms):
-                check_periods(value, state.facts, self.periods)
+                check_periods(value, state.facts, self.precision.periods)
 
         return execute
 
     def _plan_effect(self, run: Run) -> Plan | None:
-        """What an op loads, or what a call gives, is another value each time that it runs."""
+        """What an op loads, or what a call gives, is another value each time that it runs, but for what nobody writes, at
+        one place."""
         effect = self.effects.prepare(run)
+        if all(map(self.values.is_fixed, run.operands)) and self.values.loads_constant(
+            run.op, run.frame
+        ):
+            return effect
         made = [
             (number, result.type)
             for number, result in zip(run.results, run.op.results, strict=True)
@@ -307,6 +314,8 @@ class Explorer:
                 plan[position](state)
             except OpenError as found:
                 sides = self._sides(found.args[0], state, block)
+                chosen_by = (n for n, value in state.env.items() if value == found.args[0])
+                self._note_asked(state, sides, next(chosen_by, None))
                 parting = self.partings.at_choice([side.facts for side in sides], state)
                 for side in sides:
                     half = state.under(side.facts, side.exact)
@@ -340,7 +349,7 @@ class Explorer:
             meets = self._forget(block, one)
             if meets and len(waiting) > 1:
                 one.issued_by(came, shared)
-            key = key_of(one, self.periods, self.counted, self.short)
+            key = key_of(one, self.precision.periods, self.counted, self.short)
             same = (key, meets, one.barrier, frozenset(one.facts.items()))
             found[same] = (found[same][0].with_all(one) if same in found else one, meets)
         return list(found.values())
@@ -359,12 +368,12 @@ class Explorer:
             self.counters.forget_endless(block.number, state)
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
-        forget_facts(state, live, self.values.base_facts)
+        forget_facts(state, live, self.values.base_facts, self.precision.conditions)
         return any(parting.meets for parting in ended)
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
         """Whether no state that came to a block covers this one, which may be widened."""
-        key = key_of(state, self.periods, self.counted, self.short)
+        key = key_of(state, self.precision.periods, self.counted, self.short)
         seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
         before = state.facts
         patience = PATIENCE if self.rung is Rung.FIRST else 1
@@ -516,6 +525,7 @@ class Explorer:
 
     def _split(self, state: State, form: Form, edges: dict[int, ControlEdge], block: Block) -> None:
         sides = self._sides(form, state, block)
+        self._note_asked(state, sides, *self.flow.decided_by(block))
         parting = self.partings.at_exit(block, [side.facts for side in sides], state)
         for side in sides:
             half = state.under(side.facts, side.exact)
@@ -529,6 +539,18 @@ class Explorer:
                 self._push(block.number, len(self.plans[block.number]), half)
             elif value == side.truth or form.terms:
                 self._follow(edges[1 if value else 0], half)
+
+    def _note_asked(self, state: State, sides: list[SplitSide], value: int | None) -> None:
+        """Note which comparisons a path decides by a value, and what it should have remembered to decide one of them as before."""
+        asked = sides[0].facts.keys() - state.facts.keys() if len(sides) > 1 and value else ()
+        comparisons = {a for a in asked if forms.operator_of(a)[0].startswith("cmp")}
+        for atom, before in state.asked if comparisons else ():
+            if atom in comparisons and before != value and not self.values.is_fixed(before):
+                self.forgotten.setdefault("until", set()).add((before, value))
+            elif atom in comparisons:
+                self.forgotten.setdefault("conditions", set()).add(atom)
+        if value is not None:
+            state.asked |= {(atom, value) for atom in comparisons}
 
     def _was_elsewhere(self, state: State) -> bool:
         """Whether waits count copies that a thread with what is known of this one cannot have issued:
@@ -681,20 +703,20 @@ def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None
 COMPARED_STATES = 64
 
 
-def forget_facts(state: State, live: set[int], base: Facts) -> None:
+def forget_facts(
+    state: State, live: set[int], base: Facts, conditions: frozenset[Atom] = frozenset()
+) -> None:
     """Drop facts about atoms that nothing mentions any more, but for those of `base`: what they are
-    about may still come."""
+    about may still come; and for `conditions`."""
     if all(atom.kind in ("tid", "iteration") for atom in state.facts):
         return
-    alive: set[Atom] = set()
+    together = {event.mentions for event in state.events()}
     for value in state.env.values():
         if isinstance(value, Form):
-            alive |= forms.atoms_of(value)
+            together.add(forms.atoms_of(value))
         elif isinstance(value, View):
-            for form in value.forms:
-                alive |= forms.atoms_of(form)
-    for event in state.events():
-        alive |= event.mentions
+            together |= set(map(forms.atoms_of, value.forms))
+    alive = frozenset().union(*together)
 
     def is_alive(atom: Atom) -> bool:
         if atom in alive:
@@ -704,14 +726,16 @@ def forget_facts(state: State, live: set[int], base: Facts) -> None:
         return number in live and number not in state.env
 
     def keep(atom: Atom) -> bool:
-        if atom.kind in ("tid", "iteration") or is_alive(atom):
+        if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in conditions:
             return True
         if state.sides and is_thread_condition(atom):
             return True
         if atom.kind == "sum":
-            return all(
-                is_alive(inner) or inner.kind == "iteration" for inner, _ in forms.terms_of(atom)
-            )
+            inner = {inner for inner, _ in forms.terms_of(atom) if inner.kind != "iteration"}
+            if any(known.kind == "tid" for known in inner) and len(inner) > 1:
+                # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n.
+                return any(inner <= known for known in together)
+            return all(map(is_alive, inner))
         if atom.kind != "symbol" or _is_bit(atom) or _is_trips(atom):
             return False
         number = _value_number(atom)

@@ -232,8 +232,10 @@ class _KernelRun:
             except BudgetError:
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
-            self._confirm(explorer, precision)
             judge = explorer.effects.judge
+            if judge.findings and precision.joined(explorer.forgotten) != precision:
+                raise RefineError(**explorer.forgotten)
+            self._confirm(explorer, precision)
             clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
             return self._tracked(explorer, precision)
 
@@ -289,7 +291,7 @@ class _KernelRun:
         apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
         until_found |= self.until_found
-        return Explorer(self.flow, values, effects, budget, precision.periods, rung, until_found)
+        return Explorer(self.flow, values, effects, budget, precision, rung, until_found)
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""

@@ -14,6 +14,8 @@ from math import lcm
 from operator import add, or_
 from typing import Any, TypeVar
 
+from mlir_async_pipe.checker.forms import Atom
+
 T = TypeVar("T")
 
 
@@ -46,7 +48,8 @@ class Precision:
     numbers are known modulo, on the rungs of symbols; `modulus`: those of all loops, on the others. `counted`: of which
     loops more than a few first iterations are counted. `apart`: tests of a phase after which the path splits. `warps`
     act unlike others of their class. `aligned`: lanes of a warp that come to one op wait for each other. `rings`:
-    bytes that are slots of rings, by root.
+    bytes that are slots of rings, by root. `conditions`: comparisons whose outcome is never forgotten;
+    `until`: pairs of values, the first of which is remembered until the second is made, since it is the same comparison.
     """
 
     tracked: frozenset[int] = frozenset()
@@ -57,6 +60,8 @@ class Precision:
     warps: tuple[int, ...] = ()
     aligned: bool = False
     rings: dict[int, Any] = field(default_factory=dict)
+    conditions: frozenset[Atom] = frozenset()
+    until: frozenset[tuple[int, int]] = frozenset()
 
     def joined(self, more: Mapping[str, Any]) -> Precision:
         """This and `more` of some fields."""

@@ -29,6 +29,7 @@ def rewrite(
     """Replace atoms everywhere in a state; unless `fold_iterations`, remainders of iteration
     numbers stay what they are. `unsure`: what an access becomes may be one that never was."""
     state.facts = _rewrite_facts(state.facts, mapping)
+    state.asked = frozenset(a for a in state.asked if forms.atoms_under(a[0]).isdisjoint(mapping))
     facts = state.facts if fold_iterations else without_iterations(state.facts)
     replaced = Substitution(mapping, facts, unsure)
     for number, value in state.env.items():
@@ -51,6 +52,9 @@ def stale(state: State, atom: Atom) -> None:
     """The symbol's op runs again: what the state says about its last value is of the past."""
     past = forms.of_atom(Atom("any", (("past", atom.key), forms.ANYTHING)))
     state.facts.pop(atom, None)
+    for asked in [a for a in state.asked if atom in forms.atoms_under(a[0])]:
+        state.asked -= {asked}
+        state.facts.pop(asked[0], None)
     if (
         any(atom in event.mentions for event in state.events())
         or any(atom in passed.event.mentions for passed in state.passed)

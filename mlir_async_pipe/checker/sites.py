@@ -104,11 +104,13 @@ class Sites:
 
     def loads_constant(self, op: Any, frame: int) -> bool:
         """Whether an op loads from global memory that no thread of the kernel writes, as far as anybody knows what its ops
-        do."""
+        do; a volatile or atomic load expects somebody who does."""
         numbers = self.of(op, frame)
         if not numbers or not is_load(op) or self._writes_unseen:
             return False
-        root = self.sites[numbers[0]].root
+        root, strong = self.sites[numbers[0]].root, self.sites[numbers[0]].strong
+        if strong != NOT_STRONG:
+            return False
         known = self.roots.roots[root]
         given = known.kind in (*GIVEN, "global") and known.space == "global"
         return given and not any(self.roots.may_alias(root, other) for other in self._written)

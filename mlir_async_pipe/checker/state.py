@@ -181,7 +181,8 @@ class State:
     the loops around that other threads may have left already; `unordered`: a barrier was passed
     that not all threads need reach. `loose` are the iteration numbers of which less is known, since
     states were widened, than that some path came here with them. While two groups of waves take `turns`, `behind` is what
-    the late one did before the last barrier, with the wait that it waited for it.
+    the late one did before the last barrier, with the wait that it waited for it. `asked`: comparisons that the path has
+    decided, of values of now, known or forgotten, and the values that they are.
     """
 
     env: dict[int, Value]
@@ -202,6 +203,7 @@ class State:
     loose: frozenset[Atom] = frozenset()
     turns: WaveGroups | None = None
     behind: frozenset[tuple[Event, int | None]] = frozenset()
+    asked: frozenset[tuple[Atom, int]] = frozenset()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""
@@ -272,6 +274,7 @@ class State:
             behind=self.behind | other.behind,
             passed=tuple(dict.fromkeys((*self.passed, *other.passed))),
             loose=self.loose | other.loose,
+            asked=self.asked | other.asked,
         )
 
     def in_place(self) -> frozenset[tuple[str, int, Event]]:

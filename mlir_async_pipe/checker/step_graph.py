@@ -322,17 +322,28 @@ def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
     }
 
 
-def live_values(flow: Flow, needed: set[int]) -> list[set[int]]:
-    """For each block the values that it or a later block reads before they are made anew."""
+def live_values(
+    flow: Flow, needed: set[int], until: Iterable[tuple[int, int]] = ()
+) -> list[set[int]]:
+    """For each block the values that it or a later block reads before they are made anew. A value is read, too, where the
+    other one of a pair in `until` decides a branch or is read."""
     uses, makes = [], []
+    read_with: dict[int, set[int]] = {}
+    for value, other in until:
+        read_with.setdefault(other, set()).add(value)
+
+    def with_pairs(values: Iterable[int]) -> set[int]:
+        found = needed.intersection(values)
+        return found.union(*(read_with.get(value, ()) for value in found)) if read_with else found
+
     for block in flow.blocks:
         used: set[int] = set()
         made: set[int] = set()
         for step in block.steps:
             reads, writes = _reads_and_writes(flow, step)
-            used |= (needed & reads) - made
+            used |= with_pairs(reads) - made
             made |= writes
-        used |= needed.intersection(flow.decided_by(block)) - made
+        used |= with_pairs(flow.decided_by(block)) - made
         uses.append(used)
         makes.append(made)
     live = [set(used) for used in uses]

@@ -2,7 +2,8 @@
 
 Right or wrong by chance, mostly nearly right: an interval between two barriers writes a buffer or reads it, at places that a
 permutation of the threads gives (shifted, mirrored, transposed, swizzled, strided, or some sum, quotient, remainder or choice of
-numbers that threads have alike); now and then a barrier, a wait or a commit is missing, stands under a condition, or orders less. Buffers
+numbers that threads have alike); now and then a barrier, a wait or a commit is missing, stands under a condition, or orders less. What a
+condition guards is waited for or used under the same condition, computed again. Buffers
 overlap in views; loops are `scf.for` (also with bounds of the thread) and `scf.while`; phases stand in called functions.
 Subscripts are in bounds, but for places in global memory. A kernel is `k(A, H, B, n, p)`, with its own `n` and `p` if `closed`.
 """
@@ -30,6 +31,14 @@ MAPS = (
     "(d0 + d1) floordiv 2",
     "(d0 * 5 + 3) mod 32",
 )
+OPPOSITE = {
+    **{"eq": "ne", "ne": "eq", "ult": "uge", "uge": "ult", "slt": "sge", "sge": "slt"},
+    "ugt": "ule",
+}
+MIRRORED = {
+    **{"eq": "eq", "ne": "ne", "ult": "ugt", "uge": "ule", "slt": "sgt", "sge": "sle"},
+    "ugt": "ult",
+}
 Names = list[str]
 
 
@@ -78,6 +87,7 @@ class Writer:
     buffers: list[Buffer] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     names: int = 0
+    compared: tuple[str, str, str] | None = None
 
     @property
     def thread(self) -> str:
@@ -164,10 +174,23 @@ class Writer:
         if r.random() < 0.4:
             a, b = self.op("remui", a, self.one_of(2, 4)), self.one_of(0, 1, 2)
         found = self.let(f"arith.cmpi {kind}, {a}, {b} : index")
+        self.compared = kind, a, b
         if r.random() < 0.15:
             kind = r.choice(("andi", "ori", "xori"))
             found = self.let(f"arith.{kind} {found}, {self.condition(leaves)} : i1")
+            self.compared = None
         return found
+
+    def again(self, kind: str, a: str, b: str) -> str:
+        """A comparison that was made before, as somebody writes it who did not see that, or its opposite."""
+        r = self.random
+        if r.random() < 0.3:
+            a = self.op("addi", a, 0)
+        if r.random() < 0.1:
+            kind = OPPOSITE[kind]
+        elif r.random() < 0.2:
+            kind, a, b = MIRRORED[kind], b, a
+        return self.let(f"arith.cmpi {kind}, {a}, {b} : index")
 
     def place(self, leaves: Names) -> str:
         """A number that mostly is another one in each thread."""
@@ -372,9 +395,35 @@ class Writer:
                 self.interval(leaves)
                 self.synchronise(leaves)
 
+    def _guarded(self, leaves: Names) -> None:
+        """A copy under a condition, its wait and its use under the same one."""
+        r, of = self.random, self.random.choice(self.buffers)
+        place = self.place(leaves)
+        condition = self.condition([*leaves, self.thread] if r.random() < 0.7 else leaves)
+        compared = self.compared
+        self.put(f"scf.if {condition} {{")
+        self._copy(of, place, leaves)
+        self.put("nvvm.cp.async.commit.group")
+        self.put("}")
+        for use in ("wait", "barrier", "access"):
+            if use == "barrier":
+                if r.random() < 0.5:
+                    self.put("gpu.barrier")
+            elif r.random() < 0.9:
+                self.put(f"scf.if {self.again(*compared) if compared else condition} {{")
+                if use == "wait":
+                    self.put("nvvm.cp.async.wait.group 0")
+                else:
+                    self.access_at(of, place, leaves, writes=r.random() < 0.5)
+                self.put("}")
+
     def _condition(self, leaves: Names) -> None:
         r = self.random
         alike = r.random() < 0.5
+        if r.random() < 0.4:
+            self._guarded(leaves)
+            self.synchronise(leaves)
+            return
         self.put(f"scf.if {self.condition(leaves if alike else [*leaves, self.thread])} {{")
         self.interval(leaves)
         if r.random() < 0.2:
