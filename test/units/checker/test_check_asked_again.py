@@ -1,0 +1,142 @@
+"""A condition that is computed twice is decided twice alike: no path copies where it holds, and waits where it does not.
+
+Covers: checker/explore.py, checker/precision.py, checker/step_graph.py, checker/sites.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers.check_harness import check_text
+from helpers.machine_programs import parse
+from mlir_async_pipe import machine
+
+TARGET = "nvvm:sm_80"
+SHARED = "memref<64xf32, 3>"
+
+
+def kernel(*body: str) -> str:
+    lines = "\n".join(body)
+    return f"""
+func.func @k(%A: memref<4096xf32> {{llvm.noalias}}, %F: memref<4096xf32> {{llvm.noalias}}, %M: memref<64xindex> {{llvm.noalias}},
+    %n: index, %m: index) attributes {{gpu.kernel, known_block_size = array<i32: 64, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant 0.0 : f32
+  %t = gpu.thread_id x
+  %s = memref.alloc() : {SHARED}
+  scf.for %i = %c0 to %n step %c64 {{
+    %at = arith.addi %i, %t : index
+    {lines}
+  }}
+  nvvm.cp.async.wait.group 0
+  return
+}}"""
+
+
+def guarded(first: str, again: str, *, wait: int = 0) -> str:
+    copy = (
+        f"%a = nvgpu.device_async_copy %A[%at], %s[%t], 1 : memref<4096xf32> to {SHARED}\n"
+        "nvvm.cp.async.commit.group"
+    )
+    use = f"%w = memref.load %s[%t] : {SHARED}\nmemref.store %w, %F[%at] : memref<4096xf32>"
+    return kernel(
+        f"{first}\nscf.if %p {{\n{copy}\n}}",
+        f"{again}\nscf.if %q {{\nnvvm.cp.async.wait.group {wait}\n}}",
+        f"{again.replace('%q', '%r').replace('%x', '%y')}\nscf.if %r {{\n{use}\n}}",
+    )
+
+
+def kept_out(condition: str) -> str:
+    """Threads that copy, and threads that store zeros, are the same in each iteration."""
+    copy = f"%a = nvgpu.device_async_copy %A[%at], %s[%t], 1 : memref<4096xf32> to {SHARED}"
+    return kernel(
+        condition,
+        f"scf.if %p {{\nnvvm.cp.async.wait.group 0\n{copy}\nnvvm.cp.async.commit.group",
+        f"}} else {{\nmemref.store %zero, %s[%t] : {SHARED}\n}}",
+    )
+
+
+FIRST = {
+    "element": "%p = arith.cmpi slt, %at, %m : index",
+    "trip": "%p = arith.cmpi slt, %at, %n : index",
+    "thread": "%p = arith.cmpi slt, %t, %m : index",
+    "iteration": "%p = arith.cmpi slt, %i, %m : index",
+    "arguments": "%p = arith.cmpi ult, %n, %m : index",
+}
+CHANGES = {
+    "alike": lambda text: text.replace("%p", "%q"),
+    "plus-zero": lambda text: (
+        f"%x = arith.addi {text.split()[4]} %c0 : index\n"
+        f"%q = arith.cmpi {text.split()[3]} %x, {' '.join(text.split()[5:])}"
+    ),
+}
+
+
+def races(text: str) -> bool:
+    rows = np.arange(64)
+    for n, m in ((0, 0), (64, 30), (130, 100), (256, 1), (256, 100), (256, 1000)):
+        arrays = [np.zeros(4096, np.float32), np.zeros(4096, np.float32)]
+        for completion in ("eager", "late"):
+            ran = machine.run(
+                parse(text),
+                "k",
+                [*arrays, rows + m, n, m],
+                threads=(64, 1, 1),
+                completion=completion,
+            )
+            if ran.races:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("first", FIRST)
+def test_a_wait_under_the_condition_of_its_copy(first: str, change: str) -> None:
+    text = guarded(FIRST[first], CHANGES[change](FIRST[first]))
+    assert not races(text)
+    found = check_text(text, TARGET)
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_a_wait_that_is_too_weak_under_the_condition_of_its_copy(first: str) -> None:
+    text = guarded(FIRST[first], CHANGES["alike"](FIRST[first]), wait=1)
+    assert races(text)
+    assert check_text(text, TARGET).unsafe
+
+
+def test_a_wait_under_another_condition() -> None:
+    text = guarded(FIRST["thread"], "%q = arith.cmpi slt, %t, %n : index")
+    assert races(text)
+    found = check_text(text, TARGET)
+    assert found.unsafe or found.unknown
+
+
+LOADED = "%x = memref.load %M[{0}] : memref<64xindex>\n%p = arith.cmpi slt, %t, %x : index"
+BY_ROW = "%row = arith.divui %i, %c64 : index\n%p = arith.cmpi eq, %row, %m : index"
+
+
+@pytest.mark.parametrize("condition", [FIRST["thread"], FIRST["arguments"], LOADED.format("%c0")])
+def test_a_condition_of_the_loop_s_surroundings_is_decided_once(condition: str) -> None:
+    text = kept_out(condition)
+    assert not races(text)
+    found = check_text(text, TARGET)
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("condition", [BY_ROW, FIRST["iteration"]])
+def test_a_condition_of_the_iteration_is_decided_in_each(condition: str) -> None:
+    found = check_text(kept_out(condition), TARGET)
+    assert found.unsafe or found.unknown
+    assert races(kept_out(condition))
+
+
+def test_a_volatile_load_is_another_number_each_time() -> None:
+    text = kept_out(
+        "%x = llvm.load volatile %P : !llvm.ptr -> i64\n%y = arith.index_cast %x : i64 to index\n"
+        "%p = arith.cmpi slt, %t, %y : index"
+    ).replace("%n: index,", "%P: !llvm.ptr {llvm.noalias}, %n: index,")
+    found = check_text(text, TARGET)
+    assert found.unsafe or found.unknown
