@@ -145,6 +145,8 @@ class Explorer:
                     else:
                         plans.append(plan)
             self.plans.append(plans)
+        subjects = (form for one in self.precision.conditions for form in _subject(one))
+        self.kept = self.precision.conditions.union(map(forms.sum_atom, subjects))
         bodies = loop_bodies(self.flow)
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
@@ -368,7 +370,7 @@ class Explorer:
             self.counters.forget_endless(block.number, state)
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
-        forget_facts(state, live, self.values.base_facts, self.precision.conditions)
+        forget_facts(state, live, self.values.base_facts, self.kept)
         return any(parting.meets for parting in ended)
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
@@ -544,13 +546,16 @@ class Explorer:
         """Note which comparisons a path decides by a value, and what it should have remembered to decide one of them as before."""
         asked = sides[0].facts.keys() - state.facts.keys() if len(sides) > 1 and value else ()
         comparisons = {a for a in asked if forms.operator_of(a)[0].startswith("cmp")}
+        subjects = set(map(_subject, comparisons))
         for atom, before in state.asked if comparisons else ():
-            if atom in comparisons and before != value and not self.values.is_fixed(before):
-                self.forgotten.setdefault("until", set()).add((before, value))
+            if before not in (None, value) and _subject(atom) in subjects:
+                if self.values.is_fixed(before):
+                    self.forgotten.setdefault("conditions", set()).add(atom)
+                else:
+                    self.forgotten.setdefault("until", set()).add((before, value))
             elif atom in comparisons:
                 self.forgotten.setdefault("conditions", set()).add(atom)
-        if value is not None:
-            state.asked |= {(atom, value) for atom in comparisons}
+        state.asked |= {(atom, value) for atom in comparisons}
 
     def _was_elsewhere(self, state: State) -> bool:
         """Whether waits count copies that a thread with what is known of this one cannot have issued:
@@ -613,6 +618,7 @@ class Explorer:
                 self.iterations.enter(state, number, self._twin_of(number))
             elif kind == "back":
                 self.iterations.repeat(state, number)
+                state.asked = frozenset((atom, None) for atom, _ in state.asked)
             else:
                 self.iterations.leave(state, number)
                 state.uneven -= {number}
@@ -703,11 +709,15 @@ def check_periods(value: Form, facts: Facts, tracked: Mapping[int, int]) -> None
 COMPARED_STATES = 64
 
 
-def forget_facts(
-    state: State, live: set[int], base: Facts, conditions: frozenset[Atom] = frozenset()
-) -> None:
+def _subject(comparison: Atom) -> frozenset[Form]:
+    """What a comparison is about, as others of it are, too: tid - m, for tid < m, tid <= m and m < tid + 1."""
+    form = Form(0, forms.operator_of(comparison)[1][0].terms)
+    return frozenset((form, forms.scale(form, -1)))
+
+
+def forget_facts(state: State, live: set[int], base: Facts, kept: frozenset[Atom]) -> None:
     """Drop facts about atoms that nothing mentions any more, but for those of `base`: what they are
-    about may still come; and for `conditions`."""
+    about may still come; and for those that are `kept`."""
     if all(atom.kind in ("tid", "iteration") for atom in state.facts):
         return
     together = {event.mentions for event in state.events()}
@@ -726,7 +736,7 @@ def forget_facts(
         return number in live and number not in state.env
 
     def keep(atom: Atom) -> bool:
-        if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in conditions:
+        if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in kept:
             return True
         if state.sides and is_thread_condition(atom):
             return True

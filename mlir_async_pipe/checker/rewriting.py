@@ -52,9 +52,12 @@ def stale(state: State, atom: Atom) -> None:
     """The symbol's op runs again: what the state says about its last value is of the past."""
     past = forms.of_atom(Atom("any", (("past", atom.key), forms.ANYTHING)))
     state.facts.pop(atom, None)
-    for asked in [a for a in state.asked if atom in forms.atoms_under(a[0])]:
-        state.asked -= {asked}
-        state.facts.pop(asked[0], None)
+    if any(atom in forms.atoms_under(a) for a, _ in state.asked):
+        state.asked = frozenset(a for a in state.asked if atom not in forms.atoms_under(a[0]))
+        # What is remembered of a comparison, though nobody needs it now, is about the value before.
+        state.facts = {
+            a: known for a, known in state.facts.items() if atom not in forms.atoms_under(a)
+        }
     if (
         any(atom in event.mentions for event in state.events())
         or any(atom in passed.event.mentions for passed in state.passed)

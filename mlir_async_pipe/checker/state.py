@@ -182,7 +182,7 @@ class State:
     that not all threads need reach. `loose` are the iteration numbers of which less is known, since
     states were widened, than that some path came here with them. While two groups of waves take `turns`, `behind` is what
     the late one did before the last barrier, with the wait that it waited for it. `asked`: comparisons that the path has
-    decided, of values of now, known or forgotten, and the values that they are.
+    decided, of values of now, known or forgotten, and in this iteration the values that they are.
     """
 
     env: dict[int, Value]
@@ -203,7 +203,7 @@ class State:
     loose: frozenset[Atom] = frozenset()
     turns: WaveGroups | None = None
     behind: frozenset[tuple[Event, int | None]] = frozenset()
-    asked: frozenset[tuple[Atom, int]] = frozenset()
+    asked: frozenset[tuple[Atom, int | None]] = frozenset()
 
     def copy(self) -> State:
         """A state that can be changed on its own."""

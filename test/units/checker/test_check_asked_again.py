@@ -82,7 +82,7 @@ def races(text: str) -> bool:
             ran = machine.run(
                 parse(text),
                 "k",
-                [*arrays, rows + m, n, m],
+                [*arrays, np.maximum(m - rows, 0), n, m],
                 threads=(64, 1, 1),
                 completion=completion,
             )
@@ -107,15 +107,30 @@ def test_a_wait_that_is_too_weak_under_the_condition_of_its_copy(first: str) -> 
     assert check_text(text, TARGET).unsafe
 
 
-def test_a_wait_under_another_condition() -> None:
-    text = guarded(FIRST["thread"], "%q = arith.cmpi slt, %t, %n : index")
+@pytest.mark.parametrize("first", ["thread", "arguments"])
+def test_a_wait_under_a_weaker_condition(first: str) -> None:
+    text = FIRST[first]
+    weaker = text.replace("slt", "sle").replace("ult", "ule").replace("%p", "%q")
+    text = guarded(text, weaker).replace("%r = arith.cmpi sle", "%r = arith.cmpi slt")
+    text = text.replace("%r = arith.cmpi ule", "%r = arith.cmpi ult")
+    assert not races(text)
+    found = check_text(text, TARGET)
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("again", ["slt, %t, %n", "slt, %x, %m"])
+def test_a_wait_under_another_condition(again: str) -> None:
+    text = guarded(
+        FIRST["thread"], f"%x = arith.addi %t, %c64 : index\n%q = arith.cmpi {again} : index"
+    )
     assert races(text)
     found = check_text(text, TARGET)
     assert found.unsafe or found.unknown
 
 
 LOADED = "%x = memref.load %M[{0}] : memref<64xindex>\n%p = arith.cmpi slt, %t, %x : index"
-BY_ROW = "%row = arith.divui %i, %c64 : index\n%p = arith.cmpi eq, %row, %m : index"
+ROW = "%row = arith.divui %i, %c64 : index\n"
+BY_ROW = ROW + "%p = arith.cmpi eq, %row, %m : index"
 
 
 @pytest.mark.parametrize("condition", [FIRST["thread"], FIRST["arguments"], LOADED.format("%c0")])
@@ -126,7 +141,7 @@ def test_a_condition_of_the_loop_s_surroundings_is_decided_once(condition: str) 
     assert not found.unsafe and not found.unknown
 
 
-@pytest.mark.parametrize("condition", [BY_ROW, FIRST["iteration"]])
+@pytest.mark.parametrize("condition", [BY_ROW, ROW + LOADED.format("%row"), FIRST["iteration"]])
 def test_a_condition_of_the_iteration_is_decided_in_each(condition: str) -> None:
     found = check_text(kept_out(condition), TARGET)
     assert found.unsafe or found.unknown
