@@ -348,6 +348,8 @@ class NormalForms:
                 return self._cast_bits(extended, whole)
             if size == have and (short := self._signed(operands)) is not None:
                 return self._widened(short, whole)
+            if size == have and (larger := self._shifted(operands)) is not None:
+                return larger
             cells = np.array([operands[:size]])
             first = cells[0, 0]
             source = int(first >> PLACES)
@@ -422,6 +424,29 @@ class NormalForms:
             ):
                 return None
         return last
+
+    def _shifted(self, cells: tuple[int, ...]) -> int | None:
+        """x << n, of which the first bytes are its own, and the others those of x >> (32 - n), or another whole number of bytes."""
+        size, found = len(cells), None
+        whole = np.dtype(f"i{size}")
+        for place in reversed(range(size)):
+            term, byte = cells[place] >> PLACES, cells[place] & _OFFSETS
+            if cells[place] < 0 or self.table.of(term)[0].dtype.itemsize != size:
+                return None
+            operator, operands = self.table.of(term)
+            if operator.name == "right_shift" and (by := self.number(operands[1])) is not None:
+                now = self._cast_bits(operands[0], whole), 8 * (place - byte) - by
+                if now != (found or now) or now[1] <= 0 or by < 0:
+                    return None
+                found = now
+            elif found is None:
+                return None
+            else:
+                row = np.array([found[0]]), np.array([self._constant(found[1], whole)])
+                shifted = self._lower_sum(int(self.table.make("left_shift", whole, *row)[0]), size)
+                if (self._cast_bits(term, whole), byte) != (shifted, place):
+                    return None
+        return shifted
 
     def _signed(self, cells: tuple[int, ...]) -> int | None:
         """The signed integer whose bytes the first of these are, and whose sign the others."""

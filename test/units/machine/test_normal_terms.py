@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.normal_terms import NormalForms
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import Terms, as_array, inputs, lift
 
-I8, I16, I32, U8, U16 = (np.dtype(name) for name in ("i1", "i2", "i4", "u1", "u2"))
+I8, I16, I32, U8, U16, U32 = (np.dtype(name) for name in ("i1", "i2", "i4", "u1", "u2", "u4"))
 F16, F32, F64 = (np.dtype(name) for name in ("f2", "f4", "f8"))
 Made = Callable[[Any, Any], Any]
 
@@ -40,6 +40,11 @@ def joined(*bytes_: Any) -> Any:
     return np.stack(
         [one.view(U8) if one.dtype == I8 else one.astype(U8) for one in bytes_], axis=-1
     ).view(I32)[..., 0]
+
+
+def halves(low: Any, high: Any) -> Any:
+    """An integer of 32 bits, of the lower halves of two others."""
+    return np.stack([low.astype(U16), high.astype(U16)], axis=-1).view(I32)[..., 0]
 
 
 def bf16(values: Any) -> Any:
@@ -98,6 +103,9 @@ SAME: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: np.fmax(np.fmax(x, F32.type(0)), np.fmax(F32.type(-0.0), y)), lambda x, y: np.fmax(F32.type(0), np.fmax(y, x))),
     (F32, lambda x, y: np.fmin(np.fmin(x, F32.type(np.nan)), F32.type(2)), lambda x, y: np.fmin(F32.type(2), x)),
     (F16, lambda x, y: np.fmin(x, np.fmin(y, x)), lambda x, y: np.fmin(y, x)),
+    (I32, lambda x, y: halves(x << 1, x.view(U32) >> U32.type(15)), lambda x, y: x + x),
+    (I32, lambda x, y: halves((x + y) << 3, (y + x) >> 13), lambda x, y: (x + y) * I32.type(8)),
+    (I32, lambda x, y: (x & I32.type(15)) & I32.type(6), lambda x, y: x & I32.type(6)),
 ]  # fmt: skip
 
 OTHER: list[tuple[np.dtype, Made, Made]] = [
@@ -138,6 +146,11 @@ OTHER: list[tuple[np.dtype, Made, Made]] = [
     (F32, lambda x, y: np.fmax(np.fmin(x, F32.type(1)), y), lambda x, y: np.fmin(np.fmax(x, F32.type(1)), y)),
     (F32, lambda x, y: np.fmax(np.maximum(x, F32.type(1)), y), lambda x, y: np.fmax(np.fmax(x, F32.type(1)), y)),
     (F32, lambda x, y: np.where(np.isnan(y) | np.isnan(y), F32.type(np.nan), np.fmax(x, F32.type(1))), lambda x, y: np.maximum(x, F32.type(1))),
+    (I32, lambda x, y: halves(x << 1, x.view(U32) >> U32.type(14)), lambda x, y: x + x),
+    (I32, lambda x, y: halves(x << 2, x.view(U32) >> U32.type(15)), lambda x, y: x + x),
+    (I32, lambda x, y: halves(x << 1, y.view(U32) >> U32.type(15)), lambda x, y: x + x),
+    (I32, lambda x, y: halves(x >> 1, x.view(U32) >> U32.type(15)), lambda x, y: x + x),
+    (I32, lambda x, y: (x & I32.type(15)) & I32.type(6), lambda x, y: x & I32.type(15)),
 ]  # fmt: skip
 
 
