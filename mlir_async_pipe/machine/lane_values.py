@@ -122,6 +122,8 @@ def merge(mask: Array | None, new: Any, old: Any) -> Any:
 
 def lanes_of(value: Any, width: int) -> Any:
     """An array broadcast to `width` lanes."""
+    if value.shape[0] == width:
+        return value
     return np.broadcast_to(value, (width, *value.shape[1:]))
 
 

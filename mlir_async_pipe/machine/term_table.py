@@ -227,8 +227,8 @@ class TermTable:
                 setattr(self, name, self._grown(getattr(self, name), terms, terms))
         self.operands = self._grown(self.operands, self._used + operands, terms)
         wanted = len(self._slots)
-        # A quarter is used at most: of a thousand terms all but one are found in five looks.
-        while wanted < 4 * terms:
+        # A third is used at most: of a thousand terms all but one are found in seven looks.
+        while wanted < 3 * terms:
             wanted *= 2
         if wanted > len(self._slots):
             self._check(4 * wanted, terms)
@@ -239,6 +239,9 @@ class TermTable:
         if needed <= len(array):
             return array
         capacity = max(needed, len(array) + len(array) // 2)
+        if self.bytes + (capacity - len(array)) * array.itemsize > self.limit:
+            # Near the limit arrays grow often, by little.
+            capacity = max(needed, len(array) + len(array) // 16)
         self._check((capacity - len(array)) * array.itemsize, terms)
         grown = np.empty(capacity, array.dtype)
         grown[: len(array)] = array

@@ -30,6 +30,7 @@ from mlir_async_pipe.machine.term_table import (
     BYTE_VALUES,
     CAST,
     DOT,
+    PLACES,
     ROW,
     SELECT,
     Operator,
@@ -48,11 +49,22 @@ COMMUTATIVE = frozenset(
 
 
 class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
-    """An array whose elements are data: `inner` holds their numbers in `table`."""
+    """An array whose elements are data: `inner` holds their numbers in `table`.
 
-    def __init__(self, table: TermTable, inner: Array, dtype: Any, base: Any = None) -> None:
-        self.table, self.inner, self.dtype = table, inner, np.dtype(dtype)
-        self.base = base
+    A view of terms as another type of the same size is made when it is asked for: a register holds the bits of a number, which the
+    next op takes as that again. `of` is what it is a view of, until then."""
+
+    def __init__(
+        self, table: TermTable, inner: Any, dtype: Any, base: Any = None, of: Terms | None = None
+    ) -> None:
+        self.table, self._inner, self.dtype = table, inner, np.dtype(dtype)
+        self.base, self.of = base, of
+
+    @property
+    def inner(self) -> Array:
+        if self.of is not None:
+            self._inner, self.of = self.table.bitcast(self.of.inner, self.dtype), None
+        return self._inner
 
     def with_inner(self, inner: Any) -> Any:
         """The same kind of array, with other elements."""
@@ -67,15 +79,15 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.inner.shape
+        return self._inner.shape if self.of is None else self.of.shape
 
     @property
     def ndim(self) -> int:
-        return self.inner.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
-        return self.inner.size
+        return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -88,18 +100,26 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
             step // self.inner.itemsize * self.dtype.itemsize for step in self.inner.strides
         )
 
+    def moved(self, function: Callable[[Array], Array]) -> Any:
+        """The same elements, at other places."""
+        if self.of is not None:
+            return self.of.moved(function).view(self.dtype)
+        return self.with_inner(function(self._inner))
+
     @property
     def T(self) -> Any:
-        return self.with_inner(self.inner.T)
+        return self.moved(np.transpose)
 
     def __len__(self) -> int:
-        return len(self.inner)
+        return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        found = self.with_inner(self.inner[_subscript(key)])
+        if self.of is not None:
+            return self.of[key].view(self.dtype)
+        found = self.with_inner(self._inner[_subscript(key)])
         found.base = self if self.base is None else self.base
         return found
 
@@ -153,19 +173,19 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         self.inner.setflags(**flags)
 
     def reshape(self, *shape: Any) -> Any:
-        return self.with_inner(self.inner.reshape(*shape))
+        return self.moved(lambda inner: inner.reshape(*shape))
 
     def ravel(self) -> Any:
-        return self.with_inner(self.inner.ravel())
+        return self.moved(np.ravel)
 
     def swapaxes(self, one: int, other: int) -> Any:
-        return self.with_inner(self.inner.swapaxes(one, other))
+        return self.moved(lambda inner: inner.swapaxes(one, other))
 
     def transpose(self, *axes: Any) -> Any:
-        return self.with_inner(self.inner.transpose(*axes))
+        return self.moved(lambda inner: inner.transpose(*axes))
 
     def copy(self) -> Any:
-        return self.with_inner(self.inner.copy())
+        return self.moved(np.copy)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         wanted = np.dtype(dtype)
@@ -221,12 +241,14 @@ class Terms(Symbols):
 
     def view(self, dtype: Any = None) -> Any:
         if dtype is None:
-            return Terms(self.table, self.inner, self.dtype, self.base)
+            return Terms(self.table, self._inner, self.dtype, self.base, self.of)
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
+        if self.of is not None:
+            return self.of.view(wanted)
         if wanted.itemsize == self.dtype.itemsize and wanted not in _BYTES:
-            return Terms(self.table, self.table.bitcast(self.inner, wanted), wanted)
+            return Terms(self.table, None, wanted, of=self)
         size = self.dtype.itemsize
         cells = self.table.cells_of(self.inner, size)
         flat = cells.reshape(*self.shape[:-1], size * self.shape[-1]) if self.ndim else cells
@@ -317,7 +339,23 @@ class Cells(Symbols):
         if (grouped < 0).all():
             raw = (grouped + BYTE_VALUES).astype(np.uint8)
             return np.ascontiguousarray(raw).view(wanted)[..., 0]
+        whole = self._whole(grouped)
+        if whole is not None:
+            return whole.view(wanted)
         return Terms(self.table, self.table.join(grouped, wanted), wanted)
+
+    def _whole(self, grouped: Array) -> Terms | None:
+        """The terms whose bytes these are, if all are of one type that has so many."""
+        first, size, table = grouped[..., 0], grouped.shape[-1], self.table
+        if (grouped != first[..., None] + np.arange(size)).any() or (first % (1 << PLACES)).any():
+            return None
+        if (first < 0).any() or not first.size:
+            return None
+        codes = table.code[ids := first >> PLACES]
+        one = codes.flat[0]
+        if table.item_bytes[one] != size or (table.dtypes[codes] != table.dtypes[one]).any():
+            return None
+        return Terms(table, ids, table.operators[one].dtype)
 
 
 def is_symbolic(value: Any) -> bool:
@@ -597,7 +635,7 @@ def _on_first(function: Any) -> Any:
     """A function that only moves elements of its first operand."""
 
     def moved(table: TermTable, value: Any, *args: Any, **kwargs: Any) -> Any:
-        return value.with_inner(function(value.inner, *args, **kwargs))
+        return value.moved(lambda inner: function(inner, *args, **kwargs))
 
     return moved
 
