@@ -233,7 +233,8 @@ class _KernelRun:
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
             judge = explorer.effects.judge
-            if judge.findings and precision.joined(explorer.forgotten) != precision:
+            by_paths = any(map(_rests_on_paths, judge.findings.values()))
+            if by_paths and precision.joined(explorer.forgotten) != precision:
                 raise RefineError(**explorer.forgotten)
             self._confirm(explorer, precision)
             clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
@@ -367,6 +368,11 @@ class _KernelRun:
             () if followed is None else tuple(role_uses(self.name, followed)),
             tuple(sorted(judge.one_value)),
         )
+
+
+def _rests_on_paths(finding: Finding) -> bool:
+    """Whether a finding may be of a path that nothing takes: it is an error, or unknown for what paths decide."""
+    return finding.certain or finding.cause == "in-flight" or finding.reason == "undecided-path"
 
 
 def _summary(
