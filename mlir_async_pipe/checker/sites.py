@@ -121,7 +121,7 @@ class Sites:
         return any(
             is_opaque_code(op)
             or is_unseen_copy(op)
-            or (row.by_proxy and "tensor_map" in row.operands)
+            or ("tensor_map" in row.operands and {a.kind for a in row.accesses} == {"read"})
             for op, row in ((run.op, run.row) for run in self.flow.runs())
         )
 

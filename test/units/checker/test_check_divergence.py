@@ -234,3 +234,36 @@ def test_what_all_threads_load_decides_alike_where_nobody_writes_it(
     result = check_text(text)
     assert found == ("unsafe" if result.unsafe else "unknown" if result.unknown else "safe")
     assert "divergent-barrier" not in {code for code, _ in result.unsafe}
+
+
+TENSOR = "!nvgpu.tensormap.descriptor<tensor = memref<64xf32, 3>, swizzle = none, l2promo = none, oob = zero, interleave = none>"
+BARRIERS = "!nvgpu.mbarrier.group<memorySpace = 3>"
+
+
+@pytest.mark.parametrize(
+    ("copy", "alike"),
+    [
+        (f"nvgpu.tma.async.load %x[%c0], %full[%c0] to %tile : {TENSOR}, {BARRIERS} -> memref<64xf32, 3>", True),
+        (f"nvgpu.tma.async.store %tile to %x[%c0] : memref<64xf32, 3> -> {TENSOR}", False),
+    ],
+)  # fmt: skip
+def test_copies_by_tensor_maps_out_of_workgroup_memory_may_write_what_is_loaded(
+    copy: str, *, alike: bool
+) -> None:
+    text = f"""
+func.func @k(%x: {TENSOR}, %rows: memref<128xi32> {{llvm.noalias}}) attributes {{gpu.kernel, known_block_size = array<i32: 64, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : i32
+  %t = gpu.thread_id x
+  %tile = memref.alloc() : memref<64xf32, 3>
+  %full = nvgpu.mbarrier.create -> {BARRIERS}
+  %n = memref.load %rows[%c0] : memref<128xi32>
+  %some = arith.cmpi slt, %one, %n : i32
+  scf.if %some {{
+    gpu.barrier
+  }}
+  {copy}
+  return
+}}"""
+    reasons = {d.message for d in check_text(text).report.diagnostics}
+    assert any("is not reached by all threads" in reason for reason in reasons) == (not alike)
