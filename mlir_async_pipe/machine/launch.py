@@ -17,7 +17,7 @@ from mlir_async_pipe.machine.fifos import AsyncOp, Queues
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
-from mlir_async_pipe.machine.terms import is_array
+from mlir_async_pipe.machine.terms import is_array, is_symbolic
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
@@ -245,8 +245,8 @@ class Launch:
             )
 
     def trace_of(self, unit: Unit) -> Trace | None:
-        """The trace, if this unit is the one that is traced and its first lane is active."""
-        if unit is not self.traced or unit.deferred is not None:
+        """The trace, if this unit is the one that is traced and its first lane is active; a run on data has none."""
+        if unit is not self.traced or unit.deferred is not None or is_symbolic(self.memory.data):
             return None
         return self.trace if unit.mask is None or unit.mask[0] else None
 

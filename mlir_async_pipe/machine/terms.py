@@ -537,6 +537,8 @@ def _unfolded(
     table: TermTable, name: str, dtype: np.dtype, types: list[np.dtype], columns: list[Array]
 ) -> Array:
     """Terms of an operator on operands of which not all are constants: what only moves bytes is what it moves."""
+    if name not in _MOVERS or dtype.kind not in "iu":
+        return table.make(name, dtype, *columns)
     moved, known = moved_bytes(table, name, dtype, types, columns)
     if not known.all():
         moved[~known] = table.make(name, dtype, *(column[~known] for column in columns))

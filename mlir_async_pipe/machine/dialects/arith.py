@@ -330,6 +330,8 @@ def float_to_integer(site: Site) -> Execute:
 def bitcast(site: Site) -> Execute:
     """The same bits in another type of the same width."""
     source, target = site.operand_kind(), site.result_kind()
+    if all(kind.stored == kind.dtype and not kind.shape for kind in (source, target)):
+        return lambda unit, value: value.view(target.dtype)
 
     def execute(unit: Any, value: Array) -> Array:
         stored = source.encode(value)
