@@ -50,8 +50,13 @@ def write_divisions(root: Any) -> None:
             found = _division(op)
             if found is not None:
                 _write(op, *found)
+        # The product of 64 bits has 128, which nothing else needs.
+        for op in reversed(list(walk_named(function, _PRODUCT.__contains__))):
+            if not users(op.results[0]):
+                erase([op])
 
 
+_PRODUCT = ("llvm.lshr", "llvm.trunc", "llvm.mul", "llvm.zext", "llvm.mlir.constant")
 _BRANCH = "llvm.cond_br"
 
 

@@ -179,6 +179,14 @@ def test_a_remainder_that_is_written_as_products_is_one_again() -> None:
     assert "llvm.urem" in names(text)
 
 
+def test_a_division_of_64_bits_leaves_no_product_of_128() -> None:
+    text = kernel(
+        "mul.hi.u64 %d2, %d1, -6148914691236517205;\nshr.u64 %d3, %d2, 1;\nst.shared.u64 [%r5], %d3;\nret;"
+    )
+    module = str(raise_ptx(text, new_context(), "k.ptx"))
+    assert "llvm.udiv" in module and "i128" not in module
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reported"),
     [
