@@ -111,7 +111,8 @@ class Site:
         """Whether the op is a volatile or an atomic access of more than its thread, which do not race
         with each other."""
         strong = self.order.strong and self.order.scope != "thread"
-        return strong and self.row is not None and bool(self.row.accesses)
+        row = self.row
+        return row is not None and (row.adds or (strong and bool(row.accesses)))
 
     @property
     def reads_flag(self) -> bool:

@@ -95,6 +95,7 @@ class Detector:
         # Ops that a wave does for all of its lanes, by site.
         self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
         self._strong = np.array([site.is_strong for site in sites])
+        self._adds = np.array([site.row is not None and site.row.adds for site in sites])
         self._have_met = bool(self._by_wave.any())
         self.log = RaceLog()
         self.in_flight: list[Any] = []
@@ -165,7 +166,8 @@ class Detector:
             self._check_write(self.use(operation.site, threads, where))
             self.memory.initialised[self.bytes_of(where)] = True
             np.add.at(self.pending_writes, where, ONE)
-        self._check_same_copy(operation)
+        if not self._adds[operation.site]:
+            self._check_same_copy(operation)
         for *_, where in operation.reads:
             np.add.at(self.pending_reads, where, ONE)
         self.in_flight.append(operation)
@@ -272,6 +274,8 @@ class Detector:
             return
         bad = (self.pending_writes if rules == "writes" else self.pending_reads)[use.where] > 0
         for culprit in self.in_flight if bad.any() else ():
+            if rules == "writes" and self._adds[culprit.site] and self._adds[use.site]:
+                continue
             touched = bad & culprit.covers(rules, use.where)
             if touched.any():
                 who = np.full(use.where.shape, -1)

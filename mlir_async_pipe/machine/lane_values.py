@@ -74,23 +74,30 @@ class Token:
 
 @dataclass(frozen=True)
 class LaneTensor:
-    """A TMA descriptor: the tensor in memory, the box that one copy moves, and how many chunks of
-    16 bytes its swizzle permutes."""
+    """A TMA descriptor: the tensor in memory, the box that one copy moves, how many chunks of
+    16 bytes its swizzle permutes, and the `corners` of its pixels (see TensorMap)."""
 
     memory: MemRef
     box: tuple[int, ...]
     chunks: int = 1
+    corners: Corners | None = None
+
+
+Corners = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class TensorMap:
     """An argument that points to a tensor map, as the driver encodes one: the array, the box that
     one copy moves, its slowest dimension first, and "none", "swizzle_32b", "swizzle_64b" or
-    "swizzle_128b"."""
+    "swizzle_128b". With `corners` it is one for im2col mode: copies move box[0] pixels of box[1] channels of an array of
+    images, rows, columns and channels; `corners` say where pixels begin and end, before the first row and column, and after
+    the last ones (cuTensorMapEncodeIm2col, pixelBoxLowerCorner and pixelBoxUpperCorner)."""
 
     array: Array
     box: tuple[int, ...]
     swizzle: str = "none"
+    corners: Corners | None = None
 
 
 def uniform(value: Any, dtype: Any = np.int64) -> Array:

@@ -32,8 +32,8 @@ from mlir_async_pipe.vocabulary.rows import (
 PREFIX = "ptx."
 _ORDERS = frozenset("weak relaxed acquire release".split())
 _SCOPES: dict[str, Scope] = {"cta": "block", "cluster": "cluster", "gpu": "device", "sys": "system"}
-_OPERATIONS = frozenset("add min max and or xor inc dec".split())
-_TYPE = re.compile(r"(?:b|u|s|f|bf)(\d+)(?:x(\d))?|(?:e4m3|e5m2)(x\d)?")
+OPERATIONS = frozenset("add min max and or xor inc dec".split())
+TYPE = re.compile(r"(?:b|u|s|f|bf)(\d+)(?:x(\d))?|(?:e4m3|e5m2)(x\d)?")
 _ASSEMBLY = re.compile(r"([a-z_]+(?:\.[\w:]+)+) ([$\d\[\]{}, ]+);")
 
 
@@ -76,7 +76,7 @@ def read_instruction(text: str, results: int) -> Instruction | None:
     if family is None or numbers != list(range(len(numbers))):
         return None
     parts = name.removeprefix(family).strip(".").split(".")
-    types = [one for one in parts if _TYPE.fullmatch(one)]
+    types = [one for one in parts if TYPE.fullmatch(one)]
     vectors = [one for one in parts if one in ("v2", "v4", "v8")]
     known = _MODIFIERS[family] | {*types, *vectors}
     if not known.issuperset(parts) or len(types) != 1 or len(vectors) > 1:
@@ -86,7 +86,7 @@ def read_instruction(text: str, results: int) -> Instruction | None:
 
 
 def _bytes(kind: str) -> int:
-    found = _TYPE.fullmatch(kind)
+    found = TYPE.fullmatch(kind)
     assert found is not None
     bits, count, packed = found.groups()
     return int(packed[1:]) if packed else int(bits) * int(count or 1) // 8 if bits else 1
@@ -136,6 +136,7 @@ _ROWS = (
     ),
     Row(
         "red.async",
+        adds=True,
         effects=(
             Opaque(
                 "it combines asynchronously with shared memory of another block, and several may meet there",
@@ -147,12 +148,12 @@ _ROWS = (
 _MULTIMEM = _ORDERS | _SCOPES.keys() | {"global"}
 # The modifiers that are known of each, beside types and how many elements there are.
 _MODIFIERS = {
-    "multimem.ld_reduce": _MULTIMEM | _OPERATIONS | {"acc::f32", "acc::f16"},
+    "multimem.ld_reduce": _MULTIMEM | OPERATIONS | {"acc::f32", "acc::f16"},
     "multimem.st": _MULTIMEM,
-    "multimem.red": _MULTIMEM | _OPERATIONS,
-    "cp.reduce.async.bulk.global.shared::cta.bulk_group": _OPERATIONS | {"noftz", "L2::cache_hint"},
+    "multimem.red": _MULTIMEM | OPERATIONS,
+    "cp.reduce.async.bulk.global.shared::cta.bulk_group": OPERATIONS | {"noftz", "L2::cache_hint"},
     "st.async": frozenset({"weak", "shared::cluster", "mbarrier::complete_tx::bytes"}),
-    "red.async": _OPERATIONS
+    "red.async": OPERATIONS
     | {"relaxed", "cluster", "shared::cluster", "mbarrier::complete_tx::bytes"},
 }
 PTX_ROWS = tuple(replace(row, op=PREFIX + row.op) for row in _ROWS)

@@ -21,10 +21,20 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, la
 from mlir_async_pipe.vocabulary.op_table import groups_of
 
 
+def copy_mode(op: Any) -> str:
+    """The mode of a tensor copy: "tile", "im2col", "tile_gather4", …"""
+    said = str(op.attributes["mode"]) if "mode" in op.attributes else "<tile>"
+    return said.split("<")[-1].rstrip("> ")
+
+
+# With a map whose box has one row they move four, whose numbers are coordinates.
+FOUR_ROWS = ("tile_gather4", "tile_scatter4")
+
+
 def moves_no_box(op: Any) -> bool:
     """Whether a tensor copy is in another mode than of tiles, where the shape of a box does not say what it moves: in
     im2col mode pixels and channels of the map do, gather4 and scatter4 move four rows."""
-    return "mode" in op.attributes and "<tile>" not in str(op.attributes["mode"])
+    return copy_mode(op) != "tile"
 
 
 def tensor_map_type(value: Any) -> str:
@@ -73,7 +83,8 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
     where neither `async_pipe.box` nor an operand's type says it. Raises InputError (bad-box)."""
     if BOX in op.attributes:
         return _said_box(op)
-    if moves_no_box(op):
+    mode = copy_mode(op)
+    if mode != "tile" and mode not in FOUR_ROWS:
         return None
     for operand in op.operands:
         found = BOX_IN_TYPE.search(tensor_map_type(operand))
@@ -82,8 +93,13 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
         layout = if_known(layout_of, ir.Type.parse(found[2], op.context))
         if layout is None:
             return None
-        return tuple(map(int, found[1].split("x")[:-1])), layout.stride_bytes
+        return _moved(mode, tuple(map(int, found[1].split("x")[:-1]))), layout.stride_bytes
     return None
+
+
+def _moved(mode: str, box: tuple[int, ...]) -> tuple[int, ...]:
+    """What a copy moves by a map with such a box."""
+    return (4, *box[1:]) if mode in FOUR_ROWS else box
 
 
 def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
@@ -91,11 +107,16 @@ def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
     kind = as_kind(ir.TypeAttr, said) and as_kind(ir.MemRefType, ir.TypeAttr(said).value)
     size = (if_known(element_bytes, kind) if kind else None) or 0
     shape = tuple(kind.shape) if kind else ()
-    coordinates = len(groups_of(op).get("coordinates", ()))
+    coordinates, mode = len(groups_of(op).get("coordinates", ())), copy_mode(op)
+    if mode in FOUR_ROWS:
+        # A column, and four rows.
+        coordinates -= 3
     if not size:
         why = "it is no memref of a type that has bytes"
-    elif moves_no_box(op):
-        why = "the copy is in im2col, gather or scatter mode, which moves no box"
+    elif mode != "tile" and mode not in FOUR_ROWS:
+        why = "the copy is in im2col mode, which moves no box"
+    elif mode in FOUR_ROWS and shape[0] != 1:
+        why = f"the box of a map for mode '{mode}' has one row"
     elif len(shape) != coordinates:
         why = f"it has {len(shape)} dimensions, the copy {coordinates} coordinates"
     elif not all(1 <= n <= _MOST_ELEMENTS for n in shape):
@@ -103,7 +124,7 @@ def _said_box(op: Any) -> tuple[tuple[int, ...], int]:
     elif shape[-1] * size % _ROW_BYTES:
         why = f"its rows have {shape[-1] * size} bytes, which are no multiple of {_ROW_BYTES}"
     else:
-        return shape, size
+        return _moved(mode, shape), size
     raise InputError(f"'{op.name}' cannot move a box {said}: {why}", code="bad-box", at=op)
 
 

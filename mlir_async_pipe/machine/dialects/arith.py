@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import erf
 from typing import Any
 
@@ -369,6 +370,24 @@ def _count_ones(values: Array) -> Array:
     return count
 
 
+def _reversed_bits(values: Array) -> Array:
+    bits, word = values.dtype.itemsize * 8, unsigned(values).astype(np.uint64)
+    found = np.zeros_like(word)
+    for bit in map(np.uint64, range(bits)):
+        found |= (word >> bit & np.uint64(1)) << np.uint64(bits - 1) - bit
+    return found
+
+
+def _funnel_shift(high: Array, low: Array, by: Array, *, left: bool) -> Array:
+    """The upper half of two numbers side by side that are shifted to the left, or the lower one of them to the right."""
+    bits = high.dtype.itemsize * 8
+    by = unsigned(by).astype(np.uint64) % np.uint64(bits)
+    high, low = (unsigned(value).astype(np.uint64) for value in (high, low))
+    up = by if left else np.uint64(bits) - by
+    moved = (high << up) | (low >> np.uint64(bits) - up)
+    return np.where(by == 0, high if left else low, moved)
+
+
 MATH: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": opaque("rsqrt", lambda x: 1 / np.sqrt(x)),
@@ -415,11 +434,16 @@ for _name, _arith in _FLOAT_NAMES.items():
     semantics(f"llvm.{_name}")(elementwise(FLOAT_BINARY[_arith]))
 semantics("llvm.fneg")(elementwise(np.negative))
 semantics("llvm.intr.fma", "llvm.intr.fmuladd")(elementwise(fused_multiply_add))
-for _name, _function in {
+_INTRINSICS: dict[str, Callable[..., Any]] = {
     "fabs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
-    "trunc": np.trunc, "rint": np.rint, "copysign": np.copysign, "pow": np.power,
-}.items():  # fmt: skip
+    "trunc": np.trunc, "rint": np.rint, "copysign": np.copysign, "pow": np.power, "abs": np.abs,
+    **{name: MATH[name] for name in ("ctlz", "cttz", "ctpop")},
+    "bitreverse": opaque("bitreverse", _reversed_bits),
+    "fshl": opaque("fshl", partial(_funnel_shift, left=True)),
+    "fshr": opaque("fshr", partial(_funnel_shift, left=False)),
+}  # fmt: skip
+for _name, _function in _INTRINSICS.items():
     semantics(f"llvm.intr.{_name}")(elementwise(_function))
 
 # The words of `FLOAT_PREDICATES`, in their order.
@@ -432,3 +456,27 @@ def compare_words(site: Site) -> Execute:
     word = str(site.op).split("llvm.fcmp")[1].split('"')[1]
     function = FLOAT_PREDICATES[_PREDICATE_WORDS.index(word)]
     return lambda unit, left, right: function(left, right)
+
+
+# Atomics and reductions, by LLVM's names: what is stored, of the old value and the new one.
+ATOMICS: dict[str, Any] = {
+    "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
+    "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
+    "umax": on_unsigned(np.maximum), "umin": on_unsigned(np.minimum),
+    "fadd": np.add, "fsub": np.subtract, "fmax": FLOAT_BINARY["maxnumf"],
+    "fmin": FLOAT_BINARY["minnumf"],
+    "uinc_wrap": on_unsigned(lambda old, most: np.where(old >= most, 0 * old, old + 1)),
+    "udec_wrap": on_unsigned(lambda old, most: np.where((old == 0) | (old > most), most, old - 1)),
+}  # fmt: skip
+
+
+def reduction(site: Site, name: str, kind: Kind, *, unsigned: bool = False) -> Any:
+    """What PTX calls so of numbers of a kind: red, multimem.red, cp.reduce.async."""
+    known = {"and": "_and", "or": "_or", "xor": "_xor", "inc": "uinc_wrap", "dec": "udec_wrap"}
+    if name in ("min", "max"):
+        unsigned |= kind.dtype.kind == "u"
+        name = ("f" if kind.is_float else "u" if unsigned else "") + name
+    combine = ATOMICS.get(known.get(name, name))
+    if combine is None or kind.shape:
+        raise site.unsupported(f"'{name}' of {kind.name}")
+    return combine

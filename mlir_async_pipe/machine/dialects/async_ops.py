@@ -159,9 +159,13 @@ def _touched_bytes(
     return [Footprint(chosen, unit.grid_threads(chosen), where)] if len(chosen) else []
 
 
+Combine = Callable[[Array, Array], Array]
+"""What is stored, of what is there and what comes."""
+
+
 class ElementCopy:
     """Elements of a kind that a copy moves, a row for each of some lanes: from the addresses `source` where they are
-    `read`, else zeros, to `target` where they are `written`."""
+    `read`, else zeros, to `target` where they are `written`, or are combined with what is there."""
 
     def __init__(
         self,
@@ -170,8 +174,9 @@ class ElementCopy:
         lanes: Array,
         source: tuple[Array, Array],
         target: tuple[Array, Array],
+        combine: Combine | None = None,
     ) -> None:
-        self.unit, self.kind, self.lanes = unit, kind, lanes
+        self.unit, self.kind, self.lanes, self.combine = unit, kind, lanes, combine
         (self.source, self.read), (self.target, self.written) = source, target
         self.memory = unit.launch.memory
         self.held = self.memory.zeros(self.target.shape, kind.dtype)
@@ -184,11 +189,14 @@ class ElementCopy:
     def write(self, rows: Any) -> None:
         for row in rows:
             written = self.written[row]
-            self.memory.store(self.target[row, written], self.held[row, written], self.kind)
+            where, values = self.target[row, written], self.held[row, written]
+            if self.combine is not None:
+                values = self.kind.settle(self.combine(self.memory.load(where, self.kind), values))
+            self.memory.store(where, values, self.kind)
 
     def poison(self, rows: Any) -> None:
-        """What has not arrived is no number."""
-        for row in rows:
+        """What has not arrived is no number; what is combined stays as it is until then."""
+        for row in rows if self.combine is None else ():
             first = self.target[row, self.written[row]]
             self.memory.data[first[:, None] + np.arange(self.kind.item_bytes)] = POISON_BYTE
 
@@ -217,10 +225,11 @@ def issue_elements(
     lanes: Array,
     source: tuple[Array, Array],
     target: tuple[Array, Array],
+    combine: Combine | None = None,
     **more: Any,
 ) -> None:
     """Put a copy of elements in flight until the wait for its queue; `more` are further fields of the op."""
-    copy = ElementCopy(unit, kind, lanes, source, target)
+    copy = ElementCopy(unit, kind, lanes, source, target, combine)
     row_of = np.zeros(unit.width, np.int64)
     row_of[lanes] = np.arange(len(lanes))
 

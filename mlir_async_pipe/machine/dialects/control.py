@@ -64,7 +64,8 @@ def jump(site: Site) -> Execute:
     *HINTS,
     *"func.func llvm.mlir.global memref.global nvvm.setmaxregister vector.print".split(),
     *"llvm.intr.assume llvm.intr.expect llvm.intr.lifetime.start llvm.intr.lifetime.end".split(),
-    "nvgpu.tma.fence.descriptor",
+    # One grid runs: those before it are over.
+    *("nvgpu.tma.fence.descriptor", "nvvm.griddepcontrol"),
 )
 def nothing(site: Site) -> Execute:
     """Declarations, hints and output: the operands are computed, and that is all. `expect` gives the first one."""

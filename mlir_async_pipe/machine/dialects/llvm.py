@@ -11,12 +11,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics, size_in_memory
-from mlir_async_pipe.machine.dialects.arith import (
-    FLOAT_BINARY,
-    constant_array,
-    dense_array,
-    on_unsigned,
-)
+from mlir_async_pipe.machine.dialects.arith import ATOMICS, constant_array, dense_array
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
@@ -226,15 +221,6 @@ def _initial_bytes(site: Site, declaration: Any, held: Any) -> Array | None:
         kind = kind_of(held, site.op)
         array = constant_array(site, value, kind)
     return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
-
-
-ATOMICS: dict[str, Any] = {
-    "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
-    "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
-    "umax": on_unsigned(np.maximum), "umin": on_unsigned(np.minimum),
-    "fadd": np.add, "fsub": np.subtract, "fmax": FLOAT_BINARY["maxnumf"],
-    "fmin": FLOAT_BINARY["minnumf"],
-}  # fmt: skip
 
 
 @semantics("llvm.atomicrmw")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects import gpu
-from mlir_async_pipe.machine.dialects.arith import elementwise
+from mlir_async_pipe.machine.dialects.arith import ATOMICS, elementwise
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, refuse_in_scope
 from mlir_async_pipe.machine.dialects.gpu import (
     each_target,
@@ -29,6 +30,7 @@ from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
+from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 
 
 @semantics("nvvm.mma.sync")
@@ -109,9 +111,9 @@ def bulk_load(site: Site) -> Execute:
         given = (target, source, *rest)
         addresses = operands.addresses(unit, given)
         sizes = operands.of(unit, given, "bytes")
-        _check_ends(unit, site, source, target, sizes)
+        check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
-            from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
+            from_bytes, to_bytes = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
             inside = np.ones(from_bytes.shape, np.bool_)
             mask = mask_of(unit, given, blocks, lane)
             at = int(addresses[lane])
@@ -128,21 +130,23 @@ def bulk_store(site: Site) -> Execute:
 
     def execute(unit: Unit, target: Array, source: Array, size: Array, *rest: Array) -> None:
         sizes = lanes_of(size, unit.width)
-        _check_ends(unit, site, source, target, sizes)
+        check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
-            from_bytes, to_bytes = _bytes(unit, source, target, lane, int(sizes[lane]))
+            from_bytes, to_bytes = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
             store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE)
 
     return execute
 
 
-def _check_ends(unit: Unit, site: Site, source: Array, target: Array, sizes: Array) -> None:
+def check_ends(unit: Unit, site: Site, source: Array, target: Array, sizes: Array) -> None:
     """Look whether both ends of a bulk copy are aligned, in lanes that copy something."""
     for end in (source, target):
         access.aligned(unit, site, access.span(unit, end, 1, unit.active() & (sizes > 0)))
 
 
-def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tuple[Array, Array]:
+def bulk_bytes(
+    unit: Unit, source: Array, target: Array, lane: int, size: int
+) -> tuple[Array, Array]:
     """The addresses of the bytes that a lane copies, at both ends."""
     ends = (access.within_memory(unit, pointer, size) for pointer in (source, target))
     first, second = (int(lanes_of(end, unit.width)[lane]) for end in ends)
@@ -153,9 +157,7 @@ def _bytes(unit: Unit, source: Array, target: Array, lane: int, size: int) -> tu
 def load_matrix(site: Site) -> Execute:
     """The pointer form of nvgpu.ldmatrix: 8x8 tiles of 16-bit elements, a register a tile."""
     tiles = site.integer("num") or 1
-    transpose = "col" in site.text("layout")
-    if "b16" not in site.text("eltType", "b16"):
-        raise site.unsupported("elements that are not 16 bits wide")
+    transpose = _is_transposed(site)
     single = tiles == 1
 
     def execute(unit: Unit, pointer: Array) -> Any:
@@ -170,6 +172,35 @@ def load_matrix(site: Site) -> Execute:
         return registers[0] if single else tuple(registers)
 
     return execute
+
+
+@semantics("nvvm.stmatrix")
+def store_matrix(site: Site) -> Execute:
+    """The reverse of ldmatrix: lane l has two elements of row l / 4 of each tile, of column l / 4 if it is transposed."""
+    tiles, transpose = len(site.op.operands) - 1, _is_transposed(site)
+
+    def execute(unit: Unit, pointer: Array, *registers: Array) -> None:
+        warps, naming = matrix_rows(unit, site, tiles)
+        held = np.stack([lanes_of(one, unit.width)[warps] for one in registers], axis=1)
+        halves = contiguous(held).view(np.uint16).reshape(len(warps), tiles, 8, 8)
+        halves = halves.swapaxes(2, 3) if transpose else halves
+        rows = np.zeros_like(halves, shape=(unit.width, 8))
+        rows[warps[:, : 8 * tiles]] = halves.reshape(len(warps), 8 * tiles, 8)
+        first = access.within_memory(unit, pointer, 16)
+        where = access.aligned(unit, site, byte_span(unit, first, 16, naming))
+        access.write(unit, site, where, contiguous(rows).view(BYTE.dtype), BYTE)
+
+    return execute
+
+
+def _check_halves(site: Site) -> None:
+    if "b16" not in site.text("eltType", "b16"):
+        raise site.unsupported("elements that are not 16 bits wide")
+
+
+def _is_transposed(site: Site) -> bool:
+    _check_halves(site)
+    return "col" in site.text("layout")
 
 
 semantics("nvvm.ex2")(elementwise(np.exp2))
@@ -225,6 +256,71 @@ def shuffle(site: Site) -> Execute:
         return np.where(unit.active()[number], taken[number], taken)
 
     return execute
+
+
+@semantics("nvvm.movmatrix")
+def transpose_matrix(site: Site) -> Execute:
+    """A tile of 8x8 elements of 16 bits in the registers of a warp, transposed (PTX ISA, movmatrix)."""
+    _check_halves(site)
+
+    def execute(unit: Unit, register: Array) -> Array:
+        warps = gpu.whole_warps(unit, site)
+        halves = contiguous(lanes_of(register, unit.width)[warps]).view(np.uint16)
+        tiles = contiguous(halves.reshape(len(warps), 8, 8).swapaxes(1, 2))
+        moved = np.zeros_like(lanes_of(register, unit.width))
+        moved[warps] = tiles.reshape(len(warps), 64).view(moved.dtype)
+        return moved
+
+    return execute
+
+
+# Votes, by their kinds: what they make of the predicates, or values, of lanes, and of their numbers.
+_VOTES: dict[str, Callable[[Array, Array], Any]] = {
+    "any": lambda values, lanes: values.any(),
+    "all": lambda values, lanes: values.all(),
+    "uni": lambda values, lanes: (values == values[0]).all(),
+    "ballot": lambda values, lanes: np.sum(1 << lanes[values]),
+}
+
+
+@semantics("nvvm.vote.sync", "nvvm.redux.sync", "nvvm.match.sync")
+def together(site: Site) -> Execute:
+    """Lanes of a warp are given what those make together that their mask names (PTX ISA, vote.sync, redux.sync, match.sync)."""
+    value_at, kind = int(site.name != "nvvm.redux.sync"), site.text("kind")
+    kind = kind.split("<")[-1].split()[-1].strip("> ")
+    if site.name == "nvvm.vote.sync":
+        make = _VOTES[kind]
+    elif site.name == "nvvm.match.sync" and kind == "any":
+        make = _lanes_of_each
+    elif site.name == "nvvm.redux.sync" and "true" not in site.text("abs") + site.text("nan"):
+        combine = ATOMICS.get(f"_{kind}", ATOMICS.get(kind))
+        make = partial(_reduced, combine)
+    else:
+        raise site.unsupported(f"kind '{kind}'")
+    result = site.result_kind()
+
+    def execute(unit: Unit, *operands: Array) -> Array:
+        values, masks = (lanes_of(operands[at], unit.width) for at in (value_at, 1 - value_at))
+        lanes, warps = unit.threads % 32, unit.threads // 32
+        found = np.zeros(unit.width, np.int64 if not result.is_float else result.dtype)
+        for warp in np.unique(warps[unit.active()]):
+            mine = np.flatnonzero((warps == warp) & unit.active())
+            named = masks[mine].astype(np.int64) & ALL_LANES
+            if (named != np.sum(1 << lanes[mine])).any():
+                unit.report("divergent-warp-op", site, mine[0])
+            found[mine] = make(values[mine], lanes[mine])
+        return result.settle(found)
+
+    return execute
+
+
+def _lanes_of_each(values: Array, lanes: Array) -> Array:
+    """The lanes that have the same value, for each."""
+    return np.sum((values == values[:, None]) << lanes, axis=1)
+
+
+def _reduced(combine: Any, values: Array, lanes: Array) -> Any:
+    return reduce(combine, (values[n : n + 1] for n in range(len(values))))
 
 
 # What `#nvvm.reduction` makes of the predicates of all threads (PTX ISA, barrier.red).

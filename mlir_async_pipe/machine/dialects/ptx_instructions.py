@@ -6,6 +6,7 @@ there, and what it stores is stored once.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
-from mlir_async_pipe.machine.dialects.llvm import ATOMICS, pointer_span
+from mlir_async_pipe.machine.dialects.arith import reduction
+from mlir_async_pipe.machine.dialects.async_ops import Combine, refuse_in_scope
+from mlir_async_pipe.machine.dialects.llvm import pointer_span
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
-from mlir_async_pipe.machine.dialects.tma import complete_on
+from mlir_async_pipe.machine.dialects.nvvm import bulk_bytes, check_ends
+from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of
-from mlir_async_pipe.vocabulary.ptx_rows import known_instruction
+from mlir_async_pipe.vocabulary.ptx_rows import OPERATIONS, TYPE, known_instruction
 
 
 def _span(unit: Unit, site: Site, pointer: Array, kind: Kind, number: int) -> access.ByteSpan:
@@ -67,19 +70,43 @@ def store_to_all(site: Site) -> Execute:
 def combine_with_all(site: Site) -> Execute:
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
     _check_width(site, kinds)
-    found = known_instruction(site.op)
-    name = next(
-        (one for one in ("add", "min", "max", "and", "or", "xor") if one in found.parts), ""
-    )
-    unsigned = "u" if found.parts & {"u32", "u64"} and name in ("min", "max") else ""
-    combine = ATOMICS.get(("_" if name in ("and", "or", "xor") else unsigned) + name)
-    if combine is None or any("x2" in part or "16" in part for part in found.parts):
+    if any("x2" in part or "16" in part for part in known_instruction(site.op).parts):
         raise site.unsupported("it adds, compares and combines numbers of 32 and 64 bits")
+    combine = _combination(site, kinds[0])
 
     def execute(unit: Unit, pointer: Array, *values: Array) -> None:
         for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
             where = _span(unit, site, pointer, kind, number)
             atomic_update(unit, site, where, kind, combining(unit, combine, value))
+
+    return execute
+
+
+def _combination(site: Site, kind: Kind) -> Combine:
+    """How an instruction that reduces combines numbers."""
+    parts = known_instruction(site.op).parts
+    name = next((one for one in parts if one in OPERATIONS), "")
+    return reduction(site, name, kind, unsigned=bool(parts & {"u32", "u64"}))
+
+
+@semantics("ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group")
+def reduce_bulk(site: Site) -> Execute:
+    """Elements out of workgroup memory, combined with what is there until the wait for the bulk group of the lane."""
+    parts, queue = known_instruction(site.op).parts, site.queue()
+    name = next(part for part in parts if TYPE.fullmatch(part))
+    # Of bits, signed and unsigned numbers MLIR has one type.
+    name = re.sub(r"^[bus](?=\d)", "i", name)
+    kind = kind_of(ir.Type.parse(name, site.op.context), site.op)
+    combine = _combination(site, kind)
+
+    def execute(unit: Unit, target: Array, source: Array, size: Array, *hint: Array) -> None:
+        refuse_in_scope(unit, site)
+        sizes = lanes_of(size, unit.width)
+        check_ends(unit, site, source, target, sizes)
+        for lane in map(int, np.flatnonzero(unit.active())):
+            ends = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
+            place, there = (one[:: kind.item_bytes] for one in ends)
+            store_by(unit, site, queue, lane, place, there, kind, combine)
 
     return execute
 
@@ -90,12 +117,13 @@ def _check_width(site: Site, kinds: list[Kind]) -> None:
         raise site.unsupported("elements that are narrower than their registers")
 
 
-@semantics("ptx.st.async")
+@semantics("ptx.st.async", "ptx.red.async")
 def store_asynchronously(site: Site) -> Execute:
-    """Each lane's values land later; the mbarrier counts their bytes."""
+    """Each lane's values land later, or are combined with what is there; the mbarrier counts their bytes."""
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:-1]]
     _check_width(site, kinds)
     kind, steps = kinds[0], np.arange(len(kinds)) * kinds[0].item_bytes
+    combine = _combination(site, kind) if site.row is not None and site.row.adds else None
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
@@ -104,9 +132,8 @@ def store_asynchronously(site: Site) -> Execute:
         for lane in map(int, np.flatnonzero(unit.active())):
             place = int(target[lane]) + steps
             stored = np.array([value[lane] for value in values], kind.dtype)
-            complete_on(
-                *(unit, site, lane, int(barrier[lane]), nowhere, nowhere > 0, place, kind, stored)
-            )
+            ends = nowhere, nowhere > 0, place
+            complete_on(unit, site, lane, int(barrier[lane]), *ends, kind, stored, combine)
 
     return execute
 

@@ -15,13 +15,20 @@ import numpy as np
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, issue_elements, refuse_in_scope
+from mlir_async_pipe.machine.dialects.arith import reduction
+from mlir_async_pipe.machine.dialects.async_ops import (
+    Combine,
+    ElementCopy,
+    issue_elements,
+    refuse_in_scope,
+)
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.fifos import AsyncOp
 from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
 from mlir_async_pipe.machine.lane_values import (
     Array,
+    Corners,
     LaneTensor,
     MemRef,
     TensorMap,
@@ -32,7 +39,7 @@ from mlir_async_pipe.machine.memory import MemRefShape
 from mlir_async_pipe.machine.terms import is_symbolic
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import TENSOR_LOADS
-from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, moves_no_box
+from mlir_async_pipe.vocabulary.tensor_boxes import BOX_IN_TYPE, FOUR_ROWS, copy_mode
 
 # A swizzle of W bytes xors the 16-byte chunk number with the number of the 128-byte line it is
 # in, modulo W / 16 (PTX ISA, swizzling modes).
@@ -77,14 +84,18 @@ def passed_tensor(site: Site) -> Execute:
 
 
 def _described(
-    pointer: Array, array: Any, kind: Kind, box: tuple[int, ...], chunks: int
+    pointer: Array,
+    array: Any,
+    kind: Kind,
+    box: tuple[int, ...],
+    chunks: int,
+    corners: Corners | None = None,
 ) -> LaneTensor:
     """The tensor map of an array that lies where a pointer says."""
     sizes = [size if is_symbolic(size) else uniform(size) for size in array.shape]
     any_size = (None,) * len(sizes)
-    return LaneTensor(
-        MemRefShape(any_size, any_size, 0, kind, None).over(pointer, sizes), box, chunks
-    )
+    memory = MemRefShape(any_size, any_size, 0, kind, None).over(pointer, sizes)
+    return LaneTensor(memory, box, chunks, corners)
 
 
 def _tensor(unit: Unit, site: Site, given: LaneTensor | Array) -> LaneTensor:
@@ -97,7 +108,8 @@ def _tensor(unit: Unit, site: Site, given: LaneTensor | Array) -> LaneTensor:
             "nothing in the module says what its tensor map describes; pass machine.TensorMap"
         )
     kind = stored_kind(passed.array.dtype, passed.array.dtype.name)
-    return _described(given, passed.array, kind, passed.box, _SWIZZLE_CHUNKS[passed.swizzle])
+    chunks = _SWIZZLE_CHUNKS[passed.swizzle]
+    return _described(given, passed.array, kind, passed.box, chunks, passed.corners)
 
 
 @semantics(*TENSOR_LOADS)
@@ -106,8 +118,8 @@ def load(site: Site) -> Execute:
     operands = MbarrierOperands(site)
     groups = groups_of(site.op)
     at, map_at = groups["coordinates"], groups["tensor_map"][0]
-    if len(groups.get("im2col", ())) or moves_no_box(site.op):
-        raise site.unsupported("boxes in im2col or gather mode")
+    offsets = groups.get("im2col", ())
+    mode = copy_mode(site.op)
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)
@@ -115,7 +127,8 @@ def load(site: Site) -> Execute:
         kind = tensor.memory.element
         addresses = operands.addresses(unit, given)
         for lane in map(int, np.flatnonzero(operands.lanes(unit, given))):
-            source, inside = _box(unit, tensor, [given[number] for number in at], lane)
+            start, moved = ([given[number] for number in part] for part in (at, offsets))
+            source, inside = _box(unit, site, mode, tensor, lane, start, moved)
             place = _places(unit, target, source.size, lane, tensor)
             mask = mask_of(unit, given, groups["multicast"], lane)
             for barrier, there in each_target(unit, site, mask, lane, int(addresses[lane]), place):
@@ -134,14 +147,17 @@ def complete_on(
     place: Array,
     kind: Kind,
     values: Array | None = None,
+    combine: Combine | None = None,
 ) -> None:
     """A lane copies elements of `kind` from the addresses `source`, zeros where they are not
-    `inside`, to `place`, and the mbarrier at `address` counts their bytes; or it stores `values` there."""
+    `inside`, to `place`, and the mbarrier at `address` counts their bytes; or it stores `values` there, or combines
+    them with what is there."""
     barrier = check_ready(unit, site, address, lane)
     if barrier is None:
         return
     lanes, everywhere = np.array([lane]), np.ones((1, place.size), np.bool_)
-    copy = ElementCopy(unit, kind, lanes, (source[None], inside[None]), (place[None], everywhere))
+    ends = (source[None], inside[None]), (place[None], everywhere)
+    copy = ElementCopy(unit, kind, lanes, *ends, combine)
     if values is not None:
         copy.held[...] = values
     # Mbarriers count copies of single lanes, which are lane 0 of their own.
@@ -167,16 +183,19 @@ def complete_on(
         unit.note("issue", site, queue="mbarrier", bytes=operation.size, cost=site.cost)
 
 
-@semantics("nvgpu.tma.async.store", "nvvm.cp.async.bulk.tensor.global.shared.cta")
+@semantics(
+    "nvgpu.tma.async.store",
+    "nvvm.cp.async.bulk.tensor.global.shared.cta",
+    "nvvm.cp.async.bulk.tensor.reduce",
+)
 def store(site: Site) -> Execute:
-    """A box from workgroup memory into the tensor, in the bulk group that the lane commits next;
-    what is outside is left out."""
+    """A box from workgroup memory into the tensor, in the bulk group that the lane commits next, or combined with what is
+    there; what is outside is left out."""
     groups = groups_of(site.op)
     at, map_at, source_at = groups["coordinates"], groups["tensor_map"][0], groups["source"][0]
-    predicate_at = groups["predicate"]
-    queue = site.queue()
-    if moves_no_box(site.op):
-        raise site.unsupported("boxes in im2col or scatter mode")
+    predicate_at = groups.get("predicate", range(0))
+    queue, combined = site.queue(), site.text("redKind").split("<")[-1].strip("> ")
+    mode = copy_mode(site.op)
 
     def execute(unit: Unit, *given: Any) -> None:
         refuse_in_scope(unit, site)
@@ -185,20 +204,29 @@ def store(site: Site) -> Execute:
         if len(predicate_at):
             lanes = lanes & lanes_of(given[predicate_at[0]], unit.width)
         for lane in map(int, np.flatnonzero(lanes)):
-            target, inside = _box(unit, tensor, [given[number] for number in at], lane)
-            place = _places(unit, source, target.size, lane, tensor)[inside]
-            store_by(unit, site, queue, lane, place, target[inside], tensor.memory.element)
+            start = [given[number] for number in at]
+            target, inside = _box(unit, site, mode, tensor, lane, start, [])
+            place, kind = _places(unit, source, target.size, lane, tensor), tensor.memory.element
+            combine = reduction(site, combined, kind) if combined else None
+            store_by(unit, site, queue, lane, place[inside], target[inside], kind, combine)
 
     return execute
 
 
 def store_by(
-    unit: Unit, site: Site, queue: Any, lane: int, place: Array, target: Array, kind: Kind
+    unit: Unit,
+    site: Site,
+    queue: Any,
+    lane: int,
+    place: Array,
+    target: Array,
+    kind: Kind,
+    combine: Combine | None = None,
 ) -> None:
     """One lane copies elements from `place` to `target` until its wait for the bulk group."""
     everywhere = np.ones((1, place.size), np.bool_)
     ends = (place[None], everywhere), (target[None], everywhere)
-    issue_elements(unit, site, queue, kind, np.array([lane]), *ends, is_proxy=True)
+    issue_elements(unit, site, queue, kind, np.array([lane]), *ends, combine, is_proxy=True)
 
 
 def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:
@@ -209,7 +237,13 @@ def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:
 
 
 def _box(
-    unit: Unit, tensor: LaneTensor, coordinates: list[Array], lane: int
+    unit: Unit,
+    site: Site,
+    mode: str,
+    tensor: LaneTensor,
+    lane: int,
+    coordinates: list[Array],
+    offsets: list[Array],
 ) -> tuple[Array, Array]:
     """Byte addresses of the box's elements in row-major order, and which lie in the tensor."""
 
@@ -217,14 +251,52 @@ def _box(
         return lanes_of(value, unit.width)[lane : lane + 1]
 
     memory, size = tensor.memory, tensor.memory.element_bytes
-    address: Any = here(memory.base) + here(memory.offset) * size
-    inside: Any = np.ones(1, np.bool_)
-    for axis, extent in enumerate(tensor.box):
-        position = here(coordinates[-1 - axis]) + np.arange(extent)
-        is_inside = (position >= 0) & (position < here(memory.sizes[axis]))
-        address = address[..., None] + position * (here(memory.strides[axis]) * size)
-        inside = inside[..., None] & np.asarray(is_inside)
-    return address.reshape(-1), inside.reshape(-1)
+    if (mode == "im2col") != (tensor.corners is not None):
+        raise site.unsupported(f"mode '{mode}' by a tensor map for another one")
+    if mode == "tile":
+        address: Any = here(memory.base) + here(memory.offset) * size
+        inside: Any = np.ones(1, np.bool_)
+        for axis, extent in enumerate(tensor.box):
+            position = here(coordinates[-1 - axis]) + np.arange(extent)
+            is_inside = (position >= 0) & (position < here(memory.sizes[axis]))
+            address = address[..., None] + position * (here(memory.strides[axis]) * size)
+            inside = inside[..., None] & np.asarray(is_inside)
+        return address.reshape(-1), inside.reshape(-1)
+    given = (memory.sizes, memory.strides, coordinates[::-1], offsets[::-1])
+    if any(is_symbolic(here(one)) for some in given for one in some):
+        raise site.unsupported(f"mode '{mode}' at places that are no numbers")
+    sizes, strides, first, moved = ([int(here(one)[0]) for one in some] for some in given)
+    if mode == "im2col":
+        positions = _pixels(site, tensor, sizes, first, moved)
+    elif mode in FOUR_ROWS and len(tensor.box) == 2 and tensor.box[0] == 1:
+        *rows, column = first
+        columns = column + np.arange(tensor.box[1])
+        # The last coordinate comes first here, and names the last row.
+        positions = np.stack([np.repeat(rows[::-1], tensor.box[1]), np.tile(columns, len(rows))])
+    else:
+        raise site.unsupported(f"mode '{mode}' with a box of {tensor.box}")
+    inside = np.all((positions >= 0) & (positions < np.array(sizes)[:, None]), axis=0)
+    linear = here(memory.offset) + np.array(strides) @ positions
+    return here(memory.base) + linear * size, inside
+
+
+def _pixels(
+    site: Site, tensor: LaneTensor, sizes: list[int], first: list[int], moved: list[int]
+) -> Array:
+    """Where the channels of pixels lie: from the first pixel on, along a row, to the next row and image, between the corners;
+    `moved` from there, as a filter is (PTX ISA, tensor im2col mode). Images come first, and channels last."""
+    assert tensor.corners is not None
+    (pixels, channels), (image, *place, channel) = tensor.box, first
+    lower, upper = map(np.array, tensor.corners)
+    extent, begin = np.array(sizes[1:-1]) + upper - lower, place - lower
+    if ((begin < 0) | (begin >= extent)).any():
+        raise site.unsupported("a first pixel that is not between the corners")
+    steps = np.ravel_multi_index(tuple(begin), tuple(extent)) + np.arange(pixels)
+    inner = np.array(np.unravel_index(steps % extent.prod(), tuple(extent)))
+    inner = inner + (lower + (moved or 0 * lower))[:, None]
+    each = np.concatenate([(image + steps // extent.prod())[None], inner])
+    columns = np.tile(channel + np.arange(channels), pixels)
+    return np.concatenate([np.repeat(each, channels, axis=1), columns[None]])
 
 
 def _places(unit: Unit, shared: MemRef | Array, count: int, lane: int, tensor: LaneTensor) -> Array:

@@ -401,6 +401,9 @@ ELSEWHERE = (
     | {"rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds"}
     # units/ptx/test_instructions_without_ops.py
     | {f"ptx.multimem.{name}" for name in ("ld_reduce", "st", "red")}
+    # test_machine_bulk_copies.py
+    | {"nvvm.stmatrix", "nvvm.cp.async.bulk.tensor.reduce"}
+    | {"ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group"}
     | {f"rocdl.global.load.async.to.lds.b{bits}" for bits in (8, 64, 128)}
     | {f"rocdl.global.store.async.from.lds.b{bits}" for bits in (8, 64, 128)}
     | BUFFERS
@@ -419,9 +422,7 @@ DESCRIBED = {name for name, row in ROWS.items() if row.described and not row.opa
 WITHOUT_SEMANTICS = (
     {n for n in DESCRIBED if n.startswith("rocdl.") and ".tr" in n}
     | {n for n in DESCRIBED if ("buffer" in n and ".atomic." in n) or "buffer_atomic" in n}
-    | {"amdgpu.global_transpose_load", "nvvm.stmatrix", "nvvm.tensormap.replace"}
-    | {"nvvm.cp.async.bulk.tensor.reduce"}
-    | {"ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group"}
+    | {"amdgpu.global_transpose_load", "nvvm.tensormap.replace"}
     | {"nvvm.wmma.load", "nvvm.wmma.store", "vector.compressstore", "vector.expandload"}
 )
 

@@ -13,8 +13,11 @@ import pytest
 from mlir_async_pipe import check, machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.machine import dialects  # noqa: F401  (fills the table of semantics)
+from mlir_async_pipe.machine.decode import SEMANTICS
 from mlir_async_pipe.ptx.instructions import EFFECTS, VALUES
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 HEAD = """\
 .version 8.6
@@ -329,6 +332,12 @@ NUMBERS = [
     ("mul.hi.s32 %r3, %r1, -7", lambda n, m: signed(n) * -7 >> 32),
     ("min.u32 %r3, %r1, -5", lambda n, m: min(n, 2**32 - 5)),
     ("not.b32 %r3, %r1", lambda n, m: ~n),
+    ("abs.s32 %r3, %r1", lambda n, m: abs(signed(n))),
+    ("clz.b32 %r3, %r1", lambda n, m: 32 - n.bit_length()),
+    ("popc.b32 %r3, %r1", lambda n, m: n.bit_count()),
+    ("brev.b32 %r3, %r1", lambda n, m: int(f"{n:032b}"[::-1], 2)),
+    ("shf.l.wrap.b32 %r3, %r1, %r4, %r4", lambda n, m: (m << 32 | n) << m % 32 >> 32),
+    ("shf.r.wrap.b32 %r3, %r1, %r4, %r4", lambda n, m: (m << 32 | n) >> m % 32),
 ]
 
 
@@ -364,6 +373,89 @@ def test_an_instruction_computes_what_the_manual_says(instruction: str, meaning)
     result = machine.run(module, "k", [numbers, 0], threads=64)
     found = result.arrays[0][:, 0].tolist()
     assert found == [meaning(int(n), int(m)) % 2**32 for n, m in numbers]
+
+
+def lanes_with(values: list[int], value: int) -> int:
+    return sum(1 << lane for lane, other in enumerate(values) if other == value)
+
+
+TOGETHER = [
+    ("redux.sync.add.u32 %r3, %r1, -1", lambda v: [sum(v)] * 32),
+    ("redux.sync.max.s32 %r3, %r1, -1", lambda v: [max(map(signed, v))] * 32),
+    ("redux.sync.min.u32 %r3, %r1, -1", lambda v: [min(v)] * 32),
+    ("redux.sync.xor.b32 %r3, %r1, -1", lambda v: [int(np.bitwise_xor.reduce(v))] * 32),
+    (
+        "and.b32 %r6, %r1, 3; match.any.sync.b32 %r3, %r6, -1",
+        lambda v: [lanes_with([n & 3 for n in v], own & 3) for own in v],
+    ),
+    (
+        "setp.gt.s32 %p1, %r1, 0; vote.sync.ballot.b32 %r3, %p1, -1",
+        lambda v: [lanes_with([signed(n) > 0 for n in v], True)] * 32,
+    ),
+    *(
+        (
+            f"setp.gt.u32 %p1, %r1, {bound}; vote.sync.{kind}.pred %p2, %p1, -1; selp.b32 %r3, 1, 0, %p2",
+            lambda v, bound=bound, of=of: [int(of([n > bound for n in v]))] * 32,
+        )
+        for bound in (0, 2**31, 2**32 - 1)
+        for kind, of in (("any", any), ("all", all), ("uni", lambda all_: len(set(all_)) == 1))
+    ),
+    (
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r1",
+        lambda v: np.array(v, "<u4").view("<u2").reshape(8, 8).T.copy().view("<u4").reshape(-1).tolist(),
+    ),
+]  # fmt: skip
+
+
+def of_lanes(instruction: str) -> str:
+    kernel = HEAD.replace(".reqntid 128", ".reqntid 64") + (
+        "  mov.u32 %r5, %tid.x;\n  mul.wide.u32 %d2, %r5, 4;\n  add.s64 %d3, %d1, %d2;\n"
+        f"  ld.global.u32 %r1, [%d3];\n  {instruction};\n  st.global.u32 [%d3], %r3;\n  ret;\n}}\n"
+    )
+    return kernel.replace("  mov.u32 %r2, smem;\n", "")
+
+
+@pytest.mark.parametrize(("instruction", "meaning"), TOGETHER, ids=[one for one, _ in TOGETHER])
+def test_lanes_make_together_what_the_manual_says(instruction: str, meaning) -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**32, 64, dtype=np.uint32)
+    module = raise_ptx(of_lanes(instruction), new_context(), "k.ptx")
+    result = machine.run(module, "k", [numbers, 0], threads=64)
+    expected = [n % 2**32 for warp in (numbers[:32], numbers[32:]) for n in meaning(warp.tolist())]
+    assert not result.races and result.arrays[0].tolist() == expected
+
+
+def test_lanes_of_a_mask_that_do_not_come_are_found() -> None:
+    part = "setp.ge.u32 %p1, %r5, 40;\n  @%p1 bra $over;\n  redux.sync.add.u32 %r3, %r1, -1"
+    text = of_lanes(part).replace("  ret;", "$over:\n  ret;")
+    module = raise_ptx(text, new_context(), "k.ptx")
+    result = machine.run(module, "k", [np.zeros(64, np.uint32), 0], threads=64)
+    assert result.race_codes == {"divergent-warp-op"}
+
+
+# What the machine does not run, by the instruction; the checker reads all of these by their names.
+NOT_RUN = {
+    "match.all.sync", "clusterlaunchcontrol.query_cancel", "mbarrier.arrive_drop", "cp.async.mbarrier.arrive",
+    "tensormap.replace", "mbarrier.inval", "mbarrier.complete_tx",
+}  # fmt: skip
+
+
+def test_the_machine_refuses_by_name_what_it_does_not_run() -> None:
+    """Rows with semantics run; of all others the name of the op is said."""
+    refused = {
+        row
+        for row, (instruction, _) in ROWS.items()
+        for name in ops_of(instruction)
+        if name not in SEMANTICS
+    }
+    assert refused == NOT_RUN - {"match.all.sync"}
+    for row in sorted(NOT_RUN):
+        kernel = f"{HEAD}  {ROWS[row][0]};\n  st.global.u32 [%d1], %r3;\n  selp.b32 %r3, 1, 0, %p1;\n  st.global.u32 [%d1], %r3;\n  ret;\n}}\n"  # fmt: skip
+        module = raise_ptx(kernel, new_context(), "k.ptx")
+        with pytest.raises(AsyncPipeError) as found:
+            machine.run(module, "k", [np.zeros(64, np.uint32), 0], dynamic_shared_bytes=256)
+        # An answer of 128 bits is no type of the machine.
+        assert found.value.code in ("unsupported-op", "unsupported-type")
+        assert "k.ptx" in str(found.value)
 
 
 RELATIONS = {
