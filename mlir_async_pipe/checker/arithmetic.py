@@ -11,8 +11,8 @@ opaque symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from functools import partial
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import type_text
@@ -444,7 +444,8 @@ class Forms(Domain[Form, Facts]):
         return result(op, forms.scale(v[0], 1 << v[1].constant), v[:1], known)
 
     def and_(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        """With a mask of ones side by side a quotient, a remainder, or one of the other."""
+        """With a mask of ones side by side a quotient, a remainder, or one of the other; with several such parts their sum,
+        if some of these bits are known."""
         a, b = (settle(x, known) for x in v)
         if b.is_constant:
             a, b = b, a
@@ -452,13 +453,9 @@ class Forms(Domain[Form, Facts]):
             mask = a.constant
             if mask == 0 or _is_ones(op, a):
                 return b if mask else forms.ZERO
-            # Ones side by side from bit n on: quotients by 2^n, without what is above the last one.
-            unit = mask & -mask
-            ones = mask // unit
-            if ones & (ones + 1) == 0:
-                high = forms.floor_divide(b, unit, known)
-                part = high if ones < 0 else forms.modulo(high, ones + 1, known)
-                return forms.scale(part, unit)
+            parts = [_bits(b, unit, ones, known) for unit, ones in _runs(mask)]
+            if len(parts) == 1 or any(part.is_constant for part in parts):
+                return reduce(forms.add, parts)
         return forms.apply("and", (a, b), known)
 
     def or_(self, op: Typed, v: list[Form], known: Facts) -> Form:
@@ -494,6 +491,22 @@ class Forms(Domain[Form, Facts]):
 
 
 FORMS = Forms()
+
+
+def _runs(mask: int) -> Iterator[tuple[int, int]]:
+    """The ones of a mask that stand side by side: the lowest one, and as many of them from bit 0 on (-1: without an end)."""
+    while mask:
+        unit = mask & -mask
+        high = mask // unit
+        ones = high if high == -1 else (high ^ (high + 1)) >> 1
+        yield unit, ones
+        mask &= ~(ones * unit)
+
+
+def _bits(form: Form, unit: int, ones: int, known: Facts) -> Form:
+    """Some bits side by side of a number, where they stand."""
+    high = forms.floor_divide(form, unit, known)
+    return forms.scale(high if ones < 0 else forms.modulo(high, ones + 1, known), unit)
 
 
 def _is_ones(op: Typed, form: Form) -> bool:
