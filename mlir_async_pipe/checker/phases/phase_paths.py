@@ -125,8 +125,9 @@ class StatesSeen:
         return self.waiting.pop(next(waiting))
 
 
-# Steps that are run on all paths together: three seconds or so.
-STEPS = 200_000
+# Steps that are run on all paths together, three seconds or so, and so many more for each step of a kernel: a state of
+# a longer loop takes more of them.
+STEPS, STEPS_OF_ONE = 200_000, 50
 # This part of it for what else is wrong, after a fault.
 SEARCHED = 8
 # So many times that where threads take one path, or one state stands for many; and where there is a path
@@ -205,7 +206,8 @@ class PhasePaths:
             begin_blocks(start, self.numbers)
         self.work: list[tuple[int, int, PathState]] = [(0, 0, start)]
         alone = together or self.rung in MERGED
-        self.steps, steps = STEPS * (TOGETHER_FACTOR if alone else 1), 0
+        self.steps, steps = STEPS + STEPS_OF_ONE * sum(map(len, self.plans)), 0
+        self.steps *= TOGETHER_FACTOR if alone else 1
         if self.effects.forgiven:
             self.steps //= SEARCHED
         while self.work or self.seen.waiting:

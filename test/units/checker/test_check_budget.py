@@ -1,6 +1,6 @@
 """What the checker's budget of points does not decide is unknown, never safe; and how it lasts.
 
-Covers: checker/budget.py, checker/explore.py
+Covers: checker/budget.py, checker/explore.py, checker/phases/phase_paths.py
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import pytest
 
 import mlir_async_pipe
-from helpers.check_harness import check_text
+from helpers.check_harness import check_module, check_text
 from helpers.machine_programs import parse
+from helpers.tensor_kernels import Ring
 from mlir_async_pipe.checker import budget, kernel
+from mlir_async_pipe.checker.phases import phase_paths
 
 TARGET = "nvvm:sm_80"
 KERNEL = """
@@ -179,3 +181,15 @@ def test_a_mask_and_a_trip_count_of_one_number_take_few_states():
     ):
         (summary,) = check_text(str(module).replace(old, new), TARGET).report.of("checks")
         assert summary.unsafe
+
+
+@pytest.mark.parametrize(("each", "lasts"), [(0, False), (50, True)])
+def test_the_budget_of_phases_grows_with_the_kernel(each, lasts, monkeypatch):
+    """A longer loop takes more steps a state."""
+    monkeypatch.setattr(phase_paths, "STEPS", 0)
+    monkeypatch.setattr(phase_paths, "STEPS_OF_ONE", each)
+    (summary,) = check_module(parse(Ring(tiles=3).text()), "nvvm:sm_90a").report.of("checks")
+    assert summary.unsafe == 0
+    assert (summary.unknown == 0) == lasts and set(summary.reasons) == (
+        set() if lasts else {"budget"}
+    )
