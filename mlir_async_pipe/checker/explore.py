@@ -241,9 +241,8 @@ class Explorer:
         """What an op loads, or what a call gives, is another value each time that it runs, but for what nobody writes, at
         one place."""
         effect = self.effects.prepare(run)
-        if all(map(self.values.is_fixed, run.operands)) and self.values.loads_constant(
-            run.op, run.frame
-        ):
+        constant = self.effects.sites.loads_constant(run.op, run.frame)
+        if constant and all(map(self.values.is_fixed, run.operands)):
             return effect
         made = [
             (number, result.type)

@@ -225,17 +225,22 @@ class _KernelRun:
         budget, clean = self._budget(POINTS), False
 
         def run(precision: Precision) -> KernelVerdict:
-            nonlocal clean
+            nonlocal budget, clean
             explorer = self._explorer(precision, budget, Rung.SLOTS)
+            trusted, judge = explorer.effects.sites.trusted, explorer.effects.judge
             try:
                 explorer.run()
             except BudgetError:
+                if trusted:
+                    budget, clean = self._budget(POINTS), False
+                    raise RefineError(unlike=True) from None
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
-            judge = explorer.effects.judge
             by_paths = any(map(_rests_on_paths, judge.findings.values()))
             if by_paths and precision.joined(explorer.forgotten) != precision:
                 raise RefineError(**explorer.forgotten)
+            if not trusted.isdisjoint(number for key in judge.findings for number in key[:2]):
+                raise RefineError(unlike=True)
             self._confirm(explorer, precision)
             clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
             return self._tracked(explorer, precision)
@@ -277,10 +282,11 @@ class _KernelRun:
     ) -> Explorer:
         roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
         chip = self.target.chip if self.target is not None else None
+        unlike = precision.unlike or self._clusters()
         shared = self.threads.several or self.grid.several
-        sites = Sites(self.flow, roots, chip, shared, tracked)
+        sites = Sites(self.flow, roots, chip, shared, tracked, unlike)
         values = PathValues(
-            self.flow, self.threads, roots, self.grid, sites.loads_constant, fold_iterations=fold
+            self.flow, self.threads, roots, self.grid, sites.loads_alike, fold_iterations=fold
         )
         orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
         comparer = Comparer(self.threads, budget)

@@ -73,7 +73,7 @@ class PathValues:
     threads: Threads
     roots: Roots
     grid: GridBlocks
-    loads_constant: Callable[[Operation, int], bool]
+    loads_alike: Callable[[Operation, int], bool]
     fold_iterations: bool = True
     _unmade: dict[int, Value | None] = field(default_factory=dict)
     _ranges: dict[int, tuple[Atom, AtomRange]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class PathValues:
     @cached_property
     def divergence(self) -> Divergence:
         """Which values may differ between threads."""
-        return Divergence(self.flow, self.loads_constant)
+        return Divergence(self.flow, self.loads_alike)
 
     @cached_property
     def base_facts(self) -> Mapping[Atom, AtomRange]:

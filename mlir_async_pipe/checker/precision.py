@@ -50,6 +50,7 @@ class Precision:
     act unlike others of their class. `aligned`: lanes of a warp that come to one op wait for each other. `rings`:
     bytes that are slots of rings, by root. `conditions`: comparisons whose outcome is never forgotten;
     `until`: pairs of values, the first of which is remembered until the second is made, since it is the same comparison.
+    `unlike`: threads may load different numbers from one place of workgroup memory.
     """
 
     tracked: frozenset[int] = frozenset()
@@ -62,6 +63,7 @@ class Precision:
     rings: dict[int, Any] = field(default_factory=dict)
     conditions: frozenset[Atom] = frozenset()
     until: frozenset[tuple[int, int]] = frozenset()
+    unlike: bool = False
 
     def joined(self, more: Mapping[str, Any]) -> Precision:
         """This and `more` of some fields."""

@@ -21,7 +21,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, ancestors, enclosing, integer_attribute
-from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run, is_memory
+from mlir_async_pipe.checker.step_graph import Bracket, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.alignment import element_bytes
@@ -70,7 +70,8 @@ class Sites:
     """All accesses of one kernel.
 
     `shared`: other threads or blocks see global memory too. Of the roots `tracked` synchronous
-    accesses are remembered up to the next barrier.
+    accesses are remembered up to the next barrier. `unlike`: threads that load from one place of workgroup memory may get
+    different numbers; else those of the sites `trusted` get one, so long as nothing is found of these.
     """
 
     flow: Flow
@@ -78,6 +79,8 @@ class Sites:
     chip: Chip | None
     shared: bool = False
     tracked: frozenset[int] = frozenset()
+    unlike: bool = True
+    trusted: set[int] = field(default_factory=set)
     sites: list[Site] = field(default_factory=list)
     ops: list[Any] = field(default_factory=list)
     largest_wait: int = 0
@@ -105,15 +108,49 @@ class Sites:
     def loads_constant(self, op: Any, frame: int) -> bool:
         """Whether an op loads from global memory that no thread of the kernel writes, as far as anybody knows what its ops
         do; a volatile or atomic load expects somebody who does."""
+        site = self._plain_load(op, frame)
+        if site is None:
+            return False
+        known = self.roots.roots[site.root]
+        given = known.kind in (*GIVEN, "global") and known.space == "global"
+        return given and not any(self.roots.may_alias(site.root, other) for other in self._written)
+
+    def loads_alike(self, op: Any, frame: int) -> bool:
+        """Whether threads that load from one place at once get one value: from memory that nobody writes; or from workgroup
+        memory, if nothing is found of the load.
+
+            if %tid == 0 { store %more, %flag }; barrier; %v = load %flag      one %v: what writes %flag in between races
+        """
+        if self.loads_constant(op, frame):
+            return True
+        site = self._plain_load(op, frame)
+        if site is None or site.space != "workgroup" or self.unlike or site.needed:
+            return False
+        copied = any(other.asynchronous or row_of(other.op).by_proxy for other in self.sites)
+        if copied or self._meet_elsewhere or not is_integer(op.results[0].type):
+            return False
+        self.trusted.update(self.of(op, frame))
+        return True
+
+    def _plain_load(self, op: Any, frame: int) -> Site | None:
+        """The access of an op that only loads, and is neither volatile nor atomic, if all that is written is known."""
         numbers = self.of(op, frame)
         if not numbers or not is_load(op) or self._writes_unseen:
-            return False
-        root, strong = self.sites[numbers[0]].root, self.sites[numbers[0]].strong
-        if strong != NOT_STRONG:
-            return False
-        known = self.roots.roots[root]
-        given = known.kind in (*GIVEN, "global") and known.space == "global"
-        return given and not any(self.roots.may_alias(root, other) for other in self._written)
+            return None
+        site = self.sites[numbers[0]]
+        return site if site.strong == NOT_STRONG else None
+
+    @cached_property
+    def _meet_elsewhere(self) -> bool:
+        """Whether threads may come to one load in different intervals, as some of them meet alone, or an op may do anything:
+        of these findings are left out."""
+        return any(
+            run.row.counts_waves
+            or run.row.meeting is not None
+            or run.row.phase is not None
+            or not (run.row.known or run.makes_values or self.is_harmless(run.op))
+            for run in self.flow.runs()
+        )
 
     @cached_property
     def _writes_unseen(self) -> bool:

@@ -38,8 +38,8 @@ class Divergence:
     `chosen_at` what is chosen at the begin of each block."""
 
     flow: Flow
-    # Whether an op of a frame loads what no thread of the kernel writes.
-    loads_constant: Callable[[Operation, int], bool]
+    # Whether threads that load one place at once get one value, by an op of a frame.
+    loads_alike: Callable[[Operation, int], bool]
     differing: set[int] = field(default_factory=set)
     chosen: set[int] = field(default_factory=set)
     exits: set[int] = field(default_factory=set)
@@ -112,7 +112,7 @@ class Divergence:
         for result, value in zip(run.results, run.op.results, strict=True):
             made.add(result)
             reached, different = sources(value)
-            if different is not None and self.loads_constant(run.op, run.frame):
+            if different is not None and self.loads_alike(run.op, run.frame):
                 # All threads that name one place get one value.
                 reached, different = run.op.operands, None
             if different is not None:

@@ -8,9 +8,12 @@ Covers: checker/partings.py, facts/flow/algorithms.py, checker/thread_divergence
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from helpers.check_harness import check_text, machine_races
+from helpers.check_harness import check_text, machine_races, verdict
+from mlir_async_pipe import machine
+from mlir_async_pipe.bindings import ir, new_context
 
 TARGET = "nvvm:sm_80"
 KERNEL = """
@@ -267,3 +270,113 @@ func.func @k(%x: {TENSOR}, %rows: memref<128xi32> {{llvm.noalias}}) attributes {
 }}"""
     reasons = {d.message for d in check_text(text).report.diagnostics}
     assert any("is not reached by all threads" in reason for reason in reasons) == (not alike)
+
+
+FLAG = """
+llvm.mlir.global internal @s() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<64 x i32>
+llvm.func @k(%x: !llvm.ptr<1> {{llvm.noalias}}, %y: !llvm.ptr<1> {{llvm.noalias}}) attributes {{
+    gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>}} {{
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %s = llvm.mlir.addressof @s : !llvm.ptr<3>
+  %t = nvvm.read.ptx.sreg.tid.x : i32
+  %first = llvm.icmp "eq" %t, %zero : i32
+  %mine = llvm.getelementptr %s[%t] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+  llvm.cond_br %first, ^set, ^wait
+^set:
+  %more = llvm.load %x : !llvm.ptr<1> -> i32
+  llvm.store %more, %s : i32, !llvm.ptr<3>
+  llvm.br ^wait
+^wait:
+  {barrier}
+  %flag = llvm.load {volatile} {place} : !llvm.ptr<3> -> i32
+  {between}
+  %again = llvm.icmp "ne" %flag, %zero : i32
+  llvm.cond_br %again, ^more, ^done
+^more:
+  nvvm.barrier
+  llvm.store %t, %mine : i32, !llvm.ptr<3>
+  nvvm.barrier
+  %next = llvm.xor %t, %one : i32
+  %other = llvm.getelementptr %s[%next] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+  %v = llvm.load %other : !llvm.ptr<3> -> i32
+  %to = llvm.getelementptr %y[%t] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+  llvm.store %v, %to : i32, !llvm.ptr<1>
+  llvm.br ^done
+^done:
+  llvm.return
+}}
+"""
+FLAGGED = {"barrier": "nvvm.barrier", "place": "%s", "between": "", "volatile": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "safe"),
+        # Who reads early finds no flag; the first thread clears it while others read; each reads one of its own.
+        ({"barrier": ""}, "unsafe"),
+        ({"between": "llvm.store %t, %s : i32, !llvm.ptr<3>"}, "unsafe"),
+        ({"place": "%mine"}, "unknown"),
+        # Volatile accesses do not race: nothing says that all threads find the same.
+        ({"volatile": "volatile"}, "unknown"),
+        # An op that nobody knows may write the flag.
+        ({"between": '"test.touch"(%s) : (!llvm.ptr<3>) -> ()'}, "unknown"),
+    ],
+)
+def test_what_one_thread_says_to_all_through_workgroup_memory_is_one_number(
+    changes: dict[str, str], expected: str
+) -> None:
+    """if (t == 0) flag = …; __syncthreads(); if (flag) { …; __syncthreads(); … }"""
+    text = FLAG.format(**(FLAGGED | changes))
+    checked = check_text(text)
+    assert verdict(checked.report) == expected
+    assert "divergent-barrier" not in {code for code, _ in checked.unsafe}
+    if "test.touch" in text:
+        return
+    with new_context():
+        arrays = [np.ones(1, np.int32), np.zeros(64, np.int32)]
+        run = machine.run(ir.Module.parse(text), "k", arrays, warp=32)
+    assert expected != "safe" or not run.race_codes
+    assert expected != "unsafe" or run.race_codes
+
+
+def test_what_is_loaded_twice_from_one_place_need_not_be_the_same_number() -> None:
+    """All threads load one number, and later another one, which the first has stored in between."""
+    text = """
+llvm.mlir.global internal @s() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x i32>
+llvm.func @k(%x: !llvm.ptr<1> {llvm.noalias}, %y: !llvm.ptr<1> {llvm.noalias}) attributes {
+    gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %s = llvm.mlir.addressof @s : !llvm.ptr<3>
+  %t = nvvm.read.ptx.sreg.tid.x : i32
+  %mine = llvm.getelementptr %s[%t] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i32
+  llvm.store %t, %mine : i32, !llvm.ptr<3>
+  nvvm.barrier
+  %before = llvm.load %s : !llvm.ptr<3> -> i32
+  nvvm.barrier
+  %first = llvm.icmp "eq" %t, %zero : i32
+  llvm.cond_br %first, ^set, ^wait
+^set:
+  %more = llvm.load %x : !llvm.ptr<1> -> i32
+  llvm.store %more, %s : i32, !llvm.ptr<3>
+  llvm.br ^wait
+^wait:
+  nvvm.barrier
+  %after = llvm.load %s : !llvm.ptr<3> -> i32
+  nvvm.barrier
+  %same = llvm.icmp "eq" %before, %after : i32
+  llvm.cond_br %same, ^done, ^race
+^race:
+  llvm.store %t, %s : i32, !llvm.ptr<3>
+  llvm.br ^done
+^done:
+  llvm.return
+}
+"""
+    checked = check_text(text)
+    assert verdict(checked.report) != "safe"
+    assert "divergent-barrier" not in {code for code, _ in checked.unsafe}
+    with new_context():
+        arrays = [np.ones(1, np.int32), np.zeros(64, np.int32)]
+        assert machine.run(ir.Module.parse(text), "k", arrays, warp=32).race_codes
