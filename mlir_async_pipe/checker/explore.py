@@ -44,7 +44,7 @@ from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, hull, without_ends
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
-from mlir_async_pipe.checker.state import Pending, State, Value
+from mlir_async_pipe.checker.state import Parting, Pending, State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Assign,
@@ -347,16 +347,17 @@ class Explorer:
         shared = frozenset.intersection(*(one.in_place() for one in waiting))
         for one in waiting:
             came = thread_ranges(one, self.values.base_facts)
-            meets = self._forget(block, one)
-            if meets and len(waiting) > 1:
+            ended = self._forget(block, one)
+            if ended and len(waiting) > 1:
                 one.issued_by(came, shared)
+            meets = any(parting.meets for parting in ended)
             key = key_of(one, self.precision.periods, self.counted, self.short)
             same = (key, meets, one.barrier, frozenset(one.facts.items()))
             found[same] = (found[same][0].with_all(one) if same in found else one, meets)
         return list(found.values())
 
-    def _forget(self, block: Block, state: State) -> bool:
-        """Forget what nothing reads from a block on, and what is known of threads that meet others there; whether some do."""
+    def _forget(self, block: Block, state: State) -> list[Parting]:
+        """Forget what nothing reads from a block on, and what is known of threads whose partings end there; gives these."""
         live = self.live[block.number]
         state.env = {n: v for n, v in state.env.items() if n in live}
         is_header = block.number in self.headers
@@ -370,7 +371,7 @@ class Explorer:
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
         forget_facts(state, live, self.values.base_facts, self.kept)
-        return any(parting.meets for parting in ended)
+        return ended
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
         """Whether no state that came to a block covers this one, which may be widened."""
