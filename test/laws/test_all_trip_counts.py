@@ -442,6 +442,30 @@ def test_what_goes_wrong_late_with_mbarriers_is_not_proven_for_all(name: str) ->
     assert many.verdict == "different", many.message
 
 
+# The same in the PTX: a line, and what stands in its place; p12 is free there.
+LATE_PTX_PHASES = {
+    "a parity": (
+        "selp.b32 \t%r11, 1, 0, %p18;",
+        "setp.ge.s64 \t%p12, %rd24, 992;\n\txor.pred \t%p12, %p12, %p18;\n\tselp.b32 \t%r11, 1, 0, %p12;",
+    ),
+    "bytes": (
+        "mov.b32 \t%r14, 256;",
+        "setp.ge.s64 \t%p12, %rd24, 992;\n\tselp.b32 \t%r14, 252, 256, %p12;",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE_PTX_PHASES)
+def test_what_goes_wrong_late_in_the_ptx_with_mbarriers_is_not_proven_for_all(name: str) -> None:
+    old, new = LATE_PTX_PHASES[name]
+    code = lower(parse(boxes_pipelined()), target=Target.parse(HOPPER), emit="ptx")
+    assert code.text.count(old) == 1
+    broken = replace(code, text=code.text.replace(old, new))
+    found = of_boxes(broken, From(32, 32))
+    assert found.is_equal and found.not_for_all == "iteration-dependent", found.message
+    assert of_boxes(broken, 40 * 32).verdict == "different"
+
+
 def counting(count: int, arrive: str, after: str) -> str:
     """The sums, of which each iteration arrives 64 times at another mbarrier, whose phases have `count` arrivals."""
     head = f"""  %count = arith.constant {count} : index
