@@ -63,6 +63,7 @@ from mlir_async_pipe.checker.step_graph import (
     is_integer,
     live_values,
     loop_bodies,
+    moving_values,
     needed_values,
 )
 from mlir_async_pipe.checker.thread_grid import is_thread_condition, is_thread_number
@@ -125,7 +126,8 @@ class Explorer:
     def __post_init__(self) -> None:
         sites = self.effects.sites
         self.counted = sites.copies_counted
-        self.needed = needed_values(self.flow, sites.values_read)
+        self.needed = needed_values(self.flow, sites.values_read, self._loads_constant)
+        self.moving = moving_values(self.flow)
         self.live = live_values(self.flow, self.needed, self.precision.until)
         slots = CarriedSlots(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
@@ -238,12 +240,8 @@ class Explorer:
         return execute
 
     def _plan_effect(self, run: Run) -> Plan | None:
-        """What an op loads, or what a call gives, is another value each time that it runs, but for what nobody writes, at
-        one place."""
+        """What an op loads, or what a call gives, is another value each time that it runs, but for what nobody writes."""
         effect = self.effects.prepare(run)
-        constant = self.effects.sites.loads_constant(run.op, run.frame)
-        if constant and all(map(self.values.is_fixed, run.operands)):
-            return effect
         made = [
             (number, result.type)
             for number, result in zip(run.results, run.op.results, strict=True)
@@ -252,13 +250,26 @@ class Explorer:
         if not made:
             return effect
 
+        constant = self._loads_constant(run)
+        memory = self.effects.sites.of(run.op, run.frame) if constant else ()
+
         def execute(state: State) -> None:
             for number, kind in made:
+                loaded = None
+                for site in memory:
+                    loaded = self.values.loaded(state, self.effects.sites.sites[site], kind)
                 self.values.forget(state, number, kind)
+                if loaded is not None:
+                    state.env[number] = loaded
             if effect is not None:
                 effect(state)
 
         return execute
+
+    def _loads_constant(self, run: Run) -> bool:
+        """Whether an op loads one number for all threads, that nobody writes."""
+        constant = self.effects.sites.loads_constant(run.op, run.frame)
+        return constant and not any(map(self.values.differs, run.results))
 
     def _assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
         """Assign, all at once, what an edge or a copy gives."""
@@ -545,7 +556,9 @@ class Explorer:
     def _note_asked(self, state: State, sides: list[SplitSide], value: int | None) -> None:
         """Note which comparisons a path decides by a value, and what it should have remembered to decide one of them as before."""
         asked = sides[0].facts.keys() - state.facts.keys() if len(sides) > 1 and value else ()
-        comparisons = {a for a in asked if forms.operator_of(a)[0].startswith("cmp")}
+        comparisons = {
+            a for a in asked if forms.operator_of(a)[0].startswith(("cmp", forms.LOADED))
+        }
         subjects = set(map(_subject, comparisons))
         for atom, before in state.asked if comparisons else ():
             if before not in (None, value) and _subject(atom) in subjects:
@@ -553,7 +566,7 @@ class Explorer:
                     self.forgotten.setdefault("conditions", set()).add(atom)
                 else:
                     self.forgotten.setdefault("until", set()).add((before, value))
-            elif atom in comparisons:
+            elif atom in comparisons and value not in self.moving:
                 self.forgotten.setdefault("conditions", set()).add(atom)
         state.asked |= {(atom, value) for atom in comparisons}
 
@@ -711,7 +724,8 @@ COMPARED_STATES = 64
 
 def _subject(comparison: Atom) -> frozenset[Form]:
     """What a comparison is about, as others of it are, too: tid - m, for tid < m, tid <= m and m < tid + 1."""
-    form = Form(0, forms.operator_of(comparison)[1][0].terms)
+    name, arguments = forms.operator_of(comparison)
+    form = Form(0, arguments[0].terms) if name.startswith("cmp") else forms.of_atom(comparison)
     return frozenset((form, forms.scale(form, -1)))
 
 

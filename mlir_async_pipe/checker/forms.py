@@ -21,6 +21,7 @@ from math import gcd
 from typing import NamedTuple
 
 from mlir_async_pipe.facts.values import sums
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.facts.values.sums import ZERO as ZERO
 from mlir_async_pipe.facts.values.sums import Form, Interval
 
@@ -125,6 +126,11 @@ def inner_modulo(form: Form, modulus: int) -> Form:
         form.constant % modulus,
         frozenset((atom, c % modulus) for atom, c in form.terms if c % modulus),
     )
+
+
+# How the operators are called that give what is loaded from a place in memory that nobody writes, by the number of its root: of
+# the bits of what is loaded, and the place. It may be any number.
+LOADED = "loaded "
 
 
 def operator_of(atom: Atom) -> tuple[str, tuple[Form, ...]]:
@@ -258,6 +264,9 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Ato
         return AtomRange(0, 1)
     if name == "wrap":
         return type_range(arguments[1].constant)
+    if name.startswith(LOADED):
+        bits = arguments[0].constant
+        return AtomRange(0, 1) if bits == 1 else type_range(bits) if bits < INDEX_BITS else ANYTHING
     ranges = [bounds(argument, facts) for argument in arguments]
     if name in _JOINED:
         low, high = _JOINED[name](*ranges)

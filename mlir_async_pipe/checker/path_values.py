@@ -32,7 +32,7 @@ from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import SplitSide, split
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.rewriting import stale, without_iterations
-from mlir_async_pipe.checker.sites import Roots
+from mlir_async_pipe.checker.sites import Roots, Site
 from mlir_async_pipe.checker.state import State, Value
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
@@ -40,10 +40,10 @@ from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_fac
 from mlir_async_pipe.checker.thread_ids import SIZE, argument_form, believed, differs, id_form
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.alignment import value_alignment
-from mlir_async_pipe.facts.values.integer_ops import is_size
+from mlir_async_pipe.facts.values.integer_ops import bits_of, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
-from mlir_async_pipe.facts.values.views import View
+from mlir_async_pipe.facts.values.views import BYTES, View
 from mlir_async_pipe.vocabulary import VIEW_OPS
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import IDS
@@ -293,6 +293,17 @@ class PathValues:
         state.env.pop(number, None)
         if is_integer(kind):
             stale(state, self.symbol(number))
+
+    def loaded(self, state: State, site: Site, kind: Any) -> Form | None:
+        """What is loaded from memory that nobody writes: a function of the place, the same whenever it is loaded."""
+        view = self.view(state, site.memory)
+        if view is None or view.start is None:
+            return None
+        if view.frame != BYTES and not self.is_fixed(site.memory):
+            return None
+        forms_of_place = (*view.start, *(self.form(state, index) for index in site.indices))
+        places = (settle(form, state.facts) for form in forms_of_place)
+        return forms.call(f"{forms.LOADED}{site.root}", Form(bits_of(kind)), *places)
 
     def forget_chosen(self, state: State, block: int | None) -> None:
         """What threads chose apart has another number in each of them: what is chosen at the

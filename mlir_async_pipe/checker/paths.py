@@ -51,7 +51,7 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
         for argument in arguments:
             if exact(settle(argument, facts), facts) is None:
                 return split(argument, facts)
-    exactly = atom.kind in ("symbol", "any")
+    exactly = atom.kind in ("symbol", "any") or _is_free(atom)
     return [SplitSide(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
 
@@ -236,10 +236,11 @@ def without_ends(
 
 
 def _is_free(atom: Atom) -> bool:
-    """Whether every value of an operator's range is taken: a quotient of a symbol."""
+    """Whether every value of an operator's range is taken: a quotient of a symbol, what is loaded."""
     name, arguments = forms.operator_of(atom)
-    return name == "div" and all(
-        inner.kind == "symbol" for argument in arguments for inner, _ in argument.terms
+    return name.startswith(forms.LOADED) or (
+        name == "div"
+        and all(inner.kind == "symbol" for argument in arguments for inner, _ in argument.terms)
     )
 
 

@@ -289,16 +289,20 @@ def is_bit(kind: object) -> bool:
 # does not, and is never looked at.
 
 
-def needed_values(flow: Flow, read_by: Callable[[Run], Iterable[int]]) -> set[int]:
+def needed_values(
+    flow: Flow,
+    read_by: Callable[[Run], Iterable[int]],
+    loads: Callable[[Run], bool] = lambda run: False,
+) -> set[int]:
     """The numbers of all values that matter; `read_by` gives those that an op with effects
-    looks at.
+    looks at. What an op `loads` is a function of the place.
     """
     sources: dict[int, set[int]] = {}
     pending: list[int] = []
     for step in flow.steps():
         if isinstance(step, Run) and not step.makes_values:
             pending.extend(read_by(step))
-        elif isinstance(step, Run):
+        if isinstance(step, Run) and (step.makes_values or loads(step)):
             for result in step.results:
                 sources.setdefault(result, set()).update(step.operands)
     for target, source in flow.assigns():
@@ -320,6 +324,19 @@ def loop_bodies(flow: Flow) -> dict[int, tuple[int, frozenset[int]]]:
         header: (loop, frozenset(loop_body(header, sources, before.__getitem__)))
         for header, (loop, sources) in ends.items()
     }
+
+
+def moving_values(flow: Flow) -> set[int]:
+    """The values that are, or are made of, what the iterations of a loop have each for itself."""
+    made: dict[int, list[int]] = {}
+    for step in flow.runs():
+        for operand in step.operands:
+            made.setdefault(operand, []).extend(step.results)
+    for target, source in flow.assigns():
+        made.setdefault(source, []).append(target)
+    carried = [t for *_, edge in flow.edges_of_loops("back") for t, _ in edge.assigns]
+    variables = [loop.variable for loop in flow.loops if loop.variable is not None]
+    return reached([*carried, *variables], lambda number: made.get(number, ()))
 
 
 def live_values(

@@ -5,6 +5,8 @@ Covers: checker/explore.py, checker/precision.py, checker/step_graph.py, checker
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,23 @@ def guarded(first: str, again: str, *, wait: int = 0) -> str:
     )
 
 
+FLAG = "%{0} = memref.load %M[{1}] : memref<64xindex>\n%{2} = arith.cmpi ne, %{0}, %c0 : index"
+BITS = "%{2} = memref.load %B[{1}] : memref<64xi1>"
+
+
+def flagged(flag: str, place: str = "%row", *, written: bool = False) -> str:
+    """A copy, its wait and its use under a flag of the row, which is loaded for each; `written`: in the loop, too."""
+    first = f"{ROW}{flag.format('x0', '%row', 'p')}"
+    text = guarded(first, f"%next = arith.addi %row, %c1 : index\n{flag.format('x', place, 'q')}")
+    text = text.replace("%next = arith.addi %row, %c1 : index\n%y", "%y")
+    text = text.replace("%next = arith.addi %row, %c1 : index\n%r", "%r")
+    text = text.replace("%m: index)", "%m: index, %B: memref<64xi1> {llvm.noalias})")
+    text = text.replace("%c64 = arith", "%c1 = arith.constant 1 : index\n  %c64 = arith", 1)
+    text = text.replace("%y = memref.load %M[%next]", "%y = memref.load %M[%row]")
+    store = "memref.store %i, %M[%row] : memref<64xindex>\n    %next"
+    return text.replace("%next", store, 1) if written else text
+
+
 def kept_out(condition: str) -> str:
     """Threads that copy, and threads that store zeros, are the same in each iteration."""
     copy = f"%a = nvgpu.device_async_copy %A[%at], %s[%t], 1 : memref<4096xf32> to {SHARED}"
@@ -58,6 +77,7 @@ def kept_out(condition: str) -> str:
     )
 
 
+ROW = "%row = arith.divui %i, %c64 : index\n"
 FIRST = {
     "element": "%p = arith.cmpi slt, %at, %m : index",
     "trip": "%p = arith.cmpi slt, %at, %n : index",
@@ -76,13 +96,14 @@ CHANGES = {
 
 def races(text: str) -> bool:
     rows = np.arange(64)
+    bits = (rows % 3 == 0,) if "%B" in text else ()
     for n, m in ((0, 0), (64, 30), (130, 100), (256, 1), (256, 100), (256, 1000)):
         arrays = [np.zeros(4096, np.float32), np.zeros(4096, np.float32)]
         for completion in ("eager", "late"):
             ran = machine.run(
                 parse(text),
                 "k",
-                [*arrays, np.maximum(m - rows, 0), n, m],
+                [*arrays, np.maximum(m - rows, 0) % 7, n, m, *bits],
                 threads=(64, 1, 1),
                 completion=completion,
             )
@@ -128,8 +149,22 @@ def test_a_wait_under_another_condition(again: str) -> None:
     assert found.unsafe or found.unknown
 
 
+@pytest.mark.parametrize("flag", [FLAG, BITS])
+def test_a_flag_that_is_loaded_again_where_nobody_writes_is_the_same(flag: str) -> None:
+    assert not races(flagged(flag))
+    found = check_text(flagged(flag), TARGET)
+    assert not found.unsafe and not found.unknown
+
+
+@pytest.mark.parametrize("change", [{"place": "%next"}, {"written": True}])
+def test_a_flag_of_another_row_or_that_is_written_is_another_one(change: dict[str, Any]) -> None:
+    text = flagged(FLAG, **change)
+    assert races(text)
+    found = check_text(text, TARGET)
+    assert found.unsafe or found.unknown
+
+
 LOADED = "%x = memref.load %M[{0}] : memref<64xindex>\n%p = arith.cmpi slt, %t, %x : index"
-ROW = "%row = arith.divui %i, %c64 : index\n"
 BY_ROW = ROW + "%p = arith.cmpi eq, %row, %m : index"
 
 
