@@ -267,9 +267,7 @@ class Explorer:
         return execute
 
     def _loads_constant(self, run: Run) -> bool:
-        """Whether an op loads one number for all threads, that nobody writes."""
-        constant = self.effects.sites.loads_constant(run.op, run.frame)
-        return constant and not any(map(self.values.differs, run.results))
+        return self.effects.sites.loads_constant(run.op, run.frame)
 
     def _assign(self, state: State, assigns: tuple[tuple[int, int], ...]) -> None:
         """Assign, all at once, what an edge or a copy gives."""

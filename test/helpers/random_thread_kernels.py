@@ -395,12 +395,19 @@ class Writer:
                 self.interval(leaves)
                 self.synchronise(leaves)
 
+    def flagged(self, place: str) -> str:
+        """A condition that is loaded, from where nobody writes."""
+        flag = self.let(f"memref.load %B[{place}] : memref<1024xi8>")
+        return self.let(f"arith.cmpi sgt, {flag}, %zero_i8 : i8")
+
     def _guarded(self, leaves: Names) -> None:
         """A copy under a condition, its wait and its use under the same one."""
         r, of = self.random, self.random.choice(self.buffers)
         place = self.place(leaves)
-        condition = self.condition([*leaves, self.thread] if r.random() < 0.7 else leaves)
-        compared = self.compared
+        numbers = [*leaves, self.thread] if r.random() < 0.7 else leaves
+        flag = self.op("remui", self.number(numbers, 1), 64) if r.random() < 0.25 else None
+        condition = self.condition(numbers) if flag is None else self.flagged(flag)
+        compared = None if flag else self.compared
         self.put(f"scf.if {condition} {{")
         self._copy(of, place, leaves)
         self.put("nvvm.cp.async.commit.group")
@@ -410,7 +417,8 @@ class Writer:
                 if r.random() < 0.5:
                     self.put("gpu.barrier")
             elif r.random() < 0.9:
-                self.put(f"scf.if {self.again(*compared) if compared else condition} {{")
+                again = self.flagged(flag) if flag else condition
+                self.put(f"scf.if {self.again(*compared) if compared else again} {{")
                 if use == "wait":
                     self.put("nvvm.cp.async.wait.group 0")
                 else:
@@ -420,7 +428,7 @@ class Writer:
     def _condition(self, leaves: Names) -> None:
         r = self.random
         alike = r.random() < 0.5
-        if r.random() < 0.4:
+        if r.random() < 0.4 and all(buffer.shared for buffer in self.buffers):
             self._guarded(leaves)
             self.synchronise(leaves)
             return

@@ -32,15 +32,18 @@ MAKERS = {"threads": thread_kernel, "blocks": grid_kernel}
 
 def races(kernel: ThreadKernel, *, closed: bool) -> set[str] | None:
     """What runs find; None if one leaves its arrays."""
-    sources = (np.arange(256.0), np.arange(512.0), np.arange(1024) % 100)
-    kinds = (np.float32, np.float16, np.int8)
-    arrays = [a.astype(kind) for a, kind in zip(sources, kinds, strict=True)]
+    floats = [np.arange(256, dtype=np.float32), np.arange(512, dtype=np.float16)]
+    flags = [np.arange(1024) * 37 % 100 - 50]
+    if "memref.load %B" in kernel.text:
+        # Of these, which are conditions, all are one way.
+        flags += [np.ones(1024), np.zeros(1024)]
+    given = [[*floats, flag.astype(np.int8)] for flag in flags]
     if kernel.globals:
-        arrays = [np.zeros(shape, np.float32) for shape in kernel.globals]
+        given = [[np.zeros(shape, np.float32) for shape in kernel.globals]]
     found: set[str] = set()
     with new_context():
         module = ir.Module.parse(kernel.text)
-        for numbers in [()] if closed else NUMBERS:
+        for arrays, numbers in product(given, [()] if closed else NUMBERS):
             run = machine.run(
                 module,
                 "k",
