@@ -98,8 +98,9 @@ def constant(module: Any, number: int) -> bool | None:
     op = _pick(integers, number)
     if op is None:
         return None
-    kind = op.results[0].type
-    op.attributes["value"] = ir.IntegerAttr.get(kind, (integer_attribute(op, "value") or 0) + 1)
+    value = integer_attribute(op, "value") or 0
+    more = value + 1 if value < 2**63 - 1 else -(2**63)
+    op.attributes["value"] = ir.IntegerAttr.get(op.results[0].type, more)
     return True
 
 
