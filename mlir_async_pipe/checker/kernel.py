@@ -224,23 +224,28 @@ class _KernelRun:
         """The outcome with iteration numbers modulo what slots need."""
         budget, clean = self._budget(POINTS), False
 
-        def run(precision: Precision) -> KernelVerdict:
+        def without_trust() -> KernelVerdict:
+            # What was proven rests on loads that all threads do alike: all of it is asked again.
             nonlocal budget, clean
+            budget, clean = self._budget(POINTS), False
+            return refined(run, Precision(unlike=True))
+
+        def run(precision: Precision) -> KernelVerdict:
+            nonlocal clean
             explorer = self._explorer(precision, budget, Rung.SLOTS)
             trusted, judge = explorer.effects.sites.trusted, explorer.effects.judge
             try:
                 explorer.run()
             except BudgetError:
                 if trusted:
-                    budget, clean = self._budget(POINTS), False
-                    raise RefineError(unlike=True) from None
+                    return without_trust()
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
             by_paths = any(map(_rests_on_paths, judge.findings.values()))
             if by_paths and precision.joined(explorer.forgotten) != precision:
                 raise RefineError(**explorer.forgotten)
             if not trusted.isdisjoint(number for key in judge.findings for number in key[:2]):
-                raise RefineError(unlike=True)
+                return without_trust()
             self._confirm(explorer, precision)
             clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
             return self._tracked(explorer, precision)
