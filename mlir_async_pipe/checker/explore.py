@@ -553,10 +553,11 @@ class Explorer:
 
     def _note_asked(self, state: State, sides: list[SplitSide], value: int | None) -> None:
         """Note which comparisons a path decides by a value, and what it should have remembered to decide one of them as before."""
-        asked = sides[0].facts.keys() - state.facts.keys() if len(sides) > 1 and value else ()
-        comparisons = {
-            a for a in asked if forms.operator_of(a)[0].startswith(("cmp", forms.LOADED))
-        }
+        if value is None or len(sides) == 1:
+            return
+        decided = sides[0].facts.keys() - state.facts.keys()
+        kinds = ("cmp", forms.LOADED)
+        comparisons = {a for a in decided if forms.operator_of(a)[0].startswith(kinds)}
         subjects = set(map(_subject, comparisons))
         for atom, before in state.asked if comparisons else ():
             if before not in (None, value) and _subject(atom) in subjects:
