@@ -14,6 +14,11 @@ can issue it. A condition that is a constant is decided, and two around such a c
 
     zeros; scf.if %a { pure; scf.if %b { … } }    -->    zeros; pure; scf.if %a and %b { … }
 
+An asynchronous copy fills with zeros by itself, but for AMD's, if its group is waited for before its memory is used:
+
+    scf.if %c { copy %A[%i], %tile[%t], 4 }               %n = arith.select %c, %c4, %c0
+    else { vector.store %zeros, %tile[%t] }        -->    copy %A[%i], %tile[%t], 4, %n
+
 Anything else under a condition stays.
 """
 
@@ -21,8 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     OpWriter,
@@ -35,6 +42,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     erase,
+    integer_attribute,
     is_function,
     operations,
     outermost,
@@ -63,11 +71,14 @@ from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair, copy_width
 from mlir_async_pipe.pipeliner.normalise.affine_loops import MOST_PIECES
 from mlir_async_pipe.pipeliner.normalise.sink_annotations import loads_itself
 from mlir_async_pipe.pipeliner.plan.legality import zero_of
-from mlir_async_pipe.session.passes import NoOptions, register
+from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_pure
+from mlir_async_pipe.vocabulary import accesses, flag_order, given_count, is_pure, row_of
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
+from mlir_async_pipe.vocabulary.memory_ops import size_of_last_group
 from mlir_async_pipe.vocabulary.rows import UNORDERED
+
+COPY = "nvgpu.device_async_copy"
 
 
 @dataclass(frozen=True)
@@ -79,8 +90,8 @@ class GuardedStore:
     zeros: Operation
 
 
-def simplify_guards(loop: Operation) -> None:
-    """Rewrite the conditions in the body of a loop, inner ones first."""
+def simplify_guards(loop: Operation, *, fills: bool) -> None:
+    """Rewrite the conditions in the body of a loop, inner ones first; copies can fill with zeros if it `fills`."""
     conditions = [op for op in walk_named(loop, "scf.if".__eq__) if not len(op.results)]
     for condition in reversed(conditions):
         _merge_inner(condition)
@@ -89,8 +100,84 @@ def simplify_guards(loop: Operation) -> None:
             _decide(condition, bool(decided))
             continue
         found = _guarded_stores(condition)
+        copies = _filled_copies(condition) if fills and not found else []
         if found:
             _rewrite(condition, found)
+        elif copies and _are_waited_for(condition, copies):
+            _fill(condition, copies)
+
+
+def _filled_copies(condition: Operation) -> list[Operation]:
+    """All copies under a condition, if it does nothing else, and otherwise fills each place with zeros; [] if not."""
+    blocks = list(condition.regions[1].blocks)
+    otherwise = operations(blocks[0])[:-1] if blocks else []
+    zeros = [op for op in otherwise if not may_move(op)]
+    copies = [op for op in _then(condition) if not may_move(op)]
+    if len(zeros) != len(copies):
+        return []
+    for copy in copies:
+        whole = copy.name == COPY and not size_of_last_group(copy)
+        if not whole or any(map(users, copy.results)):
+            return []
+        match = next((z for z in zeros if _fills_place(copy, z)), None)
+        if match is None:
+            return []
+        zeros.remove(match)
+    return copies
+
+
+def _fills_place(copy: Operation, zeros: Operation) -> bool:
+    if not fills_workgroup(zeros) or not is_zero(zeros.operands[0]):
+        return False
+    (place,) = (access for access in accesses(copy) if access.writes)
+    (filled,) = accesses(zeros)
+    return (
+        place.memory == filled.memory
+        and None not in (place.extent, filled.extent)
+        and prod(place.extent or ()) == prod(filled.extent or ())
+        and all(map(_same_value, place.indices, filled.indices))
+    )
+
+
+def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
+    """Whether the group of copies is committed after a condition, and waited for by all before their memory is used."""
+    roots = [root_of(access.memory) for op in copies for access in accesses(op) if access.writes]
+    tokens: list[Value] | None = None
+    siblings = operations(condition.block)
+    for op in siblings[siblings.index(condition) + 1 :]:
+        row, inside = row_of(op), list(walk(op))
+        if any(row_of(inner).wait is not None for inner in inside):
+            given = 0 if row.wait is None else given_count(op)
+            by_token = given is None and any(value in (tokens or ()) for value in op.operands)
+            return tokens is not None and row.wait is not None and (given == 0 or by_token)
+        if row.commits is not None:
+            tokens = list(op.results) if tokens is None else tokens
+        elif any(row_of(inner).commits is not None for inner in inside):
+            return False
+        elif op.name == COPY or (op.name == "scf.if" and _filled_copies(op)):
+            continue
+        elif any(
+            may_alias(root_of(a.memory), r) for i in inside for a in accesses(i) for r in roots
+        ):
+            return False
+    return False
+
+
+def _fill(condition: Operation, copies: list[Operation]) -> None:
+    for copy in copies:
+        mapping: dict[Value, Value] = {}
+        for op in _slice(list(copy.operands), condition):
+            clone(op, mapping, before(condition))
+        write = IntegerWriter(before(condition), copy.location)
+        count = write.constant(integer_attribute(copy, "dstElements") or 0)
+        limit = write.select(condition.operands[0], count, write.constant(0))
+        attributes = attributes_of(copy)
+        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([*sizes[:-1], 1], copy.context)
+        operands = [mapping.get(operand, operand) for operand in copy.operands]
+        kinds = [result.type for result in copy.results]
+        OpWriter(before(condition), copy.location).op(COPY, [*operands, limit], kinds, attributes)
+    condition.erase()
 
 
 def _merge_inner(condition: Operation) -> None:
@@ -244,10 +331,13 @@ def _slice(values: list[Value], condition: Operation) -> list[Operation]:
     return [op for op in inside if not needed.isdisjoint(op.results)]
 
 
-@register("async-pipe-normalise-guards", "write guarded copies as copies of guarded loads")
-def run(module: Any, options: NoOptions, session: Session) -> None:
+@register(
+    "async-pipe-normalise-guards", "write guarded copies as copies of guarded loads", ChipOptions
+)
+def run(module: Any, options: ChipOptions, session: Session) -> None:
+    target = with_target(options, session).target
     for loop in counted_loops(module):
-        simplify_guards(loop)
+        simplify_guards(loop, fills=target is None or target.lowering == "nvvm")
 
 
 def take_loads_out(loop: Operation) -> None:

@@ -127,7 +127,7 @@ def test_bytes_that_are_no_whole_boxes_are_found(rank: int, announced: int) -> N
 
 
 def test_boxes_in_im2col_mode_are_followed_by_nobody() -> None:
-    """The checker cannot tell how many bytes they bring, and the machine says that it cannot."""
+    """The checker cannot tell how many bytes they bring, and the machine wants a map for that mode."""
     text = nvvm_text(3, CONVERSIONS[0], typed=True)
     text, times = re.subn(
         r"(shared.cluster.global .*box\[[^\]]*\])( predicate = %\w+)",
@@ -141,6 +141,6 @@ def test_boxes_in_im2col_mode_are_followed_by_nobody() -> None:
     )
     (check,) = check_module(parse(text)).report.of("checks")
     assert (check.unsafe, bool(check.unknown)) == (0, True)
-    with pytest.raises(MachineError, match="im2col or gather mode") as refused:
+    with pytest.raises(MachineError, match="mode 'im2col' by a tensor map for another one") as refused:
         machine.run(parse(text), None, [tensor_of(BOXES[3])] * 2 + [TRIPS], threads=64)
     assert refused.value.code == "unsupported-op"

@@ -254,7 +254,7 @@ def test_guards_that_say_something_else_stay(fill):
         )
         module = ir.Module.parse(text)
         (loop,) = [op for op in walk(module.operation) if op.name == "scf.for"]
-        simplify_guards(loop)
+        simplify_guards(loop, fills=True)
         assert str(module) == str(ir.Module.parse(text))
 
 

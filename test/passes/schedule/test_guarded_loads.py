@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from helpers.row_programs import STAGES_3, kernel, pipelined, wrong_runs
+from helpers.row_programs import STAGES_3, counts, kernel, pipelined, proven, wrong_runs
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
@@ -132,4 +132,41 @@ def test_a_copy_that_leaves_what_was_there_goes_through_registers(guards: tuple[
     assert "may read what its iteration did not write" in reported
     (made,) = session.report().of("loops")
     assert [buffer.versions for buffer in made.buffers if buffer.versions > 1] == []
+    assert wrong_runs(text, module, SIZES) == []
+
+
+def filled(
+    condition: str, *, wait: str = "nvgpu.device_async_wait %g", read: str = "%other"
+) -> str:
+    """A row that is copied where it is inside, and zeros otherwise."""
+    return kernel(
+        f"""
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %n step %c1 {{
+    %inside = {condition}
+    scf.if %inside {{
+      %tk = nvgpu.device_async_copy %A[%i, %t], %B[%t], 1 : memref<32x4xf32> to memref<4xf32, #wg>
+    }} else {{
+      memref.store %zero, %B[%t] : memref<4xf32, #wg>
+    }}
+    %g = nvgpu.device_async_create_group
+    nvgpu.device_async_wait %g
+    gpu.barrier
+    %v = memref.load %B[%other] : memref<4xf32, #wg>
+    memref.store %v, %O[%i, %t] : memref<32x4xf32>
+    gpu.barrier
+  }} {{{STAGES_3}}}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "condition", ["arith.cmpi ult, %i, %m : index", "arith.cmpi ult, %t, %m : index"]
+)
+def test_guarded_asynchronous_copies_with_zeros_otherwise_run_ahead(condition: str) -> None:
+    text = filled(condition)
+    module, session = pipelined(text)
+    assert "memref.store %cst" not in str(module) and "device_async_copy" in str(module)
+    assert max(filter(None, counts(module)), default=0) == 1
+    assert proven(session)
     assert wrong_runs(text, module, SIZES) == []
