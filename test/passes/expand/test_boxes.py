@@ -141,6 +141,8 @@ def test_boxes_in_im2col_mode_are_followed_by_nobody() -> None:
     )
     (check,) = check_module(parse(text)).report.of("checks")
     assert (check.unsafe, bool(check.unknown)) == (0, True)
-    with pytest.raises(MachineError, match="mode 'im2col' by a tensor map for another one") as refused:
+    with pytest.raises(
+        MachineError, match="mode 'im2col' by a tensor map for another one"
+    ) as refused:
         machine.run(parse(text), None, [tensor_of(BOXES[3])] * 2 + [TRIPS], threads=64)
     assert refused.value.code == "unsupported-op"
