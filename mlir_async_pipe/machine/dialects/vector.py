@@ -218,10 +218,15 @@ def extract(site: Site) -> Execute:
 
 
 def _pick(value: Array, position: Array) -> Array:
-    """Entry `position` of the first axis after the lanes."""
+    """Entry `position` of the first axis after the lanes; beyond its ends it is poison, here 0."""
+    inside = (position >= 0) & (position < value.shape[1])
     if position.shape[0] == 1:
-        return value[:, int(position[0])]
-    return lanes_of(value, len(position))[np.arange(len(position)), position]
+        return value[:, int(position[0])] if inside[0] else np.zeros_like(value[:, 0])
+    lanes = np.arange(len(position))
+    picked = lanes_of(value, len(position))[lanes, np.where(inside, position, 0)]
+    return (
+        picked if inside.all() else np.where(inside[(..., *[None] * (picked.ndim - 1))], picked, 0)
+    )
 
 
 @semantics("vector.extractelement", "llvm.extractelement")
@@ -251,10 +256,18 @@ def insert_element(site: Site) -> Execute:
 
 
 def _put(unit: Unit, value: Array, into: Array, positions: list[Array]) -> Array:
+    """An entry put in; beyond the ends it is poison, here what was there."""
     width = max(len(value), len(into), *(len(position) for position in positions), 1)
     result = room_for(lanes_of(into, width), value)
+    places = [np.broadcast_to(position, (width,)) for position in positions]
+    inside = np.ones(width, bool)
+    for place, size in zip(places, result.shape[1:], strict=False):
+        inside &= (place >= 0) & (place < size)
     lanes = np.arange(width)
-    result[(lanes, *(np.broadcast_to(position, (width,)) for position in positions))] = value
+    if inside.all():
+        result[(lanes, *places)] = value
+    else:
+        result[(lanes[inside], *(p[inside] for p in places))] = lanes_of(value, width)[inside]
     return result
 
 

@@ -570,3 +570,29 @@ def test_other_ops_in_a_mask_are_refused():
             3,
             threads=1,
         )
+
+
+@pytest.mark.parametrize("first", [0, 2, 6])
+@pytest.mark.parametrize("alike", [True, False])
+def test_positions_beyond_a_vector_are_poison_here_0_and_nothing(first: int, alike: bool) -> None:
+    """Each of four threads, or all, take entry `first` + id of four, and put 9 there."""
+    text = f"""
+func.func @f(%out: memref<4x5xf32>, %first: index) {{
+  %t = gpu.thread_id x
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %nine = arith.constant 9.0 : f32
+  %v = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : vector<4xf32>
+  %at = arith.addi %first, {"%c0" if alike else "%t"} : index
+  %x = vector.extract %v[%at] : f32 from vector<4xf32>
+  %w = vector.insert %nine, %v [%at] : f32 into vector<4xf32>
+  memref.store %x, %out[%t, %c0] : memref<4x5xf32>
+  vector.store %w, %out[%t, %c1] : memref<4x5xf32>, vector<4xf32>
+  return
+}}"""
+    (rows,) = run(text, zeros(4, 5), first, threads=4).arrays[:1]
+    assert rows is not None
+    for thread, (taken, *put) in enumerate(rows):
+        at = first + (0 if alike else thread)
+        assert taken == (at + 1 if at < 4 else 0)
+        assert put == [9 if n == at else n + 1 for n in range(4)]
