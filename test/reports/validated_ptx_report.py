@@ -24,12 +24,14 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numpy as np
+
 import mlir_async_pipe
 from helpers.ptx_machine import Program, PtxFault, parse
 from helpers.ptx_of import Ptx
 from helpers.random_lowering.judge import TARGET, run_kernel
 from helpers.random_lowering.kernel_text import Kernel
-from helpers.random_lowering.lines import module_text
+from helpers.random_lowering.lines import module_text, source_type
 from helpers.random_lowering.model import Case, make_case, source_columns
 from helpers.random_lowering.spec import Spec, choose
 from mlir_async_pipe import Target, validate
@@ -74,8 +76,21 @@ def mutants(text: str) -> Iterator[str]:
 
 def tells_apart(spec: Spec, case: Case, code: Lowered, text: str) -> str:
     """How a run of the PTX in the interpreter is wrong, "" if it is not."""
-    # Arrays begin where the machine puts them: kernels ask for the alignment, and go another way.
-    spec = replace(spec, sources=tuple(replace(one, align=ALIGNMENT) for one in spec.sources))
+    # Arrays begin, and their rows stand, where the machine puts them: kernels ask for the alignment, and go another way.
+    rows, inputs, sources = np.arange(spec.blocks * spec.outer * spec.trips)[:, None], [], []
+    for data, one in zip(case.inputs, spec.sources, strict=True):
+        columns, kind = source_columns(spec, one), source_type(spec, one)
+        stride = columns if "[?, 1]" in kind else one.stride
+        offset = 0 if "offset: ?" in kind else one.offset
+        array = np.zeros(offset + rows.size * stride, data.dtype)
+        there, here = (
+            first + rows * step + np.arange(columns)
+            for first, step in ((offset, stride), (one.offset, one.stride))
+        )
+        array[there] = data.ravel()[here]
+        inputs.append(array)
+        sources.append(replace(one, align=ALIGNMENT, stride=stride, offset=offset))
+    spec, case = replace(spec, sources=tuple(sources)), replace(case, inputs=inputs)
     sizes = {kernel.name: kernel.dynamic_shared_bytes for kernel in code.kernels}
     try:
         program = Program(parse(text), spec.name)
