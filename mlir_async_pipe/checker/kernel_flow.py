@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
+    ancestors,
+    attributes_of,
     constant_value,
     defining_op,
     has_body,
@@ -106,6 +108,9 @@ def build(kernel: Any, callees: Callees) -> Flow:
     return flow
 
 
+_FLOAT_COMPARISONS = ("arith.cmpf", "llvm.fcmp")
+
+
 @dataclass
 class Builder:
     """A graph that is being built: where calls are, and which summary loops are around."""
@@ -115,6 +120,8 @@ class Builder:
     depth: int = 0
     variables: tuple[int, ...] = ()
     maybe: bool = False
+    # The first comparison of each two floats in a frame.
+    compared: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def block(self) -> Block:
         made = Block(len(self.flow.blocks))
@@ -223,12 +230,21 @@ class Builder:
         row = row_of(op)
         makes_values = row.pure and not len(op.regions)
         member = taken_member(op) if op.name == MEMBER_TAKEN else None
-        if member is not None:
-            current.steps.append(Assign(self.pairs(op.results, frame, [member], frame)))
+        same = self._compared_before(op, frame) if op.name in _FLOAT_COMPARISONS else member
+        if same is not None:
+            current.steps.append(Assign(self.pairs(op.results, frame, [same], frame)))
             return
         if makes_values and self.flow.is_only_data(op):
             return
         self._run(op, row, frame, current, makes_values)
+
+    def _compared_before(self, op: Any, frame: int) -> Any:
+        """What the same comparison gave before in this block or one around it; None for the first one. Of data no form says
+        that two are one."""
+        key = (frame, op.name, tuple(attributes_of(op).items()), *op.operands)
+        found = self.compared.setdefault(key, op)
+        around = (above.block for above in (op, *ancestors(op)))
+        return found.results[0] if found != op and found.block in around else None
 
     def _run(self, op: Any, row: Row, frame: int, current: Block, makes_values: bool) -> None:
         current.steps.append(

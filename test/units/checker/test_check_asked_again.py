@@ -183,6 +183,23 @@ def test_a_condition_of_the_iteration_is_decided_in_each(condition: str) -> None
     assert races(kept_out(condition))
 
 
+REAL = "%{0} = arith.cmpf olt, %{1}, %zero : f32"
+
+
+@pytest.mark.parametrize(("again", "right"), [("%v", True), ("%u", False)])
+def test_a_comparison_of_floats_is_one_where_it_is_computed_again(
+    again: str, *, right: bool
+) -> None:
+    loads = "".join(
+        f"%{name} = memref.load %A[%{at}] : memref<4096xf32>\n"
+        for name, at in (("v", "i"), ("u", "c0"))
+    )
+    text = guarded(loads + REAL.format("p", "v"), REAL.format("q", again[1:]))
+    text = text.replace(REAL.format("r", again[1:]), REAL.format("r", "v"))
+    found = check_text(text, TARGET)
+    assert right == (not found.unsafe and not found.unknown)
+
+
 def test_a_volatile_load_is_another_number_each_time() -> None:
     text = kept_out(
         "%x = llvm.load volatile %P : !llvm.ptr -> i64\n%y = arith.index_cast %x : i64 to index\n"
