@@ -250,14 +250,12 @@ class Explorer:
         if not made:
             return effect
 
-        constant = self._loads_constant(run)
-        memory = self.effects.sites.of(run.op, run.frame) if constant else ()
+        sites = self.effects.sites
+        place = sites.sites[sites.of(run.op, run.frame)[0]] if self._loads_constant(run) else None
 
         def execute(state: State) -> None:
             for number, kind in made:
-                loaded = None
-                for site in memory:
-                    loaded = self.values.loaded(state, self.effects.sites.sites[site], kind)
+                loaded = None if place is None else self.values.loaded(state, place, kind)
                 self.values.forget(state, number, kind)
                 if loaded is not None:
                     state.env[number] = loaded

@@ -88,7 +88,7 @@ from mlir_async_pipe.vocabulary.control_flow import (
     leaves_region,
 )
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, POINTER_STEPS, taken_member
-from mlir_async_pipe.vocabulary.operator_table import is_operator
+from mlir_async_pipe.vocabulary.operator_table import FLOAT_COMPARISONS, is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 # Calls deeper than this (recursion, above all) are lost.
@@ -106,9 +106,6 @@ def build(kernel: Any, callees: Callees) -> Flow:
     find_merges(flow)
     find_inductions(flow)
     return flow
-
-
-_FLOAT_COMPARISONS = ("arith.cmpf", "llvm.fcmp")
 
 
 @dataclass
@@ -230,7 +227,7 @@ class Builder:
         row = row_of(op)
         makes_values = row.pure and not len(op.regions)
         member = taken_member(op) if op.name == MEMBER_TAKEN else None
-        same = self._compared_before(op, frame) if op.name in _FLOAT_COMPARISONS else member
+        same = self._compared_before(op, frame) if op.name in FLOAT_COMPARISONS else member
         if same is not None:
             current.steps.append(Assign(self.pairs(op.results, frame, [same], frame)))
             return
@@ -241,7 +238,10 @@ class Builder:
     def _compared_before(self, op: Any, frame: int) -> Any:
         """What the same comparison gave before in this block or one around it; None for the first one. Of data no form says
         that two are one."""
-        key = (frame, op.name, tuple(attributes_of(op).items()), *op.operands)
+        attributes = attributes_of(op)
+        if "predicate" not in attributes:
+            return None
+        key = (frame, op.name, tuple(attributes.items()), *op.operands)
         found = self.compared.setdefault(key, op)
         around = (above.block for above in (op, *ancestors(op)))
         return found.results[0] if found != op and found.block in around else None

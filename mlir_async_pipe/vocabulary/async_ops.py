@@ -169,9 +169,11 @@ DESCRIPTORS = ("descriptor_a", "descriptor_b")
 _warpgroup = partial(Row, queue=WGMMA)
 
 
+DEVICE_COPY = "nvgpu.device_async_copy"
+
 NVIDIA_ROWS = (
     copy(
-        "nvgpu.device_async_copy",
+        DEVICE_COPY,
         ("destination", "destination_indices*", "source", "source_indices*", "source_elements?"),
         CP_ASYNC,
         neighbours("dstElements"),

@@ -64,6 +64,9 @@ _ROWS: tuple[tuple[str, Operator], ...] = (
 )
 OPERATORS: dict[str, Operator] = {name: row for names, row in _ROWS for name in names.split()}
 
+# Comparisons of data, which no domain reads.
+FLOAT_COMPARISONS = ("arith.cmpf", "llvm.fcmp")
+
 # The overflow flags of these are no attribute.
 FLAGS_AS_PROPERTY = frozenset(f"llvm.{name}" for name in ("add", "sub", "mul", "shl", "trunc"))
 

@@ -36,7 +36,7 @@ from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
 from mlir_async_pipe.lowering.scopes.masked_loads import AllIf, Leading, Part, UntilEnd
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.vocabulary import Access, accesses
-from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
+from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, TOKEN_TYPE
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 
 # PTX ISA, cp.async.cg: only 16-byte copies can bypass the first-level cache.
@@ -80,7 +80,7 @@ def _copy_between_memrefs(pair: CopyPair) -> None:
             *kept_elements(kept, first, elements, build),
         ]
         token = ir.Type.parse(TOKEN_TYPE, context)
-        build.make("nvgpu.device_async_copy", operands, token, attributes)
+        build.make(DEVICE_COPY, operands, token, attributes)
 
 
 def _copy_between_pointers(pair: CopyPair) -> None:
@@ -185,7 +185,6 @@ def _length(part: Leading | UntilEnd, build: IntegerWriter) -> Value:
 WHOLE_LINES = "async_pipe.l2_whole_lines"
 LINE_BYTES = 128
 
-_COPY = "nvgpu.device_async_copy"
 _BYPASS = "bypassL1"
 _PTX_COPY = re.compile(
     r"(?P<name>cp\.async\.(?P<cache>c[ag])\.shared\.global)(?P<rest>\s+\[[^]]*\],\s*\[[^]]*\],\s*(?P<bytes>\d+))"
@@ -194,7 +193,7 @@ _PTX_COPY = re.compile(
 
 def bypass_first_level(gpu_module: Operation) -> None:
     """Let all 16-byte copies bypass the first-level cache; no others can."""
-    for op in walk_named(gpu_module, _COPY.__eq__):
+    for op in walk_named(gpu_module, DEVICE_COPY.__eq__):
         if _BYPASS not in op.attributes and _bytes(op) == BYPASS_BYTES:
             op.attributes[_BYPASS] = ir.UnitAttr.get(op.context)
 
@@ -204,7 +203,7 @@ def note_whole_lines(gpu_module: Operation) -> None:
     iteration of their loop."""
     arithmetic = Arithmetic()
     kinds: dict[str, list[tuple[Any, bool]]] = defaultdict(list)
-    for op in walk_named(gpu_module, _COPY.__eq__):
+    for op in walk_named(gpu_module, DEVICE_COPY.__eq__):
         source = next(access for access in accesses(op) if not access.writes)
         cache = "cg" if _BYPASS in op.attributes else "ca"
         buffers = tuple(root_of(access.memory).identity for access in accesses(op))

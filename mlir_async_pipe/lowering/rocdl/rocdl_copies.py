@@ -61,9 +61,6 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes
 # `wave_layout`. What does not fit is refused at the copy, before anything is rewritten.
 
 
-COPY = "nvgpu.device_async_copy"
-
-
 @dataclass(frozen=True)
 class ThreadCopy:
     """What a per-thread copy says: memrefs, subscripts, and elements a thread."""

@@ -51,7 +51,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
-    COPY,
     CopyPlan,
     WaveCopies,
     plan_copy,
@@ -68,7 +67,7 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, given_count, row_of
-from mlir_async_pipe.vocabulary.async_ops import NO_COPIES, TOKEN_TYPE
+from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, NO_COPIES, TOKEN_TYPE
 from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC, TENSORCNT
 
@@ -132,7 +131,7 @@ def _lower_copies(to: ToRocdl) -> None:
     """Plan all copies, groups and waits, then rewrite them."""
     root, chip, form = to.root, to.chip, to.options.waits
     ops = list(walk(root))
-    copies = [op for op in ops if op.name == COPY]
+    copies = [op for op in ops if op.name == DEVICE_COPY]
     groups = [op for op in ops if is_group(op)]
     waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
@@ -151,7 +150,7 @@ def _lower_copies(to: ToRocdl) -> None:
         for function in map(enclosing_function, [*waits, *groups])
     }
     planned = plan_waits(waits, functions, form, to.session.diagnostics)
-    makers = [op for op in ops if op.name == COPY or is_group(op)]
+    makers = [op for op in ops if op.name == DEVICE_COPY or is_group(op)]
     _rewrite_copies(plans, blocks, uniformity)
     marked = [
         group for group in groups if functions[enclosing_function(group)].form(form) == "marks"
@@ -171,7 +170,7 @@ def _check_workgroup_memory(to: ToRocdl) -> None:
 
 def _check_foreign(to: ToRocdl) -> None:
     for op in walk(to.root):
-        ours = op.name == COPY or is_group(op) or is_wait(op)
+        ours = op.name == DEVICE_COPY or is_group(op) or is_wait(op)
         if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
             raise LoweringError(
                 f"'{op.name}' has no counterpart on {to.chip.name}",

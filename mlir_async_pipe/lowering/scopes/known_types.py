@@ -34,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, has_layout, module_functions
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
+from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY
 from mlir_async_pipe.vocabulary.memory_layout import element_layout, is_packed, strides_and_offset
 from mlir_async_pipe.vocabulary.memory_names import lost_values
 from mlir_async_pipe.vocabulary.pure_ops import computes
@@ -92,9 +93,6 @@ def _check_value(kind: str, computed: bool, op: Operation) -> None:
         )
 
 
-_COPY = "nvgpu.device_async_copy"
-
-
 def check_layouts(root: Operation) -> None:
     """Raise LoweringError (element-layout) at the first op that makes or takes memory of unknown
     layout or moves a row whose elements a vector would hold closer together, (copy-width) at
@@ -114,7 +112,7 @@ def check_layouts(root: Operation) -> None:
                 known.add(kind)
                 _check(kind, op)
         apart = [access for access in accesses(op) if _moves_row(access)]
-        if apart and op.name != _COPY:
+        if apart and op.name != DEVICE_COPY:
             kind = ir.MemRefType(apart[0].memory.type).element_type
             raise LoweringError(
                 f"the elements that '{op.name}' moves, {kind}, lie further apart in memory than "
@@ -134,7 +132,7 @@ def _moves_row(access: Access) -> bool:
     """Whether several elements are moved at once that memory holds further apart than a vector:
     LLVM would read and write the packed bits of the vector. A copy is refused for one, too."""
     several = access.extent is not None and prod(access.extent) > 1
-    if not several and access.op.name != _COPY:
+    if not several and access.op.name != DEVICE_COPY:
         return False
     return str(access.memory.type).startswith("memref<") and not is_packed(access.memory)
 

@@ -74,11 +74,10 @@ from mlir_async_pipe.pipeliner.plan.legality import zero_of
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, flag_order, given_count, is_pure, row_of
+from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_ops import size_of_last_group
 from mlir_async_pipe.vocabulary.rows import UNORDERED
-
-COPY = "nvgpu.device_async_copy"
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def _filled_copies(condition: Operation) -> list[Operation]:
     if len(zeros) != len(copies):
         return []
     for copy in copies:
-        whole = copy.name == COPY and not size_of_last_group(copy)
+        whole = copy.name == DEVICE_COPY and not size_of_last_group(copy)
         if not whole or any(map(users, copy.results)):
             return []
         match = next((z for z in zeros if _fills_place(copy, z)), None)
@@ -154,7 +153,7 @@ def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
             tokens = list(op.results) if tokens is None else tokens
         elif any(row_of(inner).commits is not None for inner in inside):
             return False
-        elif op.name == COPY or (op.name == "scf.if" and _filled_copies(op)):
+        elif op.name == DEVICE_COPY or (op.name == "scf.if" and _filled_copies(op)):
             continue
         elif any(
             may_alias(root_of(a.memory), r) for i in inside for a in accesses(i) for r in roots
@@ -176,7 +175,9 @@ def _fill(condition: Operation, copies: list[Operation]) -> None:
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([*sizes[:-1], 1], copy.context)
         operands = [mapping.get(operand, operand) for operand in copy.operands]
         kinds = [result.type for result in copy.results]
-        OpWriter(before(condition), copy.location).op(COPY, [*operands, limit], kinds, attributes)
+        OpWriter(before(condition), copy.location).op(
+            DEVICE_COPY, [*operands, limit], kinds, attributes
+        )
     condition.erase()
 
 
