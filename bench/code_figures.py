@@ -65,7 +65,7 @@ def ours(kernel: Kernel) -> Figures:
     target = Target.parse(kernel.target)
     with new_context():
         module = ir.Module.parse(kernel.text())
-        mlir_async_pipe.pipeline(module, target=target)
+        mlir_async_pipe.pipeline(module, target=target, **dict(kernel.options))
         passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
         passes = passes_of(module, target)
         emit = "cubin" if target.lowering == "nvvm" else "isa"

@@ -24,7 +24,7 @@ from user_kernels import USERS  # noqa: E402
 class Kernel:
     """One kernel for one target. `multiplications` are those of one warp in one iteration, 0
     where no tensor core works; `triton` is what `triton_peers.py` is given, None without a peer. `threads` are those
-    of a block of a kernel as a user writes it, 0 for others."""
+    of a block of a kernel as a user writes it, 0 for others; `options` those of `pipeline`."""
 
     name: str
     target: str
@@ -32,6 +32,7 @@ class Kernel:
     multiplications: int = 0
     triton: dict[str, Any] | None = None
     threads: int = 0
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **more: Any) -> Kernel:
@@ -50,10 +51,13 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
         "kernel": "gemm", "target": target, "tile": tile, "types": types, "stages": stages,
         "warps": count, "options": options,
     }  # fmt: skip
-    # Triton's kernel has no masks.
-    masked = bool(more.get("edges"))
+    # Triton's kernel has no masks, and makes one tile.
+    other = bool(more.get("edges") or made.persistent)
     name = f"GEMM {m}x{n}x{k} {types} {label}"
-    return Kernel(name, target, made.module, m * n * k // count, None if masked else peer)
+    asked = (("overlap_outer", True),) if made.persistent else ()
+    return Kernel(
+        name, target, made.module, m * n * k // count, None if other else peer, options=asked
+    )
 
 
 def in_place(kernel: Kernel) -> Kernel:
@@ -158,6 +162,10 @@ KERNELS: tuple[Kernel, ...] = (
     *(in_place(gemm(SM_80, SQUARE, "f16", stages)) for stages in (3, 4)),
     gemm(SM_80, SQUARE, "f16", 4, nested=True, label="nested"),
     gemm(SM_80, SQUARE, "f16", 3, edges=True, label="S=3 edges"),
+    *(
+        gemm(SM_80, SQUARE, "f16", stages, persistent=True, label=f"S={stages} persistent")
+        for stages in (3, 4)
+    ),
     *(gemm(SM_80, (128, 128, 64), "f16", stages) for stages in (3, 4)),
     gemm(SM_80, (64, 64, 32), "f16", 4),
     gemm(SM_80, (64, 64, 64), "f16", 4),

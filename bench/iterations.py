@@ -114,11 +114,22 @@ def longest_run(classes: list[str]) -> int:
     return max(after - place - 1 for place, after in zip(places, following, strict=True))
 
 
+def _is_around(body: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    starts = range(len(body) - len(other) + 1)
+    return body != other and any(body[n : n + len(other)] == other for n in starts)
+
+
 def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ...]:
     """The loop that copies, leaves the most in flight, and has the fewest barriers for its products:
     the pipelined one, not its fall-back, which may be unrolled. What jumps on without a condition
     only looks like a loop: a block that was moved behind another. Where warps of their own copy, the
-    loop that gives slots back counts as one that copies, and it has the products."""
+    loop that gives slots back counts as one that copies, and it has the products. A loop around one that
+    copies and multiplies is that of the tiles."""
+    copying = [
+        body
+        for body in bodies
+        if {"copies", "products"} <= {class_of(text, vendor) for text in body}
+    ]
 
     def rank(body: tuple[str, ...]) -> tuple[bool, int, bool, int, float, int, int]:
         found = Counter(class_of(text, vendor) for text in body)
@@ -129,6 +140,7 @@ def main_loop(bodies: tuple[tuple[str, ...], ...], vendor: str) -> tuple[str, ..
         gives_back = any(".A1T0" in text for text in body)
         return (
             bool(found["copies"]) or gives_back,
+            not any(_is_around(body, other) for other in copying),
             -jumps,
             bool(products),
             in_flight,

@@ -1,7 +1,7 @@
-// A persistent kernel: all steps of all tiles become one pipelined loop, so that the copies of the
-// next tile start while this one still computes. What stands after the inner loop happens in the
-// last step of a tile, and the sum begins again. Nothing is drained between tiles: the counts
-// are those of one long loop, and three buffers stay three.
+// A persistent kernel: all steps of all tiles are one pipeline, so that the copies of the next tile start while this one
+// still computes. The last three steps of a tile are written by themselves: the first copies for this tile, the others for
+// the next one, if there is one. What stands after the inner loop happens in the last step, and the sum begins again.
+// Nothing is drained between tiles: the counts are those of one long loop, and three buffers stay three.
 // RUN: async-pipe-opt %s --async-pipe=overlap-outer=true | FileCheck %s
 // RUN: async-pipe-opt %s --async-pipe | FileCheck %s --check-prefix=APART
 
@@ -10,16 +10,25 @@
 // CHECK:         memref.alloc() : memref<3x4xf32
 // CHECK:         nvgpu.device_async_copy
 // CHECK:         nvgpu.device_async_copy
-// CHECK:         %[[K:.*]]:{{.*}} = scf.for %{{.*}} = %{{.*}} to %c13
+// CHECK:         scf.for %[[TILE:.*]] = %c0 to %c3 step %c1
+// CHECK:           scf.for %{{.*}} = %c0 to %c2
+// CHECK:             nvgpu.device_async_wait %{{.*}} {numGroups = 1 : i32}
+// CHECK:             gpu.barrier
+// CHECK:             nvgpu.device_async_copy %{{.*}}, 1 : memref
+// CHECK:           %[[LEFT:.*]] = arith.subi %c3{{.*}}, %[[TILE]]
+// CHECK:           %[[MORE:.*]] = arith.cmpi ugt, %[[LEFT]], %c1
 // CHECK:           nvgpu.device_async_wait %{{.*}} {numGroups = 1 : i32}
 // CHECK:           gpu.barrier
-// CHECK:           nvgpu.device_async_copy
-// CHECK:           %[[LAST:.*]] = arith.cmpi eq
-// CHECK:           scf.if %{{.*}} -> (f32) {
-// CHECK:             memref.store
-// CHECK:             scf.yield %cst
-// CHECK:           } else {
-// CHECK:         nvgpu.device_async_wait %{{.*}} {numGroups = 1 : i32}
+// CHECK:           nvgpu.device_async_copy %{{.*}}, 1 : memref
+// CHECK:           nvgpu.device_async_wait %{{.*}} {numGroups = 1 : i32}
+// CHECK:           gpu.barrier
+// CHECK:           %[[SIZE:.*]] = arith.select %[[MORE]], %c1, %c0
+// CHECK:           nvgpu.device_async_copy %{{.*}}, 1, %[[SIZE]] : memref
+// CHECK:           nvgpu.device_async_wait %{{.*}} {numGroups = 1 : i32}
+// CHECK:           gpu.barrier
+// CHECK:           nvgpu.device_async_copy %{{.*}}, 1, %[[SIZE]] : memref
+// CHECK:           memref.store %{{.*}}, %arg1[%[[TILE]]
+// CHECK:           scf.yield %c2{{.*}}, %cst
 // CHECK:         nvgpu.device_async_wait %{{.*}} {numGroups = 0 : i32}
 // CHECK-NOT:     scf.for
 // CHECK:         return

@@ -22,12 +22,14 @@ class Ptx:
     dynamic_bytes: dict[str, int]
 
 
-def ptx_of(text: str, *, pipelined: bool = True, target: str = "nvvm:sm_80") -> Ptx:
-    """Raises AsyncPipeError."""
+def ptx_of(
+    text: str, *, pipelined: bool = True, target: str = "nvvm:sm_80", **options: object
+) -> Ptx:
+    """`options` are those of `pipeline`. Raises AsyncPipeError."""
     with new_context():
         module = ir.Module.parse(text)
         if pipelined:
-            mlir_async_pipe.pipeline(module, target=target)
+            mlir_async_pipe.pipeline(module, target=target, **options)
         return lowered(module, target)
 
 

@@ -46,10 +46,10 @@ from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import place_unexpanded, write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
-from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, overlap
+from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, most_stages, overlap
 from mlir_async_pipe.pipeliner.normalise.guarded_stores import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, make_plan, share_barriers
+from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, Tiles, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, SharedRing, plan_ring, share_rings
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
@@ -114,20 +114,27 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 
 
 def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
-    if options.overlap_outer:
-        _overlap_all(module, limits, session.diagnostics)
-    _expand_all(module, names.scheduled_loops(module), options, limits, session)
+    joined = _overlap_all(module, limits, session.diagnostics) if options.overlap_outer else []
+    _expand_all(module, names.scheduled_loops(module), options, limits, session, joined)
 
 
 def _expand_all(
-    module: Any, loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
+    module: Any,
+    loops: list[Operation],
+    options: ExpandOptions,
+    limits: Limits,
+    session: Session,
+    joined: Iterable[tuple[Operation, Tiles]] = (),
 ) -> None:
+    """Expand `loops`; those in `joined` are written as loops over tiles."""
     while loops:
         inner = names.innermost(loops)
         around, rings, plans = _planned(inner, options, limits, session)
         with unchanged():
             numbering = ir.AsmState(module.operation)
             made = share_barriers([plan for _, plan in plans if plan is not None], around)
+            of_tiles = [next((t for loop, t in joined if loop == plan.loop), None) for plan in made]
+            made = [replace(plan, tiles=tiles) for plan, tiles in zip(made, of_tiles, strict=True)]
             records = [record_of(plan, numbering) for plan in made]
             blocks = [around.launch_size(plan.loop) for plan in made]
             # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
@@ -350,34 +357,47 @@ def _asked_size(asked: str) -> Size:
     return x, y, z
 
 
-def _overlap_all(module: Any, limits: Limits, diagnostics: Diagnostics) -> None:
-    """Rewrite every nest of a scheduled loop in a sequential one that can overlap.
+def _overlap_all(
+    module: Any, limits: Limits, diagnostics: Diagnostics
+) -> list[tuple[Operation, Tiles]]:
+    """Rewrite every nest of a scheduled loop in a sequential one that can overlap; returns those that are written
+    as two loops again.
 
     Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
     what stands after the inner loop may touch what the next tile's copies read, the tiles stay
     apart and a remark says why."""
+    found = []
     for number in range(len(names.innermost(names.scheduled_loops(module)))):
         inner = names.innermost(names.scheduled_loops(module))[number]
         nest = find_nest(inner)
-        if isinstance(nest, Nest):
-            nest = _rehearsed(nest, module, number, limits)
-        if isinstance(nest, Nest):
-            overlap(nest)
-        elif nest is not None:
-            said = f"the next tile cannot start before this one ends: {nest}"
+        if nest is None:
+            continue
+        joined = isinstance(nest, Nest) and (nest.steps is None or nest.steps >= most_stages(nest))
+        why = nest if isinstance(nest, str) else ""
+        if joined:
+            joined = not _rehearsed(module, number, limits, joined=True)
+        if not joined and not why:
+            why = _rehearsed(module, number, limits, joined=False)
+        if isinstance(nest, Nest) and not why:
+            loop, tiles = overlap(nest, joined=joined)
+            found += [] if tiles is None else [(loop, tiles)]
+        else:
+            said = f"the next tile cannot start before this one ends: {why}"
             diagnostics.remark(said, code="outer-not-overlapped", at=inner)
+    return found
 
 
-def _rehearsed(nest: Nest, module: Any, number: int, limits: Limits) -> Nest | str:
-    """The nest, or why the one loop for both could not be pipelined."""
+def _rehearsed(module: Any, number: int, limits: Limits, *, joined: bool) -> str:
+    """Why the one loop for a nest could not be pipelined, "" if it can."""
     copy = module.operation.clone(ip=False)
     same = find_nest(names.innermost(names.scheduled_loops(copy))[number])
     assert isinstance(same, Nest)
+    loop, _ = overlap(same, joined=joined)
     try:
-        plan = make_plan(overlap(same), limits, Diagnostics(), Surroundings(limits.chip))
+        plan = make_plan(loop, limits, Diagnostics(), Surroundings(limits.chip))
     except PipelineError as error:
         return error.diagnostic.message.removeprefix("cannot pipeline: ")
-    return nest if plan is not None else "all tiles together are too short"
+    return "" if plan is not None else "all tiles together are too short"
 
 
 # What the report holds of a pipelined loop: its buffers and why they have their versions, its

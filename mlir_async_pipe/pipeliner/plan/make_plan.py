@@ -91,6 +91,20 @@ class RingCounter:
 
 
 @dataclass(frozen=True)
+class Tiles:
+    """What a loop over all steps of all tiles is written as, a loop over the steps in one over the tiles:
+
+    `bounds` of the outer one, and how many `steps` each tile has, which are more than the pipeline has prologue steps. In the body `tile` is the tile of a step, `ends` whether the step is its last, and `tail` the branch
+    on that, None where nothing comes after the steps."""
+
+    bounds: tuple[Value, Value, Value]
+    steps: Value
+    tile: Value
+    ends: Value
+    tail: Operation | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """The pipelined form of one loop, decided but not yet written.
 
@@ -116,6 +130,7 @@ class Plan:
     counters: tuple[RingCounter, ...] = ()
     # What the prologue leaves out: what it waits for is over from the start.
     kernel_only: tuple[Operation, ...] = ()
+    tiles: Tiles | None = None
 
     @property
     def may_be_short(self) -> bool:

@@ -78,12 +78,11 @@ Pairs = Collection[tuple[Operation, Operation]]
 @dataclass(frozen=True)
 class IssueOptions:
     """`issue` replaces what the loop says ("auto" keeps it); `cost` and `target` are for what is
-    left open by both. `overlapped`: the loop may take in the one around it."""
+    left open by both."""
 
     issue: Asked = "auto"
     cost: str = ""
     target: Target | None = None
-    overlapped: bool = False
 
 
 DEFAULT = IssueOptions()
@@ -146,7 +145,7 @@ def arrange(
     place = SourcePlace.of(body.loop)
     fragments: FragmentsAhead | str = "copies come first" if copies else "nothing is copied"
     if copies and issue != "first":
-        fragments = fragments_ahead(body, first, stages, found, options.target, options.overlapped)
+        fragments = fragments_ahead(body, first, stages, found, options.target)
     if isinstance(fragments, FragmentsAhead):
         ahead = _arranged_ahead(fragments, body, first, pairs, stages, issue)
         illegal = _illegal(body, ahead, copies)
@@ -312,17 +311,11 @@ class FragmentsAhead:
 
 
 def fragments_ahead(
-    body: Body,
-    copies: set[int],
-    stages: int,
-    found: LoopAnnotations,
-    target: Target | None,
-    overlapped: bool = False,
+    body: Body, copies: set[int], stages: int, found: LoopAnnotations, target: Target | None
 ) -> FragmentsAhead | str:
     """The order that loads fragments a step ahead, or why they are loaded where they are used.
 
-    `copies` are the statements that copy and what they need, `found` what the loop says;
-    `overlapped`: the loop may take in the one around it, whose ends every stage multiplies."""
+    `copies` are the statements that copy and what they need, `found` what the loop says."""
     if found.fragments == "in-place":
         return "the loop asks for it"
     trips = static_trip_count(body.loop)
@@ -330,8 +323,6 @@ def fragments_ahead(
         return f"the loop runs {trips} times, and the pipeline has {stages} steps to fill it"
     steps = _steps([s for s in body.statements if s.number not in copies])
     why = _why_not(body, steps)
-    if not why and found.fragments == "auto" and overlapped:
-        why = "the loop around it may be joined with it"
     wanted = "the loop asks for it"
     if not why and found.fragments == "auto":
         fit, because = _registers_fit(body, steps, copies, found, target)

@@ -56,8 +56,7 @@ class ScheduleOptions:
     """Options of `async-pipe-schedule`.
 
     `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
-    `issue` says where their copies are issued; "auto" leaves that to the loop. `overlap_outer`
-    says that loops around them are to be joined with them.
+    `issue` says where their copies are issued; "auto" leaves that to the loop.
     For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
     bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
     `--cost` ("": the chip's table), `chip` is where the module is going.
@@ -69,7 +68,6 @@ class ScheduleOptions:
     chip: str = ""
     smem_limit: int = 0
     cost: str = ""
-    overlap_outer: bool = False
 
 
 def decide(
@@ -115,9 +113,7 @@ def decide(
     if found.schedule is not None:
         return _decide_by_search(body, options, session, around, units=True)
     if found.num_stages is not None:
-        asked = IssueOptions(
-            options.issue, options.cost, target_for(options, session), options.overlap_outer
-        )
+        asked = IssueOptions(options.issue, options.cost, target_for(options, session))
         stages = options.num_stages or found.num_stages
         limits = Limits.of(options.smem_limit, asked.target)
         return decide_by_count(body, stages, found, session, asked, around, limits)

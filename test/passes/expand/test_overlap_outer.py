@@ -10,13 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from helpers.gemm_kernels import gemm_text, run_gemm
+from helpers.gemm_kernels import gemm_text, operands, run_gemm
 from helpers.row_programs import kernel, pipelined, wrong_runs
+from mlir_async_pipe import check
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
+from mlir_async_pipe.machine.validation import validate
 from mlir_async_pipe.session.report import Session
 
 pytestmark = pytest.mark.slow
@@ -73,12 +75,13 @@ def stages(number: int) -> str:
 
 SIZES = [(n, m) for n in range(6) for m in range(6)]
 COUNTS = {
-    # Kernel S - 2, epilogue S - 2 … 0; then the loop for short trips.
-    "%m %n 3": ("%m", "%n", 3, [1, 1, 0, 0, 0]),
-    "%m %c5 3": ("%m", "%c5", 3, [1, 1, 0, 0]),
-    "%c3 %n 4": ("%c3", "%n", 4, [2, 2, 1, 0, 0, 0]),
-    "%c3 %c5 4": ("%c3", "%c5", 4, [2, 2, 1, 0]),
-    "%m %c2 2": ("%m", "%c2", 2, [0, 0, 0]),
+    # Kernel S - 2, the last S steps of a tile S - 2, then the drain; then the loop for short trips.
+    "%m %n 3": ("%m", "%n", 3, [1, 1, 1, 1, 0, 0]),
+    "%m %c5 3": ("%m", "%c5", 3, [1, 1, 1, 1, 0]),
+    "%c3 %n 4": ("%c3", "%n", 4, [2, 2, 2, 2, 2, 0, 0]),
+    "%c3 %c5 4": ("%c3", "%c5", 4, [2, 2, 2, 2, 2, 0]),
+    "%m %c2 2": ("%m", "%c2", 2, [0, 0, 0, 0]),
+    # A tile has fewer steps than stages: one loop, kernel S - 2, epilogue S - 2 … 0.
     "%m %c1 3": ("%m", "%c1", 3, [1, 1, 0, 0]),
 }
 
@@ -119,8 +122,8 @@ def test_without_the_option_every_tile_fills_the_pipeline_again() -> None:
         for op in walk(module)
         if op.name == "nvgpu.device_async_copy"
     ]
-    # Apart all three copies stand in loops; together the two of the prologue do not.
-    assert depths == [1, 1, 1, 0, 0, 1]
+    # Apart all three copies stand in loops; together the two of the prologue do not, but those of the last steps do.
+    assert depths == [1, 1, 1, 0, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("annotation", ['short_trip = "predicate"', 'short_trip = "assume"'])
@@ -220,25 +223,92 @@ def test_persistent_gemm_computes_the_product(overlap_outer: bool) -> None:
     module, session = pipelined(text, overlap_outer=overlap_outer)
     (summary,) = session.report().of("checks")
     assert summary.unsafe == 0
-    if overlap_outer:
-        # The tile of a step is a carried value, which the checker does not follow from tile to
-        # tile: that no two blocks store one element is unknown. What is shared in a block is proven.
-        unknown = [h for h in session.report().of("hazards") if h.verdict == "unknown"]
-        assert {h.op for h in unknown} == {"vector.store"}
-    else:
-        assert summary.unknown == 0
-    for blocks in (1, 2, 3):
-        result, right = run_gemm(module, (128, 128, 96), (blocks, 1))
+    assert summary.unknown == 0
+    # Two and six steps a tile, and more blocks than tiles.
+    for blocks, k in ((1, 192), (2, 64), (3, 192), (5, 192)):
+        result, right = run_gemm(module, (128, 128, k), (blocks, 1))
         assert right
         assert result.races == ()
 
 
+SMALL = ("--persistent", "--tile-m=32", "--tile-n=32", "--warps-m=1", "--warps-n=1")
+
+
+def test_overlapped_tiles_compute_the_same_for_all_data() -> None:
+    text = gemm_text(*SMALL)
+    module, _ = pipelined(text, overlap_outer=True)
+    (a, b, c), _ = operands((64, 32, 160), "f16")
+    found = validate(ir.Module.parse(text), module, "gemm", [a, b, c], threads=32, grid=(1, 1))
+    assert found.verdict == "equal"
+
+
+def test_one_group_more_in_flight_is_a_race_in_each_step() -> None:
+    module, _ = pipelined(gemm_text(*SMALL), overlap_outer=True)
+    waits = [op for op in walk(module) if op.name == "nvgpu.device_async_wait"]
+    # Of the kernel, of the three last steps of a tile, the drain, which waits for zeros, and of the loop for short tiles.
+    assert [integer_attribute(op, "numGroups") for op in waits] == [1, 1, 1, 1, 0, 0]
+    for op in [*waits[:4], waits[5]]:
+        count = integer_attribute(op, "numGroups")
+        set_integer(op, "numGroups", count + 1, 32)
+        assert "read-in-flight" in {one.code for one in check(module).diagnostics}
+        set_integer(op, "numGroups", count, 32)
+    assert not check(module).diagnostics
+
+
+def test_without_the_barrier_of_a_step_it_is_no_longer_proven() -> None:
+    module, _ = pipelined(gemm_text(*SMALL[:-1], "--warps-n=2"), overlap_outer=True)
+    assert not check(module).diagnostics
+    barriers = [op for op in walk(module) if op.name == "gpu.barrier"]
+    for number in range(4):
+        text = ir.Module.parse(str(module))
+        [op for op in walk(text) if op.name == "gpu.barrier"][number].erase()
+        assert check(text).diagnostics, barriers[number]
+
+
+def test_what_stands_after_the_steps_may_use_workgroup_memory() -> None:
+    """The sum of another thread, by way of a buffer of its own."""
+    behind = """
+    gpu.barrier
+    memref.store %total, %S[%t] : memref<4xf32, #wg>
+    gpu.barrier
+    %its = memref.load %S[%other] : memref<4xf32, #wg>
+    memref.store %its, %O[%o, %t] : memref<32x4xf32>"""
+    text = tiles_of_sums("%m", "%n", stages(3), behind=behind).replace(
+        "  %zero = arith", "  %S = memref.alloc() : memref<4xf32, #wg>\n  %zero = arith"
+    )
+    module, session = pipelined(text, overlap_outer=True)
+    assert remarks(session) == []
+    (summary,) = session.report().of("checks")
+    assert (summary.unsafe, summary.unknown) == (0, 0)
+    assert wrong_runs(text, module, SIZES) == []
+
+
+def test_tiles_and_steps_may_be_numbers_of_32_bits() -> None:
+    text = (
+        tiles_of_sums("%m32", "%n32", stages(3))
+        .replace(
+            "  scf.for %o = %c0 to",
+            "  %m32 = arith.index_cast %m : index to i32\n  %n32 = arith.index_cast %n : index to i32\n"
+            "  %z = arith.constant 0 : i32\n  %e = arith.constant 1 : i32\n  scf.for %o32 = %z to",
+        )
+        .replace("to %m32 step %c1 {", "to %m32 step %e : i32 {\n  %o = arith.index_cast %o32 : i32 to index")
+        .replace("scf.for %i = %c0 to %n32 step %c1", "scf.for %i32 = %z to %n32 step %e")
+        .replace("-> f32 {\n      %row", "-> f32 : i32 {\n      %i = arith.index_cast %i32 : i32 to index\n      %row")
+    )  # fmt: skip
+    module, session = pipelined(text, overlap_outer=True)
+    assert remarks(session) == []
+    assert wrong_runs(text, module, SIZES) == []
+
+
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")
-def test_persistent_gemm_has_one_loop_without_spills() -> None:
-    module, _ = pipelined(gemm_text("--persistent"), overlap_outer=True, chip="sm_80")
+def test_the_steps_of_a_persistent_gemm_are_those_of_one_tile() -> None:
+    """One loop over the steps without spills, one wait and one barrier, and the last ones of a tile around it."""
+    text = gemm_text("--persistent", "--tile-m=64", "--tile-n=64")
+    module, _ = pipelined(text, overlap_outer=True, chip="sm_80")
     made = lower(module, target=Target.parse("nvvm:sm_80"), emit="cubin")
     (found,) = made.kernels
     assert found.resources is not None and found.machine is not None
     assert found.resources.spill_store_bytes == found.resources.stack_frame_bytes == 0
-    (loop,) = found.machine.pipelined_loops
-    assert (loop.waits, loop.barriers) == ((1,), 1)
+    loops = {(loop.waits, loop.barriers) for loop in found.machine.pipelined_loops}
+    # The last one is that of tiles with fewer steps than stages.
+    assert loops == {((1,), 1), ((1, 1, 1, 1), 4), ((0,), 2)}

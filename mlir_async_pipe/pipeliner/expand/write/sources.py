@@ -51,6 +51,7 @@ class Sources:
         self.induction, *self.arguments = self.block.arguments
         self._numbers = {argument: number for number, argument in enumerate(self.arguments)}
         self.last_stage = plan.last_stage
+        self.tiles = plan.tiles
         self.epilogue_steps = plan.peeled_epilogue
         self.initial = list(self.loop.operands)[3:]
         *_, end = self.block.operations
@@ -90,7 +91,14 @@ class Sources:
             self._known[value] = self._find(value)
         return self._known[value]
 
+    def is_known(self, value: Value) -> bool:
+        """Whether a value is the tile of a step, or says if that is the tile's last one: each step of a loop over tiles
+        knows it."""
+        return self.tiles is not None and value in (self.tiles.tile, self.tiles.ends)
+
     def _find(self, value: Value) -> ValueSource | Recurrence | None:
+        if self.is_known(value):
+            return None
         if value in self.makers:
             return ValueSource(value, (), 0)
         if value in self.recurrences:
@@ -146,6 +154,7 @@ class Sources:
             argument
             for argument, result in zip(arguments, self.loop.results, strict=True)
             if (argument in used or is_used(result)) and self.of(argument) is None
+            if not self.is_known(argument)
         ]
         while pending:
             argument = pending.pop()

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -29,10 +31,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     attributes_of,
     before,
+    clone,
     constant_value,
     create,
     integer_attribute,
     is_used,
+    made_in,
     operations,
     set_integer,
     users,
@@ -68,7 +72,7 @@ from mlir_async_pipe.pipeliner.expand.write.sources import Recurrence, Sources, 
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
 from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.legality import SOURCE_ELEMENTS, zero_of
-from mlir_async_pipe.pipeliner.plan.make_plan import Plan
+from mlir_async_pipe.pipeliner.plan.make_plan import Plan, Tiles
 from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages, PlannedWait, StepSync
 from mlir_async_pipe.pipeliner.plan.units import is_physical
 from mlir_async_pipe.vocabulary import groups_of, use_of
@@ -124,7 +128,9 @@ class Values:
 
 
 class Part:
-    """One step of the pipeline, and the stages that are active in it."""
+    """One step of the pipeline, and the stages that are active in it; `ends`: see `TileStep`."""
+
+    ends = -1
 
     def __init__(self, number: int, stages: ActiveStages, values: Values) -> None:
         self.number = number
@@ -140,6 +146,8 @@ class Part:
             return self.made(source, stage)
         if source is not None:
             return self._of(source, stage)
+        if self._sources.is_known(value):
+            return self._of_tile(value, stage)
         inside = value == self._sources.induction
         return self._induction(self.number - stage) if inside else value
 
@@ -158,6 +166,18 @@ class Part:
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
         return recurrence.in_step(stage, self._integers)
+
+    def _of_tile(self, value: Value, stage: int) -> Value:
+        """The tile of a stage's iteration, or whether that is its last one."""
+        tiles = self._sources.tiles
+        assert tiles is not None
+        if value == tiles.tile:
+            return self._tile(stage)
+        return self._integers.constant(int(self.ends == stage), value.type)
+
+    def _tile(self, stage: int) -> Value:
+        """Until the kernel begins that is the first one, with which the carried value begins."""
+        return self._sources.initial[0]
 
     def _induction(self, iteration: int) -> Value:
         raise AssertionError("each part says this")
@@ -207,6 +227,25 @@ class Kernel(Part):
         return self._integers.plus_steps(self._variable, iteration)
 
 
+class TileStep(Part):
+    """A step of the kernel in a loop over tiles. Of the stage `ends`, -1 for none, it is the last step of `tile`: earlier
+    stages are at the `following` tile, which is there if `more` holds, later ones end after it."""
+
+    def __init__(
+        self, values: Values, tile: Value, ends: int = -1, following: Value | None = None, more: Value | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(values.sources.last_stage, ActiveStages(0), values)
+        self.ends, self._more = ends, more
+        self._tiles = (tile, following)
+
+    def exists(self, stage: int) -> Value | None:
+        return self._more if stage < self.ends else None
+
+    def _tile(self, stage: int) -> Value:
+        tile, following = self._tiles
+        return following if following is not None and stage < self.ends else tile
+
+
 class Epilogue(Part):
     """Step e = 1, 2, …; the one after the last sees what the loop leaves behind."""
 
@@ -230,6 +269,7 @@ class StepWriter:
         self.conditions: set[Value] = set()
         self._fenced = plan.fenced
         self._kernel_only = plan.kernel_only
+        self._tiles = plan.tiles
 
     def write(self, part: Part, step: StepSync) -> None:
         """Clone the active units with the waits and barriers before them.
@@ -260,9 +300,13 @@ class StepWriter:
         made: list[Value] = []
         for number, template in enumerate(unit.templates):
             folded = self._sum(template, mapping) if number in unit.additions else None
+            folded = folded or self._known(template, mapping, part, stage)
             if folded is not None:
                 mapping[template.results[0]] = folded
                 self.values.written[template.results[0], stage, part.number] = folded
+                continue
+            if self._tiles and self._tiles.tail and template.op == self._tiles.tail:
+                self._write_tail(template, mapping, part, stage)
                 continue
             copy = template.clone(mapping, self.integers.ip)
             copies.append(copy)
@@ -275,6 +319,29 @@ class StepWriter:
             results = guarded(copies, wanted, condition, self.integers)
         for old, new in zip(made, results, strict=True):
             self.values.written[old, stage, part.number] = new
+
+    def _known(
+        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
+    ) -> Value | None:
+        """What an op is as it is known whether this is a tile's last step: that, and what is chosen by it."""
+        if self._tiles is None:
+            return None
+        if self._tiles.ends in template.results:
+            return part.value(self._tiles.ends, stage)
+        if template.op.name == "arith.select" and template.uses[0].value == self._tiles.ends:
+            return mapping[template.uses[1 if part.ends == stage else 2].value]
+        return None
+
+    def _write_tail(
+        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
+    ) -> None:
+        """Clone what comes after a tile's last step, or after another one nothing."""
+        *inside, end = operations(template.op.regions[0 if part.ends == stage else 1].blocks[0])
+        for op in inside:
+            clone(op, mapping, self.integers.ip)
+        for result, value in zip(template.results, end.operands, strict=True):
+            mapping[result] = mapping.get(value, value)
+            self.values.written[result, stage, part.number] = mapping[result]
 
     def _repeats(self, unit: KernelUnit, part: Part) -> bool:
         """Whether the unit would make what it made one step before, as `elect.sync` does: it depends on
@@ -394,7 +461,7 @@ class LoopWriter:
         for t in range(self.last_stage):
             part = Prologue(t, self.values, plan.short_trip == "predicate")
             self.steps.write(part, steps.prologue[t])
-        self.kernel_loop = self._kernel()
+        self.kernel_loop = self._kernel() if plan.tiles is None else self._kernel_of(plan.tiles)
         for e in range(1, plan.peeled_epilogue + 1):
             self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
             self._advance(e)
@@ -410,31 +477,88 @@ class LoopWriter:
         return results
 
     def _kernel(self) -> Operation:
-        integers, now = self.integers, self.last_stage
-        registers = self.sources.registers.items()
-        lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
-        over = self._groups_that_are_over()
-        entries = [self._entry(source, n, over) for source, n in lines]
-        for recurrence in self.recurrences:
-            entries += recurrence.entries(now, integers)
+        integers = self.integers
+        entries = self._entries()
         ends = self._ends_of_stages()
         loop = self._create_loop(entries)
         outer, block = integers.ip, loop.regions[0].blocks[0]
         integers.enter(ir.InsertionPoint(block))
         variable, *carried = block.arguments
-        self._carry(lines, carried, now)
-        self.steps.write(Kernel(self.values, variable, ends), self.plan.synchronisation.kernel)
+        following = self._step(Kernel(self.values, variable, ends), carried)
+        create("scf.yield", following, ip=integers.ip, loc=self.location)
+        integers.leave(outer)
+        self._carry(self._lines, list(loop.results), self.last_stage + 1)
+        return loop
+
+    def _kernel_of(self, tiles: Tiles) -> Operation:
+        """The kernel as a loop in a loop over tiles; returns the inner one.
+
+            scf.for %tile iter_args(entries) {
+              scf.for … to steps - S { a step of the kernel, of one tile in all stages }
+              for s in 0 .. S-1: a step that is the tile's last of stage s, the next tile's first of stage s - 1
+            }
+
+        The tail follows in the last of these."""
+        integers, loc = self.integers, self.location
+        around = integers.ip
+        outer = write_for(tiles.bounds, self._entries(), around, loc, self._kept_attributes())
+        block = outer.regions[0].blocks[0]
+        integers.enter(ir.InsertionPoint(block))
+        tile, *carried = block.arguments
+        zero, one = (integers.constant(number, integers.index) for number in (0, 1))
+        count = integers.subtract(tiles.steps, self.last_stage + 1)
+        inner = write_for((zero, count, one), carried, integers.ip, loc)
+        inside = integers.ip
+        integers.enter(ir.InsertionPoint(inner.regions[0].blocks[0]))
+        _, *carried = inner.regions[0].blocks[0].arguments
+        following = self._step(TileStep(self.values, tile), carried)
+        create("scf.yield", following, ip=integers.ip, loc=loc)
+        integers.leave(inside)
+        # What the tile decides alone is computed once: LLVM moves no division over a barrier. Each tile has a step.
+        body = inner.regions[0].blocks[0]
+        for op in operations(body):
+            if only_computes(op) and all(made_in(value)[1] != body for value in op.operands):
+                op.move_before(inner)
+        _, upper, stride = tiles.bounds
+        # A tile lies before the end, so that their distance is exact without a sign; the sum may overflow.
+        more = integers.compare("ugt", integers.subtract(upper, tile), stride)
+        next_tile = integers.add(tile, stride)
+        carried = list(inner.results)
+        for stage in range(self.last_stage + 1):
+            part = TileStep(self.values, tile, stage, next_tile, more)
+            carried = self._step(part, carried)
+        create("scf.yield", carried, ip=integers.ip, loc=loc)
+        integers.leave(around)
+        integers.kernel_upper_bound()
+        self._carry(self._lines, list(outer.results), self.last_stage + 1)
+        return inner
+
+    @cached_property
+    def _lines(self) -> list[tuple[ValueSource, int]]:
+        registers = self.sources.registers.items()
+        return [(source, n) for source, count in registers for n in range(1, count + 1)]
+
+    def _entries(self) -> list[Value]:
+        """What all that is carried holds when the kernel begins."""
+        over = self._groups_that_are_over()
+        entries = [self._entry(source, n, over) for source, n in self._lines]
+        for recurrence in self.recurrences:
+            entries += recurrence.entries(self.last_stage, self.integers)
+        return entries
+
+    def _step(self, part: Part, carried: list[Value]) -> list[Value]:
+        """Write a step of the kernel; returns what is carried to the next one."""
+        now = self.last_stage
+        self._carry(self._lines, carried, now)
+        self.steps.write(part, self.plan.synchronisation.kernel)
         # In the next step r_n is what this one had as r_(n-1), or what it made.
         following = [
             self.values.made(source, self.sources.stage_of_maker(source.value, 0), now + 1 - n)
-            for source, n in lines
+            for source, n in self._lines
         ]
         for recurrence in self.recurrences:
-            following += recurrence.advanced(integers, self.sources.recurrences)
-        create("scf.yield", following, ip=integers.ip, loc=self.location)
-        integers.leave(outer)
-        self._carry(lines, list(loop.results), now + 1)
-        return loop
+            following += recurrence.advanced(self.integers, self.sources.recurrences)
+        return following
 
     def _groups_that_are_over(self) -> dict[Value, Value]:
         """What stands for tokens of groups that never were: one empty group a queue."""
@@ -468,10 +592,12 @@ class LoopWriter:
 
     def _create_loop(self, entries: list[Value]) -> Operation:
         upper = self.integers.kernel_upper_bound()
-        given = attributes_of(self.loop).items()
-        kept = {name: value for name, value in given if name not in names.LOOP_NAMES}
         bounds = [self.integers.lower, upper, self.integers.step]
-        return write_for(bounds, entries, self.integers.ip, self.location, kept)
+        return write_for(bounds, entries, self.integers.ip, self.location, self._kept_attributes())
+
+    def _kept_attributes(self) -> dict[str, Any]:
+        given = attributes_of(self.loop).items()
+        return {name: value for name, value in given if name not in names.LOOP_NAMES}
 
     def _carry(self, lines: list[tuple[ValueSource, int]], carried: list[Value], now: int) -> None:
         """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""

@@ -8,10 +8,14 @@
     }                                         tile', k' = the next pair
                                             }
 
-Pipelined as any loop is, its copies run S - 1 steps ahead, over the end of a tile too: no tile
+Planned as any loop is, its copies run S - 1 steps ahead, over the end of a tile too: no tile
 but the first waits for its first copies, the counts are those of the kernel everywhere, and
 no buffer needs another version. What stands before the inner loop is pure and computed
 again in every step; what stands after it is one statement, the last of the last stage.
+
+It is written as two loops again (`TileWriter` of `write_loop`), the last S steps of a tile by themselves: which step is a
+tile's last is known in each of them. Where the statements cannot be left out in a step, as there is no next tile,
+it is written as the one loop.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import is_statement, is_synchronisation, read_body
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
+from mlir_async_pipe.pipeliner.plan.make_plan import Tiles
 from mlir_async_pipe.pipeliner.plan.units import statement_place
 from mlir_async_pipe.vocabulary import flag_order, row_of
 from mlir_async_pipe.vocabulary.memory_names import is_set
@@ -118,37 +123,58 @@ def _is_inside(value: Value, loop: Operation) -> bool:
     return (op == loop and is_block_argument(value)) or loop in list(ancestors(op))
 
 
-def overlap(nest: Nest) -> Operation:
-    """Write the loop over all steps of all tiles in the place of the nest; returns it.
+def overlap(nest: Nest, *, joined: bool) -> tuple[Operation, Tiles | None]:
+    """Write the loop over all steps of all tiles in the place of the nest; returns it, and what it is written as if
+    the two are `joined` only in the steps at a tile's end.
 
-    Where the inner loop may have no iterations, which the steps of one loop cannot show, the
-    nest stays as another version."""
+    Where there may be fewer tiles or steps than that needs, or the inner loop may have no iterations, which
+    the steps of one loop cannot show, the nest stays as another version."""
     outer = nest.outer
     integers = Integers(outer, 0, 0, nest.tiles, before(outer))
     inner_integers = Integers(nest.inner, 0, 0, nest.steps, before(outer))
     tiles, steps = integers.trips_as_index(), inner_integers.trips_as_index()
-    guard = None
+    guards = []
     if nest.steps is None:
-        some = integers.compare("ult", integers.constant(0, integers.index), steps)
-        guard, original = write_versions(some, outer, before(outer))
+        least = integers.constant(most_stages(nest) if joined else 1, integers.index)
+        enough = integers.compare("uge", steps, least)
+        guard, original = write_versions(enough, outer, before(outer))
+        guards.append(guard)
         for op in walk(original):
             if op.name == "scf.for" and names.in_op_form(op):
                 names.forget(op)
         for numbers in (integers, inner_integers):
             numbers.enter(at_end_of(guard.regions[0]))
-    loop = _write_loop(nest, integers, inner_integers, integers.multiply(tiles, steps), steps)
+    if joined and nest.tiles is None:
+        # Other blocks may have a tile where this one has none: so this is no choice between versions.
+        some = integers.before_end(integers.lower)
+        initial = list(outer.operands)[3:]
+        guards.append(write_if(some, initial, initial or None, integers.ip, outer.location))
+        for numbers in (integers, inner_integers):
+            numbers.enter(at_end_of(guards[-1].regions[0]))
+    total = integers.multiply(tiles, steps)
+    loop, found = _write_loop(nest, integers, inner_integers, total, steps)
     results = list(loop.results)[2 : 2 + len(outer.results)]
-    if guard is not None:
+    for guard in reversed(guards):
         results = take_results(guard, results)
     for old, new in zip(outer.results, results, strict=True):
         old.replace_all_uses_with(new)
     outer.erase()
-    return loop
+    if not joined:
+        return loop, None
+    for name, value in ((names.EPILOGUE, "predicate"), (names.SHORT_TRIP, "assume")):
+        loop.attributes[name] = ir.StringAttr.get(value, loop.context)
+    return loop, found
+
+
+def most_stages(nest: Nest) -> int:
+    """The stages of the inner loop."""
+    return 1 + max(statement_place(s.op, s.number).stage for s in read_body(nest.inner).statements)
 
 
 def _write_loop(
     nest: Nest, integers: Integers, inner_integers: Integers, total: Value, steps: Value
-) -> Operation:
+) -> tuple[Operation, Tiles]:
+    """The loop, and what it says of tiles."""
     outer, inner, loc = nest.outer, nest.inner, nest.inner.location
     outer_block, inner_block = (loop.regions[0].blocks[0] for loop in (outer, inner))
     outer_arguments, inner_arguments = list(outer_block.arguments), list(inner_block.arguments)
@@ -177,13 +203,15 @@ def _write_loop(
         clone(op, mapping, ip)
     yielded = [mapping.get(value, value) for value in inner_end.operands]
     last = inner_integers.compare("eq", step, last_step)
-    following = _write_tail(nest, last, mapping, carried[: len(outer_arguments) - 1], yielded, ip)
+    own = dict(zip(outer_arguments, [tile, *carried], strict=False))
+    tail, following = _write_tail(nest, last, own, mapping, yielded, ip)
     next_tile = integers.select(last, integers.add(tile, outer.operands[2]), tile)
     next_step = inner_integers.select(
         last, inner.operands[0], inner_integers.add(step, inner.operands[2])
     )
     create("scf.yield", [next_tile, next_step, *following], ip=ip, loc=loc)
-    return loop
+    lower, upper, step_of_tiles = list(outer.operands)[:3]
+    return loop, Tiles((lower, upper, step_of_tiles), steps, tile, last, tail)
 
 
 def _assumes_too_much(name: str, nest: Nest) -> bool:
@@ -196,25 +224,27 @@ def _assumes_too_much(name: str, nest: Nest) -> bool:
 def _write_tail(
     nest: Nest,
     last: Value,
+    own: dict[Value, Value],
     mapping: dict[Value, Value],
-    outer_carried: list[Value],
     yielded: list[Value],
     ip: Any,
-) -> list[Value]:
-    """What stands after the inner loop, in the last step of a tile; returns what the next step
-    begins with: values carried by the outer loop, then those of the inner one."""
+) -> tuple[Operation | None, list[Value]]:
+    """What stands after the inner loop, in the last step of a tile, with what it needs of what stands before it:
+    of the step nothing but the tile, the values that the outer loop carries, `own`, and the sums is used there.
+
+    Returns the branch, and what the next step begins with: values carried by the outer loop, then those of the inner one."""
     outer, inner, loc = nest.outer, nest.inner, nest.outer.location
-    kept = [*outer_carried, *yielded]
+    _, *arguments = outer.regions[0].blocks[0].arguments
+    kept = [*(own[argument] for argument in arguments), *yielded]
     if not kept and not nest.tail:
-        return []
+        return None, []
     branch = write_if(last, kept, kept or None, ip, loc)
     then = at_end_of(branch.regions[0])
-    inside = dict(mapping) | dict(zip(inner.results, yielded, strict=True))
-    for op in nest.tail:
+    inside = own | dict(zip(inner.results, yielded, strict=True))
+    for op in (*nest.head, *nest.tail):
         clone(op, inside, then)
     outer_end = operations(outer.regions[0].blocks[0])[-1]
     carried_on = [inside.get(value, value) for value in outer_end.operands]
-    arguments = list(outer.regions[0].blocks[0].arguments)[1:]
     next_tile = dict(zip(arguments, carried_on, strict=True))
     initial = [next_tile.get(value, value) for value in list(inner.operands)[3:]]
     yield_values(end_of(branch.regions[0]), [*carried_on, *initial])
@@ -224,4 +254,4 @@ def _write_tail(
     # Equal orders keep their textual place, so this one follows the last of its stage.
     order = max(place.order for place in places if place.stage == stage)
     set_integer(branch, names.ORDER, order, 64)
-    return list(branch.results)
+    return branch, list(branch.results)
