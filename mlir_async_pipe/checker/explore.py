@@ -17,7 +17,7 @@ them (see `periods`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -41,7 +41,14 @@ from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
 from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ending, is_barrier, join, part
 from mlir_async_pipe.checker.path_values import PathValues
-from mlir_async_pipe.checker.paths import SplitSide, at_least, at_most, hull, without_ends
+from mlir_async_pipe.checker.paths import (
+    SplitSide,
+    at_least,
+    at_most,
+    each_at_least,
+    hull,
+    without_ends,
+)
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import Parting, Pending, State, Value
@@ -149,6 +156,7 @@ class Explorer:
             self.plans.append(plans)
         subjects = (form for one in self.precision.conditions for form in _subject(one))
         self.kept = self.precision.conditions.union(map(forms.sum_atom, subjects))
+        self.ends = {n for loop in self.flow.loops for n in loop.bounds or loop.ends}
         bodies = loop_bodies(self.flow)
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
@@ -377,7 +385,7 @@ class Explorer:
             self.counters.forget_endless(block.number, state)
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
-        forget_facts(state, live, self.values.base_facts, self.kept)
+        forget_facts(state, live, self.ends, self.values.base_facts, self.kept)
         return ended
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
@@ -387,7 +395,7 @@ class Explorer:
         before = state.facts
         patience = PATIENCE if self.rung is Rung.FIRST else 1
         separate = patience if block.number in self.headers else SEPARATE_STATES
-        if not seen.adds(state, separate):
+        if not seen.adds(state, separate, self._widen):
             return False
         if state.facts is not before:
             state.loose |= {
@@ -396,6 +404,13 @@ class Explorer:
         if meets:
             self._another_thread(block.number, 0, state)
         return True
+
+    def _widen(self, state: State, old: Facts) -> None:
+        """Make a state hold for an older one, too: bounds that move are given up, but for what both say of how far
+        loops are from their ends."""
+        both = old, state.facts
+        state.facts = widened(*both)
+        state.facts = holding(self.iterations.left_to_run(state), *both, state.facts)
 
     def _another_thread(self, block: int, step: int, state: State) -> None:
         """Go on as another thread too, which need not have taken the same path."""
@@ -416,7 +431,9 @@ class Explorer:
             if empty and self.iterations.runs(loop, state):
                 state.facts[atom] = AtomRange(0, None)
         if number and all(event.site in inside for event in state.events()):
-            state.facts[atom] = AtomRange(number, None)
+            before, state.facts = state.facts, {**state.facts, atom: AtomRange(number, None)}
+            # After 2 iterations of which each saw two more, n - k >= 2: so it is in each later one.
+            state.facts = holding(self.iterations.left_to_run(state), before, before, state.facts)
 
     # The edges out of a block --------------------------------------------------------------
 
@@ -726,9 +743,11 @@ def _subject(comparison: Atom) -> frozenset[Form]:
     return frozenset((form, forms.scale(form, -1)))
 
 
-def forget_facts(state: State, live: set[int], base: Facts, kept: frozenset[Atom]) -> None:
-    """Drop facts about atoms that nothing mentions any more, but for those of `base`: what they are
-    about may still come; and for those that are `kept`."""
+def forget_facts(
+    state: State, live: set[int], ends: set[int], base: Facts, kept: frozenset[Atom]
+) -> None:
+    """Drop facts about atoms that nothing mentions any more, but for those of `base`, and of the `ends` of
+    loops: what they are about may still come; and for those that are `kept`."""
     if all(atom.kind in ("tid", "iteration") for atom in state.facts):
         return
     together = {event.mentions for event in state.events()}
@@ -742,9 +761,9 @@ def forget_facts(state: State, live: set[int], base: Facts, kept: frozenset[Atom
     def is_alive(atom: Atom) -> bool:
         if atom in alive:
             return True
-        # A condition that is decided when it is asked about again.
-        number = _value_number(atom) if _is_bit(atom) else None
-        return number in live and number not in state.env
+        # A condition that is decided when it is asked about again, a size to which a loop runs.
+        number = _value_number(atom) if atom.kind == "symbol" else None
+        return number in live and number not in state.env and (_is_bit(atom) or number in ends)
 
     def keep(atom: Atom) -> bool:
         if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in kept:
@@ -773,9 +792,9 @@ class Seen:
     _facts: dict[Hashable, list[dict[Atom, AtomRange]]] = field(default_factory=dict)
     _whole: dict[Hashable, frozenset[Hashable]] = field(default_factory=dict)
 
-    def adds(self, state: State, separate: int) -> bool:
+    def adds(self, state: State, separate: int, widen: Callable[[State, Facts], None]) -> bool:
         """Whether no state before covers this one. It is then kept; if there are `separate` ones that
-        differ from it in numbers alone, it is widened."""
+        differ from it in numbers alone, it is made to hold for one of them, too."""
         memory = (tuple(sorted(state.queues.items())), state.done, state.log, state.behind)
         known = self._facts.get(memory, [])
         if any(covers(facts, state.facts) for facts in known):
@@ -788,7 +807,7 @@ class Seen:
             if len(self._whole) < COMPARED_STATES:
                 self._whole[memory] = state.remembered() if whole is None else whole
         if len(known) >= separate:
-            state.facts = widened(known[-1], state.facts)
+            widen(state, known[-1])
         known.append(dict(state.facts))
         return True
 
@@ -860,9 +879,32 @@ def _is_trips(atom: Atom) -> bool:
 
 def covers(general: dict[Atom, AtomRange], special: dict[Atom, AtomRange]) -> bool:
     """Whether every valuation that `special` allows is allowed by `general`."""
-    return all(known.contains(special.get(atom, ANYTHING)) for atom, known in general.items())
+    return all(known.contains(_known(atom, special)) for atom, known in general.items())
 
 
-def widened(old: dict[Atom, AtomRange], new: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+def widened(old: Facts, new: Facts) -> dict[Atom, AtomRange]:
     """Facts that hold for both, bounds that move given up."""
     return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}
+
+
+def holding(
+    sums: Iterable[Form], old: Facts, new: Facts, facts: dict[Atom, AtomRange]
+) -> dict[Atom, AtomRange]:
+    """The facts with what an old state says of the sums, if that holds in the new one: n - k >= 3 where k = 2 and n >= 5,
+    and where k = 3 and n >= 6."""
+    for form in sums:
+        for one in (form, forms.scale(form, -1)):
+            before, now = forms.bounds(one, old)[0], forms.bounds(one, new)[0]
+            if before is not None and now is not None and before <= now:
+                facts = dict(at_least(one, before, facts)[0] or facts)
+                # The sum bounds its parts, too: with an i32 as n, k <= 2^31 - 4.
+                facts = each_at_least(Form(0, one.terms), before - one.constant, facts)
+    return facts
+
+
+def _known(atom: Atom, facts: dict[Atom, AtomRange]) -> AtomRange:
+    """What facts say of an atom, and of a sum by what they say of its parts: n - k >= 3 where k = 2 and n >= 5."""
+    known = facts.get(atom, ANYTHING)
+    if atom.kind == "sum" and known == ANYTHING:
+        known = AtomRange(*forms.bounds(Form(0, forms.terms_of(atom)), facts))
+    return known

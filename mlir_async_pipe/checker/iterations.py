@@ -211,6 +211,24 @@ class Iterations:
         low, _ = forms.bounds(forms.subtract(bounds[1], bounds[0]), state.facts)
         return low is not None and low >= 0
 
+    def left_to_run(self, state: State) -> list[Form]:
+        """For each loop around, upper - lower - step * k: what its test compares with 0. Of a loop without bounds
+        each counter's distance from what counters are compared with. Only sums: a counter has a range of its own."""
+        left = []
+        for atom in list(state.facts):
+            if atom.kind != "iteration":
+                continue
+            loop = self.flow.loops[int(atom.key)]  # type: ignore[call-overload]
+            bounds = self._bounds(loop.number, state)
+            if bounds is not None:
+                lower, upper, step = bounds
+                done = forms.add(lower, forms.scale(forms.of_atom(atom), step))
+                left.append(forms.subtract(upper, done))
+            counters = [self.values.form(state, n) for n in loop.inductions] if loop.ends else ()
+            ends = [self.values.form(state, n) for n in loop.ends]
+            left += [forms.subtract(end, counter) for end in ends for counter in counters]
+        return [form for form in left if len(form.terms) > 1]
+
     def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
         return bounds_of(self.values, self.flow.loops[number], state)
 

@@ -239,6 +239,7 @@ class _KernelRun:
             except BudgetError:
                 if trusted:
                     return without_trust()
+                self._confirm(explorer, precision.joined(explorer.forgotten))
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
             by_paths = any(map(_rests_on_paths, judge.findings.values()))
@@ -260,13 +261,17 @@ class _KernelRun:
         return self._outcome(explorer, exhausted=False)
 
     def _confirm(self, explorer: Explorer, precision: Precision) -> None:
-        """What was found of widened states on paths that iteration numbers choose is an error only if it
-        is found of the first iterations too, each followed by itself."""
+        """What was found of widened states on paths that iteration numbers choose, or with a `precision` that the run did
+        not have, is an error only if it is found of the first iterations too, each followed by itself."""
+
+        def by_numbers(finding: Finding) -> bool:
+            return not finding.loose.isdisjoint(decided)
 
         def doubtful(finding: Finding) -> bool:
-            return finding.certain and not finding.loose.isdisjoint(decided)
+            return finding.certain and (coarse or by_numbers(finding))
 
         decided, judge = explorer.decided, explorer.effects.judge
+        coarse = precision != explorer.precision
         if self.until_found or not any(map(doubtful, judge.findings.values())):
             return
         patient = self._explorer(precision, self._budget(POINTS), Rung.FIRST)
@@ -276,7 +281,7 @@ class _KernelRun:
         found = patient.effects.judge.findings
         for key, finding in judge.findings.items():
             judged = found.get(key)
-            if doubtful(finding) and not (judged and judged.certain and not doubtful(judged)):
+            if doubtful(finding) and not (judged and judged.certain and not by_numbers(judged)):
                 finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:

@@ -166,7 +166,7 @@ def _sum_at_least(
     # sum >= (bound - constant) / divisor, rounded up to a whole number.
     rest = -(-(bound - form.constant) // divisor)
     positive, negative = forms.sum_atom(reduced), forms.sum_atom(forms.scale(reduced, -1))
-    facts = _each_at_least(reduced, rest, facts)
+    facts = each_at_least(reduced, rest, facts)
     if negative in facts:
         known = facts[negative]
         return {**facts, negative: known._replace(high=sums.least(known.high, -rest))}, True
@@ -185,7 +185,7 @@ def _sum_at_least(
     return {**facts, positive: known._replace(low=sums.most(known.low, rest))}, free
 
 
-def _each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+def each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     """What form >= bound says of each atom by the ends of the others: with n - k >= 1 and an i32
     as n, k is at most 2^31 - 2."""
     highs = {

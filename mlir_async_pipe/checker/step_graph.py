@@ -163,6 +163,11 @@ class Loop:
     counted: dict[int, int | None] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
 
+    @property
+    def ends(self) -> set[int]:
+        """What the counters of a loop without bounds are compared with."""
+        return self.compared - self.counted.keys()
+
 
 @dataclass
 class Flow:

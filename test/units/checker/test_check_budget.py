@@ -70,6 +70,34 @@ def test_what_no_path_came_to_is_unknown_for_the_reason_budget(monkeypatch):
     assert len(reported) == summary.reasons["budget"]
 
 
+GUARDED = f"""scf.for %i = %c0 to %n step %c1 {{
+  %p0 = arith.cmpi ult, %t, %n : index
+  scf.if %p0 {{
+    {COPY}
+  }}
+  %p1 = arith.cmpi ult, %t, %n : index
+  scf.if %p1 {{
+    nvvm.cp.async.wait.group 0
+  }}
+  %p2 = arith.cmpi ult, %t, %n : index
+  scf.if %p2 {{
+    %x = memref.load %s[%t] : memref<64xf32, 3>
+    memref.store %x, %F[%t] : memref<64xf32>
+  }}
+}}"""
+
+
+def test_wherever_the_budget_ends_a_right_kernel_is_no_error(monkeypatch):
+    """Of paths that decide one comparison twice unlike nothing is said before they were followed with what they had decided."""
+    verdicts = set()
+    for points in range(0, 9000, 225):
+        _spend(monkeypatch, points)
+        (summary,) = check_text(KERNEL.format(body=GUARDED), TARGET).report.of("checks")
+        assert summary.unsafe == 0, points
+        verdicts.add(summary.unknown > 0)
+    assert verdicts == {True, False}
+
+
 def test_the_budget_of_right_kernels_lasts():
     (summary,) = check_text(KERNEL.format(body=LOOP), TARGET).report.of("checks")
     assert (summary.unsafe, summary.unknown) == (0, 0)
