@@ -26,6 +26,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import defining_op, integer_attribute, type_text
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, EXIT_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.memory_names import (
     MEMBER_PUT,
     MEMBER_TAKEN,
@@ -255,8 +256,38 @@ def is_assembled(op: Any) -> bool:
 
 
 def is_given_alone(value: Any) -> bool:
-    """Whether a product in assembly names a value as one of its registers, and it is none of a struct of sums."""
-    return not is_register_of_sums(value) and any(map(_is_register_of, value.uses))
+    """Whether a product in assembly names a value as one of its registers, or what loops and branches forward it to,
+    and it is none of a struct of sums."""
+    if is_register_of_sums(value):
+        return False
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            if _is_register_of(use):
+                return True
+            new = [other for other in _forwarded_to(use) if other not in seen]
+            seen.update(new)
+            pending += new
+    return False
+
+
+def _forwarded_to(use: Any) -> list[Any]:
+    """What a branch, or an op with regions, lets hold the value of a use next."""
+    op, number = use.owner, use.operand_number
+    if op.name in BRANCH_ROWS:
+        given = zip(op.successors, BRANCH_ROWS[op.name].operands(op), strict=True)
+        return [block.arguments[number - ns.start] for block, ns in given if number in ns]
+    if op.name in REGION_ROWS and number in (ns := REGION_ROWS[op.name].entry(op)):
+        around = op
+    elif op.name in EXIT_OPS and number >= EXIT_OPS[op.name] and op.parent is not None:
+        around, ns = op.parent, range(EXIT_OPS[op.name], len(op.operands))
+    else:
+        return []
+    # The last arguments of a region; of each, since a `while` has two.
+    at = number - ns.start
+    blocks = (region.blocks[0] for region in around.regions if len(region.blocks))
+    found = [block.arguments[at - len(ns)] for block in blocks if len(block.arguments) >= len(ns)]
+    return [*found, *list(around.results)[at : at + 1]]
 
 
 def _is_register_of(use: Any) -> bool:

@@ -377,6 +377,48 @@ def test_registers_that_are_handed_on_while_a_product_is_in_flight_are_named() -
     assert named == {"read-in-flight"}
 
 
+def carried(end: str) -> str:
+    """Sums that a product adds to as the iteration before left them, scaled at its end; `end` follows."""
+    before = f"{MADE}"
+    text = ALONE.format(before=before, after="", left=0)
+    for n in range(4):
+        text = text.replace(f"%q{n}", f"%s{n}").replace(f"%k, %x{n}", f"%k, %y{n}")
+    scaled = "".join(f"  %y{n} = llvm.fmul %x{n}, %s : f32\n" for n in range(4))
+    given = "^again(%next, %y0, %y1, %y2, %y3"
+    text = text.replace("  %next =", f"{scaled}  {end}\n  %next =")
+    return text.replace("^again(%next, %x0, %x1, %x2, %x3", given)
+
+
+FENCED = "nvvm.wgmma.fence.aligned"
+
+
+def test_registers_that_a_branch_hands_on_are_those_of_the_next_product() -> None:
+    """Where a fence comes since they were computed, before the branch or after it."""
+    for text in (carried(""), carried(FENCED)):
+        report = check_module(parse(text)).report
+        assert (verdict(report), codes(report)) == ("safe", set())
+
+
+@pytest.mark.parametrize("loop", ["branches", "scf"])
+def test_registers_that_are_handed_on_without_a_fence_are_named(loop: str) -> None:
+    """That of the first iteration stands before the loop, and the factors are made there, too."""
+    text = carried("").replace(f"  {MADE}\n  {FENCED}\n", "")
+    made = f"  %a = llvm.add %p, %n : i32\n  %b = llvm.add %a, %n : i32\n  {FENCED}\n"
+    text = text.replace("  llvm.br ^again", made + "  llvm.br ^again")
+    assert text.count(FENCED) == 1
+    if loop == "scf":
+        names, kinds = "%y0, %y1, %y2, %y3", "f32, f32, f32, f32"
+        start = ", ".join(f"%s{n} = %s" for n in range(4))
+        body = text[text.index("^again(%k") :].split("\n", 1)[1].split("  %next =")[0]
+        head = text[: text.index("  llvm.br ^again")]
+        loop_of = (
+            f"  %r:4 = scf.for %k = %c1 to %n step %c1 iter_args({start}) -> ({kinds}) : i32 {{\n"
+        )
+        text = f"{head}{loop_of}{body}  scf.yield {names} : {kinds}\n  }}\n  llvm.return\n}}\n"
+    report = check_module(parse(text)).report
+    assert (verdict(report), codes(report)) == ("unsafe", {"missing-register-fence"})
+
+
 # Both factors in memory: the registers are put into a struct, where they are computed.
 DESCRIBED = ALONE.replace(
     "{{$8,$9,$10,$11}}, $12, $13, 1, 1, 0;", "$8, $9, $10, 1, 1, 0, 0;"
