@@ -28,8 +28,8 @@ from mlir_async_pipe.lowering.rocdl import isa
 @dataclass(frozen=True)
 class Figures:
     """An iteration of the main loop, what a thread and a block need, and for each kind of access
-    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts; `stores` are all that there are to
-    global memory. Of kernels as users write them also the `blocks` that a multiprocessor holds, and the processor milliseconds of the `proof`."""
+    to workgroup memory in the loop the passes that it takes, 1 without bank conflicts; `stores` and `loads` are all that
+    there are of global memory. Of kernels as users write them also the `blocks` that a multiprocessor holds, and the processor milliseconds of the `proof`."""
 
     iteration: Iteration
     registers: int
@@ -38,6 +38,7 @@ class Figures:
     body: tuple[str, ...]
     passes: dict[str, float]
     stores: str = ""
+    loads: int = 0
     blocks: int | None = None
     proof: int | None = None
 
@@ -53,6 +54,7 @@ class Figures:
             "shared": self.shared,
             "wait": list(self.iteration.waits),
             **({"stores": self.stores} if self.stores else {}),
+            **({"loads": self.loads} if self.loads else {}),
             **({} if self.blocks is None else {"blocks": self.blocks}),
             **({} if self.proof is None else {"proof ms": self.proof}),
             **{f"passes of {name}": number for name, number in self.passes.items()},
@@ -130,7 +132,9 @@ def _of_sass(
     counted = iteration(body, "nvvm", kernel.multiplications)
     found = Counter(re.findall(r"\bSTG(?:\.E)?(\.\w+)?", assembly))
     stores = ", ".join(f"{number} STG{width}" for width, number in sorted(found.items()))
-    return Figures(counted, used.registers, used.spill_store_bytes, shared, body, passes, stores)
+    loads = len(re.findall(r"\bLDG\b", assembly))
+    spills = used.spill_store_bytes
+    return Figures(counted, used.registers, spills, shared, body, passes, stores, loads)
 
 
 def _of_isa(text: str, kernel: Kernel, shared: int | None, passes: dict[str, float]) -> Figures:

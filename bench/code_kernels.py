@@ -51,8 +51,8 @@ def gemm(target: str, tile: tuple[int, int, int], types: str, stages: int, **mor
         "kernel": "gemm", "target": target, "tile": tile, "types": types, "stages": stages,
         "warps": count, "options": options,
     }  # fmt: skip
-    # Triton's kernel has no masks, and makes one tile.
-    other = bool(more.get("edges") or made.persistent)
+    # Triton's kernel has no masks, adds nothing, and makes one tile.
+    other = bool(more.get("edges") or made.persistent or made.residual)
     name = f"GEMM {m}x{n}x{k} {types} {label}"
     asked = (("overlap_outer", True),) if made.persistent else ()
     return Kernel(
@@ -165,6 +165,17 @@ KERNELS: tuple[Kernel, ...] = (
     *(
         gemm(SM_80, SQUARE, "f16", stages, persistent=True, label=f"S={stages} persistent")
         for stages in (3, 4)
+    ),
+    gemm(SM_80, SQUARE, "f16", 3, residual="direct", label="S=3 residual"),
+    gemm(SM_80, SQUARE, "f16", 3, residual="async", label="S=3 residual async"),
+    gemm(
+        SM_80,
+        SQUARE,
+        "f16",
+        3,
+        residual="async",
+        persistent=True,
+        label="S=3 residual async persistent",
     ),
     *(gemm(SM_80, (128, 128, 64), "f16", stages) for stages in (3, 4)),
     gemm(SM_80, (64, 64, 32), "f16", 4),

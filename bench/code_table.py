@@ -115,6 +115,9 @@ def document(stored: Stored) -> str:
         stores = _stores(rows)
         if stores:
             parts += ["### Stores to global memory", STORES, stores]
+        residuals = _residuals(rows)
+        if residuals:
+            parts += ["### Read after the loop", RESIDUALS, residuals]
         if target in NOTES:
             parts += ["### Notes", NOTES[target]]
         found = longer(rows)
@@ -195,6 +198,21 @@ def _stores(stored: Stored) -> str:
         if "STG.128" in each[0]:
             rows.append([name.partition(" ")[2], *each])
     return _markdown(rows, text=3) if len(rows) > 1 else ""
+
+
+RESIDUALS = """\
+C = max(A B^T + bias, 0) + R: loads of global memory in the whole code, by each thread. Copied ahead (`async_pipe.residuals = "async"`)
+there are none but in the loop over tiles that are too short."""
+
+
+def _residuals(stored: Stored) -> str:
+    rows = [["kernel", "loads", "run", "registers", "shared"]]
+    for name, sides in stored.items():
+        if "residual" in name:
+            own = sides["ours"]
+            figures = [own.get("loads", 0), own["run"], own["registers"], own["shared"]]
+            rows.append([name.partition(" ")[2], *map(_shown, figures)])
+    return _markdown(rows, text=1) if len(rows) > 1 else ""
 
 
 def _shown(number: Any) -> str:

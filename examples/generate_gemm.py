@@ -18,6 +18,8 @@ The loop, its copies, groups, waits and barriers are the same for both:
 
 With --weights=i8 the loop dequantises: B is copied as integers of 8 bits, a lane turns what it reads of them
 into f16, and what a column is scaled by is left to whoever reads C.
+
+With --residual C is max(A B^T + bias, 0) + R, in f16; `async` asks for bias and R to be copied while the last products run.
 """
 
 from __future__ import annotations
@@ -114,6 +116,7 @@ class Gemm:
     staging: Literal["async", "registers"] = "async"
     roles: Literal["", "ping-pong"] = ""
     weights: Literal["", "i8"] = ""
+    residual: Literal["", "direct", "async"] = ""
 
     @property
     def threads(self) -> int:
@@ -131,7 +134,7 @@ class Gemm:
             amd = AmdDequantTiles if self.weights else AmdTiles
             return amd(matrix_chip, self.types, self.tile_k, threads, *warp, self.staging)
         nvidia = NvidiaDequantTiles if self.weights else NvidiaTiles
-        return nvidia(self.types, self.tile_k, rows * columns * 32, *warp)
+        return nvidia(self.types, self.tile_k, rows * columns * 32, *warp, bool(self.residual))
 
     def problems(self) -> list[str]:
         """Why this kernel cannot be made, [] if it can."""
@@ -147,6 +150,8 @@ class Gemm:
             return ["eight warps of an AMD chip make two groups that take turns"]
         if self.weights and (self.types.operand != "f16" or self.edges or self.nested):
             return ["weights of 8 bits are written for f16, whole tiles and one loop"]
+        if self.residual and (self.types.operand != "f16" or self.edges or self.chip):
+            return ["bias and residual are written for f16, whole tiles and NVIDIA tensor cores"]
         return self.tiles.problems((self.tile_m, self.tile_n))
 
     def module(self) -> str:
@@ -178,11 +183,10 @@ class Gemm:
 
     def _kernel(self) -> str:
         operand = f"memref<?x?x{self.types.operand}>"
-        result = f"memref<?x?x{self.types.accumulator}>"
-        arguments = ", ".join(
-            f"%{name} : {kind} {{llvm.noalias}}"
-            for name, kind in (("A", operand), ("B", self._kind_of_b), ("C", result))
-        )
+        result = operand if self.residual else f"memref<?x?x{self.types.accumulator}>"
+        given = [("A", operand), ("B", self._kind_of_b), ("C", result)]
+        given += [("bias", "memref<?xf32>"), ("R", result)] if self.residual else []
+        arguments = ", ".join(f"%{name} : {kind} {{llvm.noalias}}" for name, kind in given)
         attributions = ", ".join(
             f"%{name}_shared : {kind} {{llvm.align = 16 : i64}}"
             for name, kind in self._buffers().items()
@@ -303,6 +307,8 @@ class Gemm:
             asked.append('async_pipe.stage_through = "registers"')
         if self.roles:
             asked.append(f'async_pipe.roles = "{self.roles}"')
+        if self.residual:
+            asked.append(f'async_pipe.residuals = "{self.residual}"')
         return ", ".join(asked)
 
     def _copies_as_statement(self, w: Writer, name: str, tile: Any) -> list[str]:
@@ -377,6 +383,12 @@ def main(arguments: list[str]) -> int:
         "--weights", choices=("i8",), default="", help="B stands in memory as integers of 8 bits"
     )
     parser.add_argument(
+        "--residual",
+        choices=("", "direct", "async"),
+        default="",
+        help="C is max(A B^T + bias, 0) + R in f16, both read after the loop or copied during its end",
+    )
+    parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
@@ -397,6 +409,7 @@ def main(arguments: list[str]) -> int:
         chosen.staging,
         chosen.roles,
         chosen.weights,
+        chosen.residual,
     )
     problems = gemm.problems()
     if problems:

@@ -58,6 +58,7 @@ class NvidiaTiles:
     threads: int
     warp_m: int
     warp_n: int
+    residual: bool = False
 
     @property
     def lanes(self) -> int:
@@ -254,13 +255,41 @@ class NvidiaTiles:
                     "c_pair",
                     f"vector.extract {accumulator}[{half}] : {self._pair()} from {self.accumulator_type}",
                 )
-                if bounds is None:
+                if self.residual:
+                    self._store_with_residual(w, result, (line, here), values)
+                elif bounds is None:
                     w.line(
                         f"vector.store {values}, {result[0]}[{line}, {here}] {{alignment = 8 : i64}} "
                         f": {result[1]}, {self._pair()}"
                     )
                 else:
                     self._guarded_store(w, result, (line, here), values, bounds)
+
+    def _store_with_residual(
+        self, w: Writer, result: tuple[str, str], at: tuple[str, str], values: str
+    ) -> None:
+        """max(values + bias, 0) + R, rounded; a thread has two columns of a row."""
+        zero, wide, pair = (
+            w.value("zero", f"arith.constant dense<0.0> : {self._pair()}"),
+            self._pair(),
+            "vector<2xf16>",
+        )
+        bias = w.value(
+            "bias_pair",
+            f"vector.load %bias[{at[1]}] {{alignment = 8 : i64}} : memref<?xf32>, {wide}",
+        )
+        total = w.value("biased", f"arith.addf {values}, {bias} : {wide}")
+        total = w.value("activated", f"arith.maximumf {total}, {zero} : {wide}")
+        read = w.value(
+            "r_pair",
+            f"vector.load %R[{at[0]}, {at[1]}] {{alignment = 4 : i64}} : {result[1]}, {pair}",
+        )
+        read = w.value("r_wide", f"arith.extf {read} : {pair} to {wide}")
+        total = w.value("whole", f"arith.addf {total}, {read} : {wide}")
+        total = w.value("rounded", f"arith.truncf {total} : {wide} to {pair}")
+        w.line(
+            f"vector.store {total}, {result[0]}[{at[0]}, {at[1]}] {{alignment = 4 : i64}} : {result[1]}, {pair}"
+        )
 
     def _guarded_store(
         self,

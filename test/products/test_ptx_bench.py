@@ -67,7 +67,7 @@ def _memref(array: Array) -> list:
 
 def gemm(name: str, steps: int) -> Launch:
     """One tile of C over `steps` tiles of k, or three of a persistent kernel by two blocks: small integers, whose sums
-    are exact. With edges, a few rows and columns fewer."""
+    are exact. With edges, a few rows and columns fewer; with a residual, C is max(A B^T + bias, 0) + R."""
     _, tile, kind, *label = name.split()
     m, n, k = (int(size) for size in tile.split("x"))
     edge = 3 if label[-1] == "edges" else 0
@@ -75,8 +75,13 @@ def gemm(name: str, steps: int) -> Launch:
     m *= 3 if persistent else 1
     draw = np.random.default_rng(steps)
     left, right = (draw.integers(-4, 5, (rows, steps * k)) for rows in (m - edge, n - 2 * edge))
-    wanted = result(left @ right.T, np.int32 if kind == "s8" else np.float32)
-    arguments = [*given(_as(kind, left)), *given(_as(kind, right)), *_memref(wanted[0])]
+    product, of_c, after = left @ right.T, np.int32 if kind == "s8" else np.float32, []
+    if "residual" in label:
+        bias, more = draw.integers(-9, 10, n), draw.integers(-9, 10, (m, n))
+        product, of_c = np.maximum(product + bias, 0) + more, np.float16
+        after = [*given(bias.astype(np.float32)), *given(more.astype(np.float16))]
+    wanted = result(product, of_c)
+    arguments = [*given(_as(kind, left)), *given(_as(kind, right)), *_memref(wanted[0]), *after]
     return Launch("gemm", (1 + persistent, 1, 1), 32 * _warps(name), arguments, [wanted])
 
 

@@ -66,6 +66,7 @@ FRAGMENTS = "async_pipe.fragments"
 SWIZZLE = "async_pipe.swizzle"
 # Whether what follows the loop stores its sums by way of its buffers.
 STORE_THROUGH = "async_pipe.store_through"
+RESIDUALS = "async_pipe.residuals"
 # Iterations whose products may still run while the next one's are issued.
 IN_FLIGHT = "async_pipe.in_flight"
 # Tensor stores that may still read their tiles when the next iterations write theirs.
@@ -110,6 +111,7 @@ LOOP_NAMES = (
     FRAGMENTS,
     SWIZZLE,
     STORE_THROUGH,
+    RESIDUALS,
     IN_FLIGHT,
     ROLES,
     LATENCY,
@@ -142,6 +144,7 @@ CHOICES = {
     FRAGMENTS: ("auto", "ahead", "in-place"),
     SWIZZLE: ("none", "auto"),
     STORE_THROUGH: ("auto", "tile", "direct"),
+    RESIDUALS: ("direct", "async"),
     ROLES: ("auto", "together", "specialised", "alternating", "ping-pong"),
 }
 Roles = Literal["auto", "together", "specialised", "alternating", "ping-pong"]
@@ -170,6 +173,7 @@ class LoopAnnotations:
     fragments: Literal["auto", "ahead", "in-place"]
     swizzle: Literal["none", "auto"]
     store_through: Literal["auto", "tile", "direct"]
+    residuals: Literal["direct", "async"]
     in_flight: int | None
     roles: Roles
 
@@ -251,6 +255,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         fragments=_choice(loop, FRAGMENTS) or "auto",
         swizzle=_choice(loop, SWIZZLE) or "none",
         store_through=_choice(loop, STORE_THROUGH) or "auto",
+        residuals=_choice(loop, RESIDUALS) or "direct",
         in_flight=_integer(loop, IN_FLIGHT),
         roles=_choice(loop, ROLES) or "auto",
     )

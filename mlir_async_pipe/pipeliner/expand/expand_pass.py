@@ -35,6 +35,7 @@ from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
+from mlir_async_pipe.pipeliner.expand.residuals import Residuals, plan_residuals, write_residuals
 from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
 from mlir_async_pipe.pipeliner.expand.wave_turns import asks_for_turns, check_block
 from mlir_async_pipe.pipeliner.expand.wide_stores import (
@@ -139,6 +140,7 @@ def _expand_all(
             blocks = [around.launch_size(plan.loop) for plan in made]
             # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
             wide = [] if options.overlap_outer else plan_wide_stores(made, limits, around, session)
+            residuals = plan_residuals(made, limits, around, session)
         for loop, found in plans:
             if found is None:
                 place_unexpanded(loop)
@@ -151,7 +153,7 @@ def _expand_all(
         # Of groups with tiles of their own one stores while the other one multiplies.
         together = [plan for ring in rings for plan in ring if not plan.beside]
         mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
-        carried = _expand_round(made, rings, wide, module)
+        carried = _expand_round(made, rings, wide, residuals, module)
         for record, block, registers in zip(records, blocks, carried, strict=True):
             session.record("loops", replace(record, carried_registers=registers))
             if limits.chip is not None:
@@ -254,7 +256,11 @@ def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
 
 
 def _expand_round(
-    plans: list[Plan], rings: list[SharedRing], wide: list[WidePlan], module: Any
+    plans: list[Plan],
+    rings: list[SharedRing],
+    wide: list[WidePlan],
+    residuals: list[Residuals],
+    module: Any,
 ) -> list[int]:
     """Write loops of which none holds another; returns the registers that each loop of `plans`
     carries."""
@@ -264,7 +270,12 @@ def _expand_round(
     carried = []
     for plan in plans:
         in_turn = asks_for_turns(plan.loop)
+        read_after = next((each for each in residuals if each.plan is plan), None)
+        if read_after is not None:
+            read_after.mark()
         kernel = write_loop(plan, rooms.of(plan.loop, plan.buffers))
+        if read_after is not None:
+            write_residuals(read_after, kernel)
         if in_turn:
             kernel.attributes[names.ROLES] = ir.StringAttr.get("ping-pong", kernel.context)
         carried.append(registers_of((value.type for value in kernel.results), plan.buffers))

@@ -271,7 +271,7 @@ def _store(op: Operation, reader: _Reader) -> _Store | None:
     # A value, the memory and subscripts: nothing else has a say.
     if len(op.operands) != 2 + len(access.indices) or access.memory_operand != 1:
         return None
-    is_array = len(access.indices) > 1 and _holds_numbers(access.memory)
+    is_array = len(access.indices) > 1 and holds_numbers(access.memory)
     vector = as_kind(ir.VectorType, op.operands[0].type)
     if not is_array or root_of(access.memory).space != "global" or order_of(op) != UNORDERED:
         return None
@@ -285,7 +285,7 @@ def _store(op: Operation, reader: _Reader) -> _Store | None:
 _NUMBER = re.compile(r"i(8|16|32|64)|b?f(16|32|64)|f8E\w+")
 
 
-def _holds_numbers(memory: Value) -> bool:
+def holds_numbers(memory: Value) -> bool:
     """Whether a memref holds whole bytes of numbers, which vectors of other numbers can stand for."""
     kind = as_kind(ir.MemRefType, memory.type)
     return kind is not None and _NUMBER.fullmatch(type_text(kind.element_type)) is not None
@@ -490,7 +490,7 @@ class _Chooser:
 
         def is_free(buffer: BufferPlan) -> bool:
             root, memory = buffer.root, buffer_value(buffer.regions)
-            if buffer.versions < 2 or not _holds_numbers(memory):
+            if buffer.versions < 2 or not holds_numbers(memory):
                 return False
             if self.elements * self.size % element_bytes(memory):
                 return False

@@ -30,6 +30,7 @@ _SUNK = (
     names.FRAGMENTS,
     names.SWIZZLE,
     names.STORE_THROUGH,
+    names.RESIDUALS,
     names.WAIT_AT,
     names.EPILOGUE,
     names.SHORT_TRIP,
