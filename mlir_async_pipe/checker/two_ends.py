@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -284,7 +285,8 @@ class TwoEnds:
             # What runs has a grid and blocks of at least one.
             return max(known or 0, 1) if is_of_launch(atom) else known
 
-        return Ends(self.is_fixed, least, self._limits)
+        # Radix after radix asks for the same few numbers.
+        return Ends(cache(self.is_fixed), cache(least), cache(self._limits))
 
     def _range(self, unknown: Unknown) -> Interval:
         if unknown.end is not None:
@@ -419,7 +421,8 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial:
     total: Polynomial = {}
     for x, c in a.items():
         for y, d in b.items():
-            product = tuple(sorted((*x, *y), key=repr))
+            # Each of the two is in order.
+            product = tuple(sorted((*x, *y), key=repr)) if x and y else x or y
             total[product] = total.get(product, 0) + c * d
     return {product: coefficient for product, coefficient in total.items() if coefficient}
 
