@@ -140,3 +140,8 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// expected-error @below {{'nvgpu.device_async_create_group' stands in no function [no-function]}}
+%a = nvgpu.device_async_create_group {async_pipe.empty}

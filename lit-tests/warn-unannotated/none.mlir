@@ -44,3 +44,20 @@ module {
     return
   }
 }
+
+// -----
+
+// It asks, though it cannot be pipelined: that is said once, by what refuses it.
+func.func @asks(%n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %e = scf.while (%i = %c0) : (index) -> index {
+    %c = arith.cmpi slt, %i, %n : index
+    scf.condition(%c) %i : index
+  } do {
+  ^bb0(%i: index):
+    %next = arith.addi %i, %c1 : index
+    scf.yield %next : index
+  } attributes {async_pipe.num_stages = 3 : i64}
+  return
+}

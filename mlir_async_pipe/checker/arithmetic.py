@@ -423,10 +423,10 @@ class Forms(Domain[Form, Facts]):
         return Form(number)
 
     def add(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        return result(op, forms.add(v[0], v[1]), v, known)
+        return result(op, forms.with_remainders(forms.add(v[0], v[1])), v, known)
 
     def sub(self, op: Typed, v: list[Form], known: Facts) -> Form:
-        return result(op, forms.subtract(v[0], v[1]), v, known)
+        return result(op, forms.with_remainders(forms.subtract(v[0], v[1])), v, known)
 
     def mul(self, op: Typed, v: list[Form], known: Facts) -> Form:
         """A product. What is multiplied by a constant stays what it is, so that an address of iteration

@@ -80,6 +80,10 @@ class Finding:
     loose: frozenset[Atom] = frozenset()
 
 
+Findings = dict[tuple[int, int, "Cause | FaultCode"], Finding]
+"""By the later and the earlier access, and the cause."""
+
+
 # Two groups of waves take turns, and whether a copy of one is over when the other comes is not known.
 IN_TURN = "wave-groups"
 # Why nothing is known of two accesses by different names.
@@ -113,7 +117,7 @@ class Judge:
     base_facts: Mapping[Atom, Any]
     orders: FlagOrders
     tracked: frozenset[int] = frozenset()
-    findings: dict[tuple[int, int, Cause | FaultCode], Finding] = field(default_factory=dict)
+    findings: Findings = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)

@@ -28,6 +28,7 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.conflicts import Findings
 from mlir_async_pipe.checker.effects import (
     Effects,
     NearAccesses,
@@ -111,8 +112,8 @@ class Explorer:
 
     On the rung of symbols slots are remainders of iteration numbers: a ring's states repeat after
     one iteration more than it has groups in flight. What is then safe is safe; what is not
-    must be looked at again with iteration numbers modulo those of the `precision`, slot by slot. `until_found`:
-    stop as soon as anything is found. `lost` are the ops on the paths that move control in a way
+    must be looked at again with iteration numbers modulo those of the `precision`, slot by slot. `enough`: of what was
+    found, whether to stop. `lost` are the ops on the paths that move control in a way
     that nobody knows; `decided` are the iteration numbers by which paths part in a loop. `forgotten`: what must be
     remembered for a path that decides one comparison twice, as fields of a precision.
     """
@@ -123,7 +124,7 @@ class Explorer:
     budget: Budget
     precision: Precision
     rung: Rung
-    until_found: bool = False
+    enough: Callable[[Findings], bool] = lambda found: False
     states: int = 0
     tainted: str = ""
     lost: dict[Lost, None] = field(default_factory=dict)
@@ -300,7 +301,7 @@ class Explorer:
         self.work: list[tuple[int, int, int, int, int, State]] = []
         self.pushed = 0
         self._push(0, 0, State({}, {}, frozenset(), frozenset(), dict(self.values.base_facts)))
-        while self.work and not (self.until_found and self.effects.judge.findings):
+        while self.work and not self.enough(self.effects.judge.findings):
             self.budget.state()
             self.states += 1
             *_, number, step, state = heappop(self.work)
@@ -646,8 +647,9 @@ class Explorer:
             elif kind == "back":
                 self.iterations.repeat(state, number)
                 state.asked = frozenset((atom, None) for atom, _ in state.asked)
+            elif not self.iterations.leave(state, number):
+                return
             else:
-                self.iterations.leave(state, number)
                 state.uneven -= {number}
         if apart:
             self.values.forget_chosen(state, None)

@@ -189,7 +189,7 @@ def bounds(form: Form, facts: Facts) -> Interval:
     asking = _Asked(facts)
     interval = sums.interval_of(form, lambda atom: knowledge(atom, asking))
     if len(form.terms) > 1:
-        interval = _sharpened_by_sum(form, asking, interval)
+        interval = _sharpened_by_remainders(form, asking, _sharpened_by_sum(form, asking, interval))
     if len(_BOUNDS) > _MOST_BOUNDS:
         _BOUNDS.clear()
     _BOUNDS[form] = asking.asked, interval
@@ -206,6 +206,34 @@ def _sharpened_by_sum(form: Form, facts: Facts, found: Interval) -> Interval:
             continue
         found = sums.both(found, sums.moved(sums.scaled(known.ends, factor), form.constant))
     return found
+
+
+def _quotients(form: Form) -> Iterator[tuple[Form, int, int]]:
+    """The x, c and t of what a form has of x - c (x div c), t times: with c a constant, between 0 and c - 1. Of x it may have
+    more than that."""
+    for atom, factor in form.terms:
+        name, operands = operator_of(atom)
+        if name == "div" and operands[1].is_constant and factor % operands[1].constant == 0:
+            divided, divisor = operands[0], operands[1].constant
+            times = -factor // divisor
+            left = subtract(form, scale(divided, times))
+            if len(left.terms) < len(form.terms):
+                yield divided, divisor, times
+
+
+def with_remainders(form: Form) -> Form:
+    """The form with x mod c for x - c (x div c): 512 k + 256 - 768 ((2 k + 1) div 3) is 256 ((2 k + 1) mod 3)."""
+    for divided, divisor, times in _quotients(form):
+        quotient = call("div", divided, Form(divisor))
+        without = subtract(form, scale(subtract(divided, scale(quotient, divisor)), times))
+        return with_remainders(add(without, scale(call("mod", divided, Form(divisor)), times)))
+    return form
+
+
+def _sharpened_by_remainders(form: Form, facts: Facts, found: Interval) -> Interval:
+    """Use that a number is at most c - 1 more than c times its quotient: n - 2 (n div 2) is 0 or 1."""
+    rest = with_remainders(form)
+    return found if rest == form else sums.both(found, bounds(rest, facts))
 
 
 def earlier(counter: Atom) -> tuple[Atom, Atom]:

@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle, stored, unsigned
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Form, product
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, product
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least, at_most
@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale
 from mlir_async_pipe.checker.state import Event, Group, State, moved
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.checker.thread_grid import is_about_threads
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.facts.values.views import (
     BYTES,
@@ -128,8 +129,9 @@ class Iterations:
             if value in self.needed:
                 state.env[value] = forms.call("mod", forms.add(k, Form(start)), Form(versions))
 
-    def leave(self, state: State, number: int) -> None:
-        """The iteration number becomes the trip count, or a symbol of its own."""
+    def leave(self, state: State, number: int) -> bool:
+        """The iteration number becomes the trip count, or a symbol of its own. False if no run leaves the loop with what is known
+        of it then."""
         atom = Atom("iteration", number)
         known = state.facts.get(atom, ANYTHING)
         if self._may_travel(number):
@@ -140,6 +142,8 @@ class Iterations:
             else:
                 # By how much an iteration was before the end is 1 or more, as the travel between two is.
                 rewrite(state, {travelled: forms.subtract(ends[1], ends[0])}, unsure=True)
+        if self.flow.loops[number].bounds is None and not _count_known(state, atom):
+            return False
         # The next run of the loop has earlier iterations of its own.
         before, left = forms.earlier(atom)
         least = state.facts.pop(left, ANYTHING).low
@@ -155,6 +159,7 @@ class Iterations:
             rewrite(state, {atom: forms.of_atom(ended), before: gone})
         state.facts.pop(atom, None)
         state.rings = {loop: rings for loop, rings in state.rings.items() if loop != number}
+        return True
 
     def _may_travel(self, number: int) -> bool:
         """Whether the step of a loop is no constant."""
@@ -345,7 +350,9 @@ def bounds_of(values: PathValues, loop: Loop, state: State) -> tuple[Form, Form,
         return None
     lower, upper, step = (values.form(state, bound) for bound in loop.bounds)
     step = settle(step, state.facts)
-    if loop.unsigned:
+    # Of two numbers below 0, which are large ones without a sign, the smaller one is the same.
+    below = ((forms.bounds(form, state.facts)[1] or 0) < 0 for form in (lower, upper))
+    if loop.unsigned and not all(below):
         first, end, width = (
             unsigned(form, loop.bits, state.facts) for form in (lower, upper, step)
         )
@@ -392,6 +399,29 @@ def _count_out(state: State, rest: Form, iteration: Atom, step: int) -> None:
         rewrite(state, {iteration: Form(total.constant // step, trips)})
 
 
+def _count_known(state: State, iteration: Atom) -> bool:
+    """With n div 2 - k = 0, write n div 2 where the iteration number k stands. False if that cannot be: of an iteration that saw
+    n - 2 k >= 3, n - 2 (n div 2) is 0 or 1."""
+    for atom in [atom for atom in state.facts if atom.kind == "sum"]:
+        terms, known = dict(forms.terms_of(atom)), state.facts[atom].exact
+        sign = terms.pop(iteration, 0)
+        if known is not None and abs(sign) == 1 and not any(map(is_about_threads, terms)):
+            others = Form(-known, frozenset(terms.items()))
+            rewrite(state, {iteration: forms.scale(others, -sign)})
+            return all(_may_be(other, state.facts) for other in state.facts)
+    return True
+
+
+def _may_be(atom: Atom, facts: Facts) -> bool:
+    """Whether what is known of a sum, or of what an operator gives, agrees with what is known of its parts."""
+    if atom.kind not in ("sum", "call"):
+        return True
+    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
+    others = {other: known for other, known in facts.items() if other != atom}
+    low, high = sums.both(forms.bounds(form, others), facts[atom].ends)
+    return low is None or high is None or low <= high
+
+
 # Keeps states finite: many instances of one access become a few that cover them.
 #
 #     copy to row k-1, k-2, …, k-7      -->   copy to row k - 1 - q for some q >= 0
@@ -410,6 +440,9 @@ LARGEST_SET = 6
 # Tiles of 16 KiB fill the 228 KiB of an H100 with 14 slots. What two counters count together makes
 # the square of it in states: with 64 a kernel over tiles of unknown number takes more than 20000.
 LARGEST_RING = 16
+# A copy that is in flight goes where iterations of so long ago did if its slot, 256 k - 768 (k div 3), was made of a number for
+# the quotient: 256 k - 49920 in iteration 196, at another distance in each.
+LONG_AGO = 64
 
 
 def bound(state: State, largest_wait: int) -> None:
@@ -423,6 +456,7 @@ def bound(state: State, largest_wait: int) -> None:
         latest = max(waits.values())
         state.done = frozenset((e, waits.get(e, latest)) for e in _bounded(list(waits), facts))
     for name, pending in state.queues.items():
+        pending = pending.changed(lambda event: _not_long_ago(event, facts, LONG_AGO))
         groups = pending.groups
         if len(groups) > largest_wait and groups:
             groups = (*groups[:-1], _bounded_group(groups[-1], facts))
@@ -430,10 +464,10 @@ def bound(state: State, largest_wait: int) -> None:
         state.queues[name] = pending._replace(open=opened, groups=groups)
 
 
-def _not_long_ago(event: Event, facts: dict[Atom, AtomRange]) -> Event:
+def _not_long_ago(event: Event, facts: dict[Atom, AtomRange], most: int = LARGEST_RING) -> Event:
     """The event, or one of some earlier iteration if it is of one long ago."""
     counter, ago = next(filter(None, (p and _ago(p.start) for p in event.region.pieces)), (None, 0))
-    if counter is None or ago <= LARGEST_RING:
+    if counter is None or ago <= most:
         return event
     # Of k - 40 becomes of k - 16 - q, which is of k - 40 for q = 24: q <= k - 16 if k >= 40.
     skipped = ago - LARGEST_RING

@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.as_read import NO_PROMISES, CheckOptions
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.commit_groups import Groups
-from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
+from mlir_async_pipe.checker.conflicts import Cause, Finding, Findings, Judge
 from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
 from mlir_async_pipe.checker.explore import Explorer
 from mlir_async_pipe.checker.flag_orders import AwaitedFlags, FlagOrders, Points
@@ -206,7 +206,8 @@ class _KernelRun:
         budget = self._budget(SYMBOLIC_POINTS)
 
         def run(precision: Precision) -> KernelVerdict | None:
-            explorer = self._explorer(precision, budget, Rung.SYMBOLS, until_found=True)
+            explorer = self._explorer(precision, budget, Rung.SYMBOLS)
+            explorer.enough = bool
             try:
                 explorer.run()
             except BudgetError:
@@ -239,7 +240,7 @@ class _KernelRun:
             except BudgetError:
                 if trusted:
                     return without_trust()
-                self._confirm(explorer, precision.joined(explorer.forgotten))
+                self._confirm(explorer, precision.joined(explorer.forgotten), SYMBOLIC_POINTS)
                 met = precision.tracked | explorer.effects.owners.shared_roots()
                 return self._outcome(explorer, exhausted=True, only=met if clean else None)
             by_paths = any(map(_rests_on_paths, judge.findings.values()))
@@ -247,7 +248,7 @@ class _KernelRun:
                 raise RefineError(**explorer.forgotten)
             if not trusted.isdisjoint(number for key in judge.findings for number in key[:2]):
                 return without_trust()
-            self._confirm(explorer, precision)
+            self._confirm(explorer, precision, POINTS)
             clean = not (judge.findings or judge.left or judge.in_scope or precision.tracked)
             return self._tracked(explorer, precision)
 
@@ -260,7 +261,7 @@ class _KernelRun:
             raise RefineError(tracked=shared)
         return self._outcome(explorer, exhausted=False)
 
-    def _confirm(self, explorer: Explorer, precision: Precision) -> None:
+    def _confirm(self, explorer: Explorer, precision: Precision, points: int) -> None:
         """What was found of widened states on paths that iteration numbers choose, or with a `precision` that the run did
         not have, is an error only if it is found of the first iterations too, each followed by itself."""
 
@@ -274,22 +275,23 @@ class _KernelRun:
         coarse = precision != explorer.precision
         if self.until_found or not any(map(doubtful, judge.findings.values())):
             return
-        patient = self._explorer(precision, self._budget(POINTS), Rung.FIRST)
+        patient = self._explorer(precision, self._budget(points), Rung.FIRST)
+
+        def unconfirmed(found: Findings) -> list[Finding]:
+            decided.update(patient.decided)
+            sure = {key for key, one in found.items() if one.certain and not by_numbers(one)}
+            return [f for key, f in judge.findings.items() if doubtful(f) and key not in sure]
+
+        patient.enough = lambda found: not unconfirmed(found)
         with suppress(BudgetError, RefineError):
             patient.run()
-        decided |= patient.decided
-        found = patient.effects.judge.findings
-        for key, finding in judge.findings.items():
-            judged = found.get(key)
-            if doubtful(finding) and not (judged and judged.certain and not by_numbers(judged)):
-                finding.certain, finding.reason = False, "undecided-path"
+        for finding in unconfirmed(patient.effects.judge.findings):
+            finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:
         return of_steps(points, sum(1 for _ in self.flow.steps()))
 
-    def _explorer(
-        self, precision: Precision, budget: Budget, rung: Rung, until_found: bool = False
-    ) -> Explorer:
+    def _explorer(self, precision: Precision, budget: Budget, rung: Rung) -> Explorer:
         roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
         chip = self.target.chip if self.target is not None else None
         unlike = precision.unlike or self._clusters()
@@ -307,8 +309,10 @@ class _KernelRun:
         comparer = Comparer(self.threads, self._budget(0), self.met_across_barriers)
         apart = replace(judge, comparer=comparer)
         effects = Effects(values, sites, judge, groups, owners, ReliedBarriers(apart))
-        until_found |= self.until_found
-        return Explorer(self.flow, values, effects, budget, precision, rung, until_found)
+        explorer = Explorer(self.flow, values, effects, budget, precision, rung)
+        if self.until_found:
+            explorer.enough = bool
+        return explorer
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel."""

@@ -89,7 +89,7 @@ def at_least(
     form: Form, bound: int, facts: dict[Atom, AtomRange]
 ) -> tuple[dict[Atom, AtomRange] | None, bool]:
     """The facts with form >= bound added (None if that cannot be), and whether exactly so."""
-    form = settle(form, facts)
+    form = forms.with_remainders(settle(form, facts))
     low, high = forms.bounds(form, facts)
     if high is not None and high < bound:
         return None, True

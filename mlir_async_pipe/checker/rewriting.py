@@ -142,7 +142,7 @@ def _rewrite_facts(
             continue
         if atom.kind == "sum":
             old = Form(0, forms.terms_of(atom))
-            new = forms.substitute(old, mapping, {})
+            new = forms.with_remainders(forms.substitute(old, mapping, {}))
         else:
             new = forms.substitute(forms.of_atom(atom), mapping, {})
             if new == forms.of_atom(atom) or (atom.kind == "iteration" and new.terms):

@@ -26,7 +26,7 @@ from mlir_async_pipe.facts.loops.annotations import (
     KNOWN_NAMES,
     STORES_IN_FLIGHT,
     check_names,
-    requested_loops,
+    is_requested,
 )
 from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import drop
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
@@ -125,7 +125,8 @@ def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -
     counts or barriers to be found. Raises InputError (unknown-annotation) where one is misspelt."""
     for loop in walk_named(module, "scf.for".__eq__):
         check_names(loop, KNOWN_NAMES)
-    if requested_loops(module) or any(map(_is_by_hand, walk(module))):
+    asking = any(map(is_requested, walk_named(module, LOOP_OPS.__contains__)))
+    if asking or any(map(_is_by_hand, walk(module))):
         return
     first = next(filter(_may_loop, walk(module)), None)
     if first is not None:

@@ -17,16 +17,23 @@ import re
 import numpy as np
 import pytest
 
-from helpers.check_harness import RACES, check_text
+from helpers.check_harness import RACES, check_module, check_text
+from helpers.ptx_of import ptx_of
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context, passmanager
+from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 
 DEPTHS = (2, 3, 4)
+# LLVM divides numbers of 32 bits by 3 and goes on in 64 bits: what is cut between is a number in the first iterations only
+# (`opaque-subscript`).
+UNDECIDED = {(3, "sum", "i32"), (3, "rest", "i32")}
 GROUP = '"nvgpu.device_async_create_group"() : () -> !nvgpu.device.async.token'
 
 
 def ladder(depth: int, style: str, kind: str) -> str:
     """The waits of one iteration: for as many groups as tiles come after it, depth - 2 at most."""
+    if style == "always":
+        return f"nvvm.cp.async.wait.group {depth - 2}"
     text = "nvvm.cp.async.wait.group 0"
     for left in range(1, depth - 1):
         more = (
@@ -42,7 +49,8 @@ def ladder(depth: int, style: str, kind: str) -> str:
 
 
 def pipeline(depth: int, style: str, kind: str) -> str:
-    """A ring of `depth` slots over n rows; `style`: what the waits compare, `kind`: the type of numbers."""
+    """A ring of `depth` slots over n rows; `style`: what the waits compare, "always": there is one wait, and a group for each
+    row, that of a row beyond n empty; `kind`: the type of numbers."""
     ring = f"memref<{depth}x32xf32, #gpu.address_space<workgroup>>"
     rows = "memref<16x32xf32>"
 
@@ -56,7 +64,7 @@ def pipeline(depth: int, style: str, kind: str) -> str:
         return (
             f"scf.if {guard} {{\n{casts}"
             f"%x = nvgpu.device_async_copy %A[%at0, %t], %s[%at1, %t], 1 : {rows} to {ring}\n"
-            f"%g = {GROUP}\n}}\n"
+            + (f"}}\n%{slot[1:]}_g = {GROUP}\n" if style == "always" else f"%g = {GROUP}\n}}\n")
         )
 
     numbers = "".join(f"%c{n} = arith.constant {n} : {kind}\n" for n in range(depth + 1))
@@ -93,6 +101,19 @@ return
 }}"""
 
 
+def as_ptx(text: str) -> str:
+    """The kernel as PTX: LLVM unrolls its loop, and what is left of n is a row after it."""
+    ring = re.search(r"%s = memref.alloca\(\) : (.*)\n", text)
+    assert ring is not None
+    text = text.replace(ring[0], "").replace("return\n}", "gpu.return\n}\n}")
+    text = text.replace("func.func @k(", "gpu.module @m {\ngpu.func @k(")
+    text = text.replace(
+        ")\n    attributes {gpu.kernel, gpu.known",
+        f") workgroup(%s: {ring[1]}) kernel attributes {{known",
+    )
+    return ptx_of(text, pipelined=False).text
+
+
 def weaker(text: str) -> list[str]:
     """The kernels in which one wait leaves one group more in flight."""
     waits = list(re.finditer(r"wait\.group (\d+)", text))
@@ -124,7 +145,7 @@ def races(text: str) -> bool:
 
 @pytest.mark.parametrize("form", [str, in_branches], ids=["loops", "branches"])
 @pytest.mark.parametrize("kind", ["index", "i32"])
-@pytest.mark.parametrize("style", ["sum", "rest"])
+@pytest.mark.parametrize("style", ["always", "sum", "rest"])
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_wait_is_proven_and_one_that_is_weaker_is_named(
     depth: int, style: str, kind: str, form: object
@@ -133,11 +154,28 @@ def test_a_wait_is_proven_and_one_that_is_weaker_is_named(
     right = check_text(form(text), "nvvm:sm_80")  # type: ignore[operator]
     assert not (races(text) or right.unsafe or right.unknown)
     wrong = weaker(text)
-    assert len(wrong) == depth - 1
+    assert len(wrong) == (1 if style == "always" else depth - 1)
     for one in wrong:
         assert races(one)
         found = check_text(form(one), "nvvm:sm_80")  # type: ignore[operator]
         assert "read-in-flight" in {code for code, _ in found.unsafe}
+
+
+@pytest.mark.parametrize("kind", ["index", "i32"])
+@pytest.mark.parametrize("style", ["always", "sum", "rest"])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_same_holds_of_its_ptx(depth: int, style: str, kind: str) -> None:
+    """Nothing of the source's `overflow<nsw>` is left in it, nor that arguments do not share memory."""
+    promised = {"assume_noalias_arguments": True, "assume_no_overflow": True}
+    text = pipeline(depth, style, kind)
+    with new_context() as context:
+        right, wrong = (
+            check_module(raise_ptx(as_ptx(one), context), "nvvm:sm_80", **promised)
+            for one in (text, weaker(text)[0])
+        )
+    assert not right.unsafe
+    assert bool(right.unknown) == ((depth, style, kind) in UNDECIDED)
+    assert "read-in-flight" in {code for code, _ in wrong.unsafe}
 
 
 def test_a_number_that_may_wrap_is_not_taken_for_a_small_one() -> None:

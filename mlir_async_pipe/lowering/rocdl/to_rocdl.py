@@ -64,7 +64,13 @@ from mlir_async_pipe.lowering.scopes.carried_quotients import carry_quotients
 from mlir_async_pipe.lowering.scopes.dense_buffers import flatten_buffers
 from mlir_async_pipe.lowering.scopes.known_types import check_layouts, check_symbols, check_types
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import CountError, Diagnostics, LoweringError, UsageError
+from mlir_async_pipe.session.diagnostics import (
+    CountError,
+    Diagnostics,
+    InputError,
+    LoweringError,
+    UsageError,
+)
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, NO_COPIES, TOKEN_TYPE
@@ -526,7 +532,10 @@ def rewrite(waits: list[MarkWait], marked: list[Operation]) -> None:
 
 
 def enclosing_function(op: Operation) -> Operation:
-    return next(above for above in ancestors(op) if is_function(above))
+    found = next(filter(is_function, ancestors(op)), None)
+    if found is None:
+        raise InputError(f"'{op.name}' stands in no function", code="no-function", at=op)
+    return found
 
 
 def replace_tokens(module: Any, makers: list[Operation]) -> None:

@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.facts.flow.algorithms import joined, reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import Body, BodyTable, synchronisation_in
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, SCOPE
 
@@ -51,8 +51,29 @@ Schedule = Mapping[Operation, SchedulePlace]
 """Where each statement runs. Ops are keys, so no attribute of them may change while it is in use."""
 
 
+def check_op_form(body: Body) -> None:
+    """Every statement has a stage of 0 or more; raises InputError."""
+    for statement in body.statements:
+        if statement.part and names.parts_of(statement.op):
+            continue
+        stage = names.stage_of(statement.op)
+        names.order_of(statement.op)
+        if stage is None:
+            given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
+            raise InputError(
+                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
+                code="stage-missing",
+                at=statement.op,
+                notes=(("another statement of the loop has one", given),),
+            )
+        if stage < 0:
+            why = f"'{names.STAGE}' is {stage}, expected 0 or more"
+            raise InputError(why, code="negative-stage", at=statement.op)
+
+
 def in_op_form(body: Body) -> Schedule:
-    """The schedule that stands on the ops of a loop."""
+    """The schedule that stands on the ops of a loop. Raises InputError (stage-missing, negative-stage)."""
+    check_op_form(body)
     return {s.op: statement_place(s.op, s.number) for s in body.statements}
 
 

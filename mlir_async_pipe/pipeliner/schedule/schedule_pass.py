@@ -33,7 +33,7 @@ from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
 from mlir_async_pipe.facts.loops.transactions import has_transactions
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
-from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, check_op_form
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_by_count, write
 from mlir_async_pipe.pipeliner.schedule.issue_order import Asked, IssueOptions
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, InputError, UsageError
@@ -87,7 +87,7 @@ def decide(
             advice="it says how many iterations' products run beside tensor copies; take it away",
         )
     if not found.in_loop_form and names.in_op_form(loop):
-        _check_op_form(body)
+        check_op_form(body)
         return None
     for statement in body.statements:
         if statement.op.name == names.GROUPING_OP and "no_inline" not in statement.op.attributes:
@@ -172,26 +172,6 @@ def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[in
                 advice=f"the stages are {sorted(set(found.stage or ()))}",
             )
     return frozenset(listed)
-
-
-def _check_op_form(body: Body) -> None:
-    """Every statement has a stage of 0 or more; raises InputError."""
-    for statement in body.statements:
-        if statement.part and names.parts_of(statement.op):
-            continue
-        stage = names.stage_of(statement.op)
-        names.order_of(statement.op)
-        if stage is None:
-            given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
-            raise InputError(
-                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
-                code="stage-missing",
-                at=statement.op,
-                notes=(("another statement of the loop has one", given),),
-            )
-        if stage < 0:
-            why = f"'{names.STAGE}' is {stage}, expected 0 or more"
-            raise InputError(why, code="negative-stage", at=statement.op)
 
 
 def _decide_by_search(

@@ -245,6 +245,33 @@ def test_an_unsigned_loop_counts_past_the_signed_maximum() -> None:
     assert not check(text.format(unsigned="", **pieces)).unsafe
 
 
+@pytest.mark.parametrize(("last", "safe"), [(-98, True), (-97, False)])
+def test_an_unsigned_loop_whose_bounds_are_large_runs_as_often_as_their_difference_says(
+    last: int, safe: bool
+) -> None:
+    """From 2^64 - 100 on: the third iteration copies to where the first one still may."""
+    text = f"""
+func.func @f(%from: memref<64xf32>) attributes {{gpu.kernel, known_block_size = array<i32: 1, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %first = arith.constant -100 : index
+  %last = arith.constant {last} : index
+  %tile = memref.alloc() : memref<2xf32, 3>
+  scf.for unsigned %i = %first to %last step %c1 {{
+    %k = arith.subi %i, %first : index
+    %slot = arith.remui %k, %two : index
+    %t = nvgpu.device_async_copy %from[%k], %tile[%slot], 1 : memref<64xf32> to memref<2xf32, 3>
+    nvvm.cp.async.commit.group
+  }}
+  nvvm.cp.async.wait.group 0
+  return
+}}"""
+    found = check_text(text)
+    assert not found.unknown
+    assert bool(found.unsafe) != safe
+
+
 def test_a_carried_index_may_be_negative() -> None:
     """m, m - 1, …: only a function's own index arguments are sizes."""
     checked = check(f"""
