@@ -18,6 +18,9 @@ Nothing is copied ahead yet: `async_pipe.num_stages` asks for it.
 With `--causal` a position sees no later one. The tile on the diagonal comes first, before the loop, and is the only one with
 a mask; the loop goes down from there.
 
+With `--plain` the loop is one tile after the other: copies, scores, softmax, O += P V. `async_pipe.schedule = "optimal"` on it
+finds the order above, or a better one.
+
 With `--weights=memory` P goes through workgroup memory instead, for products with two descriptors. With two slots for it one
 barrier an iteration is enough, and the stores of P, which the wait for O follows, keep the softmax before that wait.
 
@@ -64,6 +67,7 @@ class HopperAttention:
     stages: int = 3
     weights: str = "registers"
     causal: bool = False
+    plain: bool = False
 
     @property
     def threads(self) -> int:
@@ -84,13 +88,9 @@ class HopperAttention:
     @property
     def tiles(self) -> dict[str, Tile]:
         """All buffers of workgroup memory, by name."""
-        tiles = [
-            Tile("Q", "f16", self.rows, self.features),
-            self._tile("K"),
-            self._tile("V"),
-            self._tile("K_first", "K"),
-            self._tile("V_last", "V"),
-        ]
+        tiles = [Tile("Q", "f16", self.rows, self.features), self._tile("K"), self._tile("V")]
+        if not self.plain:
+            tiles += [self._tile("K_first", "K"), self._tile("V_last", "V")]
         return {tile.name: tile for tile in tiles + [self._p] * self.in_memory}
 
     @property
@@ -122,6 +122,8 @@ class HopperAttention:
             return [
                 "a causal block has as many rows as a tile has keys, so that one tile is on the diagonal"
             ]
+        if self.plain and (self.causal or self.in_memory):
+            return ["the plain loop has no mask, and P in registers"]
         return []
 
     def module(self) -> str:
@@ -152,7 +154,7 @@ class HopperAttention:
         w.value("first", f"arith.cmpi eq, %tid, {w.constant(0)} : index")
         w.value("false", "arith.constant false")
         w.value("true", "arith.constant true")
-        for mbarrier in (READY, LAST, FULL):
+        for mbarrier in (READY, FULL) if self.plain else (READY, LAST, FULL):
             mbarrier.create(w)
         w.line("nvvm.fence.mbarrier.init")
         w.line("gpu.barrier")
@@ -165,6 +167,9 @@ class HopperAttention:
         w.value("head_row", f"arith.muli {w.value('head', 'gpu.block_id y')}, %positions : index")
         w.mul("block_row", w.value("block", "gpu.block_id x"), self.rows)
         w.add("q_row", "%head_row", "%block_row")
+        if self.plain:
+            self._one_after_the_other(w)
+            return
         w.value("keys_after", f"arith.subi %positions, {w.constant(self.keys)} : index")
         w.add("last_tile", "%head_row", "%keys_after")
         first_row, last_row = (
@@ -192,6 +197,40 @@ class HopperAttention:
         output = self._output(w, "V_last", "%done#4", last_p)
         w.line("nvvm.wgmma.wait.group.sync.aligned 0")
         self._store(w, output)
+        w.line("gpu.return")
+
+    def _one_after_the_other(self, w: Writer) -> None:
+        """The plain form, from where Q is to be copied."""
+        self._copy(w, READY, "Q", "%q_row")
+        READY.wait(w, "%false")
+        kinds = ["f32"] * 4 + [self.output.struct, "i1"]
+        carried = [*SOFTMAX, "%o", "%phase"]
+        start = ["%low", "%low", "%none", "%none", "%no_output", "%false"]
+        given = ", ".join(f"{n} = {value}" for n, value in zip(carried, start, strict=True))
+        header = (
+            f"%done:6 = scf.for %j32 = {i32(w, 0)} to %N step {i32(w, self.keys)}\n"
+            f"        iter_args({given}) -> ({', '.join(kinds)}) : i32"
+        )
+        with w.block(header, f"}} {{async_pipe.num_stages = {self.stages} : i64}}"):
+            w.value("j", "arith.index_cast %j32 : i32 to index")
+            row = w.add("row", "%head_row", "%j")
+            FULL.announce(w, self.tiles["K"], self.tiles["V"])
+            for name in "KV":
+                self.tiles[name].copy(w, self._at(w, name, row))
+            FULL.wait(w, "%phase")
+            w.line("nvvm.wgmma.fence.aligned")
+            scores = self._scores(w, "K")
+            w.line("nvvm.wgmma.wait.group.sync.aligned 0")
+            state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
+            p = self._hand_over(w, weights)
+            scaled = self._scaled(w, "%o", factors)
+            w.line("nvvm.wgmma.fence.aligned")
+            output = self._output(w, "V", scaled, p)
+            w.line("nvvm.wgmma.wait.group.sync.aligned 0")
+            w.line("gpu.barrier")
+            flip = w.value("flip", "arith.xori %phase, %true : i1")
+            w.line(f"scf.yield {', '.join([*state, output, flip])} : {', '.join(kinds)}")
+        self._store(w, "%done#4")
         w.line("gpu.return")
 
     def _loop(self, w: Writer, state: list[str], first: list[str]) -> None:
@@ -393,6 +432,7 @@ def main() -> None:
     parser.add_argument("--warpgroups", type=int, default=1)
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--weights", choices=("registers", "memory"), default="registers")
     arguments = parser.parse_args()
     made = HopperAttention(**vars(arguments))

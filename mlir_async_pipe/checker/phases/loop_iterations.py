@@ -226,10 +226,11 @@ class LoopIterations:
         if begun is None or over < counted:
             return
         alike = [
-            (strand, other)
+            (strand, other, since)
             for strand in state.others
             for other, theirs in strand.iterations.items()
-            if theirs.over >= 0 and self._begun(state, other, strand) == begun
+            if theirs.over >= 0
+            and (since := _later_begun(begun, self._begun(state, other, strand))) is not None
         ]
         if not alike and over < counted + MORE_ALONE:
             return
@@ -256,8 +257,8 @@ class LoopIterations:
         state.iterations[number] = Iteration(own, step, atom)
         later = forms.subtract(forms.of_atom(atom), Form(over))
         self._count_on(state, number, later)
-        for strand, other in alike:
-            distance = step * (strand.iterations[other].over - over)
+        for strand, other, since in alike:
+            distance = since + step * (strand.iterations[other].over - over)
             strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
             self._count_on(strand, other, later)
 
@@ -378,6 +379,18 @@ def _is_of_one_role(atom: Atom) -> bool:
     """Whether another role that comes to the same number has another name for it."""
     made = atom.tag in ("made", "iteration")
     return atom.kind == "carried" or (atom.kind == "unknown" and made)
+
+
+def _later_begun(
+    one: tuple[Form, Form | None, int], other: tuple[Form, Form | None, int] | None
+) -> int | None:
+    """How much later than one loop another one begins that ends where it does, by whole steps; None where it is none
+    such. A pipeline that peels iterations begins so much later."""
+    if other is None or one[1:] != other[1:]:
+        return None
+    later = forms.subtract(other[0], one[0])
+    whole = not later.terms and not later.constant % one[2]
+    return later.constant if whole and (one[1] is not None or not later.constant) else None
 
 
 def _unused(state: PathState, trips: int | None) -> Atom:

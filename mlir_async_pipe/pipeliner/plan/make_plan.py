@@ -131,6 +131,8 @@ class Plan:
     # What the prologue leaves out: what it waits for is over from the start.
     kernel_only: tuple[Operation, ...] = ()
     tiles: Tiles | None = None
+    # Of a predicated kernel, the last stages that are not: the loop has as many iterations.
+    peeled: int = 0
 
     @property
     def may_be_short(self) -> bool:
@@ -145,7 +147,7 @@ class Plan:
     @property
     def peeled_epilogue(self) -> int:
         """How many steps stand after the kernel; a predicated kernel runs them itself."""
-        return 0 if self.epilogue == "predicate" else self.last_stage
+        return self.peeled if self.epilogue == "predicate" else self.last_stage
 
 
 # No chip has memory for the versions of more: 1024 of 256 bytes are 256 KiB.

@@ -49,6 +49,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
+from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
 from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     is_tensor_store,
@@ -372,18 +373,21 @@ def _refuse_tiles(buffer: BufferPlan, why: str, at: Operation, loop: Operation) 
 
 
 class ProductTurn(NamedTuple):
-    """The first and the last op of a turn, in the body of a loop."""
+    """The first and the last op of a turn, in the body of a loop; `following`: what comes after it in a step whose
+    order is not that of the text."""
 
     first: Operation
     last: Operation
+    following: Operation | None = None
 
 
-def product_turn(loop: Operation, threads: int) -> ProductTurn:
+def product_turn(loop: Operation, stages: RingStages | None, threads: int) -> ProductTurn:
     """Raises PipelineError (roles-unsupported)."""
     if threads != GROUPS * WARPGROUP:
         _refuse_turn(f"{threads} threads are not two warpgroups that could take turns", loop, loop)
-    found = [op for op in walk(loop) if row_of(op).queue == WGMMA]
-    place = {op: number for number, op in enumerate(operations(loop.regions[0].blocks[0]))}
+    order = operations(loop.regions[0].blocks[0]) if stages is None else stages.order
+    found = [op for op in (walk(loop) if stages is None else order) if row_of(op).queue == WGMMA]
+    place = {op: number for number, op in enumerate(order)}
     for op in found:
         if op not in place:
             _refuse_turn("some products do not stand in the loop itself", op, loop)
@@ -392,7 +396,9 @@ def product_turn(loop: Operation, threads: int) -> ProductTurn:
     issued = [op for op in found if row_of(op).wait is None]
     if not issued:
         _refuse_turn("no products of a warpgroup could be issued in turn", loop, loop)
-    turn = ProductTurn(issued[0], issued[-1])
+    waits = [op for op in found if row_of(op).wait is not None]
+    after = next((op for op in waits if place[op] > place[issued[-1]]), None)
+    turn = ProductTurn(issued[0], issued[-1], None if stages is None else after)
     for op in found:
         if row_of(op).wait and place[turn.first] < place[op] < place[turn.last]:
             _refuse_turn(

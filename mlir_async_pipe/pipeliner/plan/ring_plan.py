@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, Operation, Value, enclosing
 from mlir_async_pipe.facts.loops import annotations as names
@@ -41,6 +42,7 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong, ProductTurn
 from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
+from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, order_stages
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     barriers_to_drop,
@@ -49,7 +51,10 @@ from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     ring_buffers,
     users_of_memory,
 )
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
+from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class RolePlan:
 
 @dataclass(frozen=True)
 class RingPlan:
-    """The ring of one loop: `versions` V, `ahead` d, `in_flight` p.
+    """The ring of one loop: `versions` V, `ahead` d, `in_flight` p; `stages`: where the products of an iteration
+    are not of one stage.
 
     `copies_first`: they are issued before the products of an iteration, after a barrier of their
     own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
@@ -109,6 +115,7 @@ class RingPlan:
     roles: RolePlan | None = None
     # How slots go back where blocks copy for each other and no warps of their own do.
     together: Together | None = None
+    stages: RingStages | None = None
 
     @property
     def beside(self) -> tuple[BufferPlan, ...]:
@@ -122,10 +129,28 @@ class RingPlan:
         return (*self.buffers, *self.beside)
 
     @property
+    def late(self) -> int:
+        """The iterations after which the last stage reads a tile."""
+        return 0 if self.stages is None else self.stages.last
+
+    @property
+    def held(self) -> int:
+        """The tiles that are still read when that of an iteration is waited for."""
+        return self.in_flight + self.late
+
+    @property
     def still_read(self) -> int:
         """The tiles of this loop that may still be read at the last barrier before other copies,
         beyond which V slots hold those that are copied ahead."""
-        return self.in_flight + self.copies_first
+        return self.held + self.copies_first
+
+
+class RingPlaces(NamedTuple):
+    """How far copies are ahead, whether they come first, and stages and orders of what multiplies."""
+
+    ahead: int
+    copies_first: bool
+    products: Asked
 
 
 def plan_ring(
@@ -134,7 +159,7 @@ def plan_ring(
     around: Surroundings,
     roles: Roles = "auto",
     beside: tuple[Operation, ...] = (),
-    places: tuple[int, bool] | None = None,
+    places: RingPlaces | None = None,
 ) -> RingPlan:
     """Decide everything but roles, and how many slots there are, which `share_rings` does; `beside` are
     the other loops of tensor copies, `places` what the stages and orders of a schedule that is tried would say.
@@ -142,7 +167,7 @@ def plan_ring(
     annotations = names.read_loop(loop)
     body = read_body(loop)
     transactions = transactions_of(loop)
-    ahead, copies_first = places or _places(body, transactions)
+    ahead, copies_first, asked_places = places or _places(body, transactions)
     products = products_of(loop)
     left = in_flight(products, annotations.in_flight, loop)
     asked = annotations.roles if roles == "auto" else roles
@@ -162,7 +187,7 @@ def plan_ring(
     buffers = ring_buffers(body, transactions, 1, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
-    return RingPlan(
+    plan = RingPlan(
         loop,
         body,
         transactions,
@@ -186,26 +211,54 @@ def plan_ring(
         asked,
         cluster,
     )
+    return with_stages(plan, asked_places)
 
 
-def _places(body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, bool]:
-    """d, and whether the copies come first: all in one stage, all else in one later stage.
+def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:
+    """The plan, with its products in these stages. Raises PipelineError (transaction-stages, dependence-violated)."""
+    if not any(place.stage for place in asked.values()):
+        return plan
+    why = (
+        "blocks of a cluster copy for each other"
+        if plan.cluster is not None
+        else "two groups take the tiles of the loop around in turn"
+        if plan.asked == "ping-pong"
+        else "those of several iterations stay in flight"
+        if plan.in_flight
+        else "commits complete them"
+        if plan.products.completions
+        else ""
+    )
+    if why:
+        raise bad_stages(f"products need one stage where {why}", plan.body)
+    stages = order_stages(plan.body, plan.transactions, plan.dropped, asked)
+    return replace(plan, stages=stages)
+
+
+def _places(body: Body, transactions: tuple[Transaction, ...]) -> RingPlaces:
+    """All copies in one stage, all else in one later stage, but for products, which may have later ones.
 
     Raises PipelineError (transaction-stages)."""
     copies = {copy for transaction in transactions for copy in transaction.copies}
     issued = [s.op for s in body.statements if s.op in copies]
     others = [s.op for s in body.statements if s.op not in copies]
-    early, late = ({names.stage_of(op) or 0 for op in ops} for ops in (issued, others))
-    if not late or len(early) > 1 or len(late) > 1 or min(late) <= min(early):
-        raise bad_stages("the copies need one stage, and all else one later stage", body)
+    stages = {s.op: names.stage_of(s.op) or 0 for s in body.statements}
+    early, late = ({stages[op] for op in ops} for ops in (issued, others))
+    first_late = {stages[op] for op in others if row_of(op).queue != WGMMA} | {min(late, default=0)}
+    if not late or len(early) > 1 or len(first_late) > 1 or min(late) <= min(early):
+        why = "the copies need one stage, and all else one later stage, but for products"
+        raise bad_stages(why, body)
     numbers = {s.op: s.number for s in body.statements}
     own = names.order_of
     places = {op: numbers[op] if own(op) is None else own(op) for op in issued + others}
     first, last = ([places[op] or 0 for op in ops] for ops in (issued, others))
-    if max(first) < min(last):
-        return min(late) - min(early), True
-    if min(first) > max(last):
-        return min(late) - min(early), False
+    products = {
+        op: SchedulePlace(stages[op] - min(late), order)
+        for op, order in zip(others, last, strict=True)
+        if row_of(op).queue == WGMMA
+    }
+    if max(first) < min(last) or min(first) > max(last):
+        return RingPlaces(min(late) - min(early), max(first) < min(last), products)
     raise bad_stages("the copies need orders before all else, or after it", body)
 
 
@@ -227,9 +280,9 @@ def bad_stages(why: str, body: Body) -> PipelineError:
 #     for %j { copy, wait, use }     d = 1, p = 1   -->   go on from the first loop to the second
 #
 # With the copies last in an iteration, after the wait that leaves p products and a barrier, V = d + p;
-# with the copies first V = d + p + 1. What a loop copies before its first iteration overwrites what the
-# one before it left to be read, so V >= d + p for d of the one and p of the other, too, but not for products
-# that commits complete, for which all wait after the loop. Where warps of their own copy, V > p does, and
+# with the copies first V = d + p + 1. p counts the iterations, too, whose products in a later stage are yet to come. What
+# a loop copies before its first iteration overwrites what the one before it left to be read, so V >= d + p for d of the
+# one and p of the other, too, but not for products that commits complete, for which all wait after the loop. Where warps of their own copy, V > p does, and
 # V > d holds as many tiles as were asked for (docs/phases.md).
 
 
@@ -338,7 +391,7 @@ def _with_slots(ring: SharedRing) -> SharedRing:
 def _slots(before: RingPlan, after: RingPlan) -> int:
     """V for what `after` copies over the tiles of `before`."""
     if after.roles is not None:
-        return max(after.ahead, after.in_flight) + 1
+        return max(after.ahead, after.held) + 1
     if before is not after and before.products.completions:
         # After its loop all have waited for its last p tiles.
         return after.ahead + before.copies_first

@@ -139,7 +139,7 @@ def _parted(
     )
     turn = None
     if first.asked == "alternating":
-        turn = product_turn(first.loop, block.threads)
+        turn = product_turn(first.loop, first.stages, block.threads)
     _check_needed(plans, [plan.issue for plan in plans], moved)
     return [
         replace(

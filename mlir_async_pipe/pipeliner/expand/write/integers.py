@@ -39,9 +39,20 @@ class Integers(IntegerWriter):
         return self.plus_steps(self.lower, iterations)
 
     def end_plus(self, iterations: int) -> Value:
-        """kernel end + iterations * step."""
+        """kernel end + iterations * step, of a kernel that begins with the loop."""
+        if self._kernel_end is None:
+            self.kernel_upper_bound()
         assert self._kernel_end is not None
         return self.plus_steps(self._kernel_end, iterations)
+
+    def may_begin_later(self) -> bool:
+        """Whether a kernel of a loop that has the peeled iterations may begin at lb + peeled * step instead, and end
+        where the loop does: that is no other number, and needs no trip count."""
+        lower, step = self.value_of(self.lower), self.value_of(self.step)
+        if lower is None or step is None:
+            return False
+        largest = 1 << min(bits_of(self.kind), 32) - 1
+        return (0 if self.unsigned else -largest) <= lower < largest - self.peeled * step
 
     def plus_steps(self, start: Value, steps: int) -> Value:
         """start + steps * step."""

@@ -144,7 +144,11 @@ class Sources:
             first_slot, first_phase = counter.start
             slots = SlotRecurrence.over(counter.versions, stages, False, first_slot)
             self.recurrences[counter.slot] = slots
-            self.recurrences[counter.phase] = PhaseRecurrence(self.last_stage, slots, first_phase)
+            waiting = {stage for value, stage in uses if value == counter.phase}
+            phase = PhaseRecurrence(max(waiting, default=self.last_stage), slots, first_phase)
+            self.recurrences[counter.phase] = phase
+            # After steps that stand behind the kernel others ask for those of the next tile.
+            slots.has_results = phase.has_results = self.epilogue_steps > 0
             if any(value == counter.earlier for value, _ in uses):
                 earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
                 self.recurrences[counter.earlier] = earlier
@@ -402,8 +406,8 @@ class EarlierSlot(Recurrence):
 
 
 class PhaseRecurrence(Recurrence):
-    """The phase of an iteration's tile in the last stage, which goes with the slot of a ring; in earlier
-    stages it follows from both slots."""
+    """The phase of an iteration's tile in a stage, which goes with the slot of a ring; in others it follows from both
+    slots."""
 
     has_results = False
 
@@ -423,8 +427,10 @@ class PhaseRecurrence(Recurrence):
     def in_step(self, stage: int, integers: Integers) -> Value:
         if stage == self.stage:
             return self.current
-        slot, later = (self.slots.in_step(s, integers) for s in (self.stage, stage))
-        return self.slots.ring.later_phase(self.current, slot, later, integers)
+        slot, other = (self.slots.in_step(s, integers) for s in (self.stage, stage))
+        ring = self.slots.ring
+        write = ring.later_phase if stage < self.stage else ring.earlier_phase
+        return write(self.current, slot, other, integers)
 
     def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
         """The next phase, the other one where the slots begin anew."""

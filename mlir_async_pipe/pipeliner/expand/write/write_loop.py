@@ -184,16 +184,18 @@ class Part:
 
 
 class Prologue(Part):
-    """Step t; `predicated`: the loop may have fewer iterations than the prologue starts."""
+    """Step t; `predicated`: the loop may have fewer iterations than the prologue starts, of which it has `certain`
+    ones."""
 
-    def __init__(self, t: int, values: Values, predicated: bool) -> None:
+    def __init__(self, t: int, values: Values, predicated: bool, certain: int) -> None:
         super().__init__(t, ActiveStages(0, t), values)
         self._predicated = predicated
+        self._certain = max(certain, self._integers.trip_count or 0)
 
     def exists(self, stage: int) -> Value | None:
         """Compare the number of the iteration with the trip count."""
         iteration = self.number - stage
-        if not self._predicated or (self._integers.trip_count or 0) > iteration:
+        if not self._predicated or self._certain > iteration:
             return None
         return self._integers.has_iteration(iteration)
 
@@ -205,12 +207,15 @@ class Prologue(Part):
 
 
 class Kernel(Part):
-    """Any step of the kernel. `variable`, its induction variable, is that of the last stage;
-    `ends` says of each stage that is over before where it then stands."""
+    """Any step of the kernel. `variable`, its induction variable, is that of a stage, the last one or so many
+    before as are peeled; `ends` says of each stage that is over before where it then stands."""
 
-    def __init__(self, values: Values, variable: Value, ends: Mapping[int, Value | None]) -> None:
+    def __init__(
+        self, values: Values, variable: Value, stage: int, ends: Mapping[int, Value | None]
+    ) -> None:
         super().__init__(values.sources.last_stage, ActiveStages(0), values)
         self._variable = variable
+        self._later = self.number - stage
         self._ends = ends
 
     def exists(self, stage: int) -> Value | None:
@@ -220,11 +225,11 @@ class Kernel(Part):
             return None
         end = self._ends[stage]
         if end is None:
-            return self._integers.goes_on_for(self._variable, self.number - stage)
+            return self._integers.goes_on_for(self._variable, self.number - stage - self._later)
         return self._integers.is_before(self._variable, end)
 
     def _induction(self, iteration: int) -> Value:
-        return self._integers.plus_steps(self._variable, iteration)
+        return self._integers.plus_steps(self._variable, iteration - self._later)
 
 
 class TileStep(Part):
@@ -250,7 +255,9 @@ class Epilogue(Part):
     """Step e = 1, 2, …; the one after the last sees what the loop leaves behind."""
 
     def __init__(self, e: int, values: Values) -> None:
-        super().__init__(values.sources.last_stage + e, ActiveStages(e), values)
+        sources = values.sources
+        over = sources.last_stage - sources.epilogue_steps + e
+        super().__init__(sources.last_stage + e, ActiveStages(over), values)
 
     def _induction(self, iteration: int) -> Value:
         # The kernel's last step, number S-1, ran one step before the kernel's end.
@@ -453,13 +460,14 @@ class LoopWriter:
         self.values = Values(self.sources, integers)
         self.steps = StepWriter(plan, self.kernel, self.values)
         self.recurrences = list(self.sources.recurrences.values())
+        self._begins_later = plan.peeled if plan.peeled and integers.may_begin_later() else 0
 
     def write(self) -> list[Value]:
         """Write everything; returns what replaces the results of the loop."""
         plan, steps = self.plan, self.plan.synchronisation
         self.steps.write_barrier(plan.boundary.before)
         for t in range(self.last_stage):
-            part = Prologue(t, self.values, plan.short_trip == "predicate")
+            part = Prologue(t, self.values, plan.short_trip == "predicate", plan.peeled)
             self.steps.write(part, steps.prologue[t])
         self.kernel_loop = self._kernel() if plan.tiles is None else self._kernel_of(plan.tiles)
         for e in range(1, plan.peeled_epilogue + 1):
@@ -484,7 +492,8 @@ class LoopWriter:
         outer, block = integers.ip, loop.regions[0].blocks[0]
         integers.enter(ir.InsertionPoint(block))
         variable, *carried = block.arguments
-        following = self._step(Kernel(self.values, variable, ends), carried)
+        kernel = Kernel(self.values, variable, self.last_stage - self._begins_later, ends)
+        following = self._step(kernel, carried)
         create("scf.yield", following, ip=integers.ip, loc=self.location)
         integers.leave(outer)
         self._carry(self._lines, list(loop.results), self.last_stage + 1)
@@ -580,20 +589,22 @@ class LoopWriter:
 
     def _ends_of_stages(self) -> dict[int, Value | None]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
-        the last stage, stands when an earlier stage has run its last iteration. None in a loop around,
+        the last stage, or of one before, stands when an earlier stage has run its last iteration. None in a loop around,
         in all of which this would take a register: there what is left is compared in each iteration."""
         if self.plan.epilogue != "predicate":
             return {}
-        integers, last = self.integers, self.last_stage
+        integers, last = self.integers, self.last_stage - self._begins_later
         around = any(op.name == "scf.for" for op in ancestors(self.loop))
         compares = around and integers.value_of(integers.step) is not None
-        stages = sorted({unit.stage for unit in self.kernel.units} - {last})
+        of_units = sorted({unit.stage for unit in self.kernel.units})
+        stages = [stage for stage in of_units if stage < self.last_stage - self.plan.peeled]
         return {s: None if compares else integers.end_of_all_but(last - s) for s in stages}
 
     def _create_loop(self, entries: list[Value]) -> Operation:
-        upper = self.integers.kernel_upper_bound()
-        bounds = [self.integers.lower, upper, self.integers.step]
-        return write_for(bounds, entries, self.integers.ip, self.location, self._kept_attributes())
+        integers, later = self.integers, self._begins_later
+        upper = integers.upper if later else integers.kernel_upper_bound()
+        bounds = [integers.first_plus(later), upper, integers.step]
+        return write_for(bounds, entries, integers.ip, self.location, self._kept_attributes())
 
     def _kept_attributes(self) -> dict[str, Any]:
         given = attributes_of(self.loop).items()

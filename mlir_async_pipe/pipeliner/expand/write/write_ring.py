@@ -29,6 +29,14 @@ Commits of products get an mbarrier for each slot, too, and their waits are for 
                                            …
                                            after the loop: try_wait for the last p tiles
 
+Products of a later stage run beside those of the next iterations, in the order of `ring_stages`, and each part of the
+pipeline leaves as many groups in flight as it has after those that a wait is for:
+
+    for k, slot, phase {                                wait; scores; wait 0; softmax             of tile 0
+      wait; scores; wait; softmax                       for … { wait; scores of k + 1; product of k
+      product; wait                           -->         wait 1; softmax of k + 1; wait 0; copy }
+    }                                                   product; wait 0                           of the last tile
+
 t counts since the initialisation, so before the first p tiles the waits are for phase -1, which is over
 from the start; in later executions of the loop they are for tiles that the one before has waited for.
 """
@@ -54,6 +62,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     create,
     defining_op,
+    integer_attribute,
     is_used,
     operations,
     parent,
@@ -63,9 +72,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk,
 )
-from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
+from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if, yield_values
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.statements import Body, Statement
+from mlir_async_pipe.facts.loops.statements import Body, BodyTable, Statement
 from mlir_async_pipe.facts.loops.transactions import (
     Completion,
     Transaction,
@@ -96,14 +106,19 @@ from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
 from mlir_async_pipe.pipeliner.plan.role_block import WARP
 from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Units
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence, write_warp_barrier
 from mlir_async_pipe.vocabulary.launch_ids import CLUSTER_RANK, MAPA
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 # What stands for slot, phase and slot of tile t - p of an iteration in a loop that is lowered.
 TILE = "async_pipe.tile"
+# Of commits, and of waits for groups up to such a commit, in a loop that is lowered.
+GROUP_NUMBER = "async_pipe.group_number"
 # The partition of the statements that copy.
 COPIES = 0
 
@@ -157,6 +172,8 @@ class RingLoop:
         # The loop as it is now, and what makes the slot, the phase and the slot of tile t - p in it.
         self.loop = plan.loop
         self.tile: Operation | None = None
+        # What no part but the kernel has.
+        self.turn: tuple[Operation, ...] = ()
 
     def in_copy(self, tile: Operation) -> RingLoop:
         """The same of a copy of the loop."""
@@ -188,7 +205,7 @@ class RingLoop:
             order = operations(block)
             place = order[order.index(plan.transactions[0].wait) + 1]
         if self.returns is not None:
-            self._give_back(before(end))
+            self._give_back(before(end), plan.ahead)
         elif plan.dropped and not plan.after_barrier:
             clone(plan.dropped[-1], {}, before(place))
         elif not plan.after_barrier:
@@ -200,7 +217,7 @@ class RingLoop:
         again(end, [*end.operands, *following])
         drop_unused(loop)
         self._drain()
-        return self.expand(slot, phase, plan.ahead)
+        return self.expand(slot, phase, plan.ahead, plan.stages)
 
     def lower_apart(self, empty: Value, first_empty: int = 0) -> None:
         """Lower the loop whose copies are those of a partition of their own, each after its slot was given
@@ -216,7 +233,7 @@ class RingLoop:
         elected = elect(write.ip, write.location)
         self._name_copies({op: op for op in self._issuing()}, elected, {})
         if self.returns is not None:
-            self._give_back(before(terminator(block)))
+            self._give_back(before(terminator(block)), 0)
         for op in self.plan.dropped:
             op.erase()
         self._use_slot()
@@ -226,7 +243,7 @@ class RingLoop:
     def write_uses(self, slot: Value, phase: Value) -> list[Value]:
         """Expand the lowered loop of those that compute; returns slot and phase after it."""
         self._drain()
-        return self.expand(slot, phase)
+        return self.expand(slot, phase, stages=self.plan.stages)
 
     def _name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
         """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
@@ -246,6 +263,11 @@ class RingLoop:
         i1, index = ir.IntegerType.get_signless(1, loc.context), ir.IndexType.get(loc.context)
         ip = ir.InsertionPoint.at_block_begin(block)
         self.tile = create(TILE, (), [index, i1, index], ip=ip, loc=loc)
+        if (stages := self.plan.stages) is not None:
+            for number, op in enumerate(stages.order):
+                set_integer(op, names.ORDER, number, 64)
+                if number in stages.awaited or row_of(op).commits is not None:
+                    set_integer(op, GROUP_NUMBER, stages.awaited.get(number, number), 64)
 
     def _issuing(self) -> list[Operation]:
         return [op for t in self.plan.transactions for op in (t.expect, *t.copies)]
@@ -327,8 +349,8 @@ class RingLoop:
         self._leave_products()
         self._complete()
 
-    def _give_back(self, ip: Any) -> None:
-        """Arrive for tile t - p."""
+    def _give_back(self, ip: Any, ahead: int) -> None:
+        """Arrive for tile t - p, in the last stage of those that are so many iterations after the copies."""
         assert self.returns is not None
         plan, exists = self.plan, None
         slot, _, earlier = self.held
@@ -336,7 +358,11 @@ class RingLoop:
         if plan.in_flight:
             slot = earlier
             exists = write.has_come_for(self.loop.regions[0].blocks[0].arguments[0], plan.in_flight)
+        block = self.loop.regions[0].blocks[0]
+        known = {*operations(block)}
         self.returns.write(slot, exists, write)
+        for op in (op for op in operations(block) if op not in known and plan.late):
+            set_integer(op, names.STAGE, ahead + plan.late, 64)
 
     def _leave_products(self) -> None:
         """Each wait leaves the groups of p iterations in flight; without any, the last leaves
@@ -400,22 +426,27 @@ class RingLoop:
 
     # -- the pipeline --------------------------------------------------------------------------
 
-    def expand(self, slot: Value, phase: Value, ahead: int = 0) -> list[Value]:
+    def expand(
+        self, slot: Value, phase: Value, ahead: int = 0, stages: RingStages | None = None
+    ) -> list[Value]:
         """Write the lowered loop, with its stage 0 so many iterations ahead, from the slot and the phase of
         its first tile; returns those after it."""
         plan, tile, (own, its_phase, earlier) = self.plan, self.tile, self.held
         assert tile is not None
         tile.move_before(self.loop)
-        # Whoever takes them comes later.
-        taken = create(
-            "async_pipe.taken", [own, its_phase], ip=after(self.loop), loc=self.loop.location
-        )
+        late = 0 if stages is None else stages.last
         loop = drop_idle_values(self.loop)
+        guard = self._guarded(loop, late, slot, phase)
+        # Whoever takes them comes later.
+        state = [own, its_phase] if guard is None else list(guard.results)[-2:]
+        taken = create("async_pipe.taken", state, ip=after(guard or loop), loc=loop.location)
         block = loop.regions[0].blocks[0]
         *ops, end = operations(block)
         # Of products in flight no value may be read earlier than here: each op keeps its place.
-        statements = tuple(Statement(number, op) for number, op in enumerate(ops))
         places = {op: SchedulePlace(0 if _is_ahead(op) else ahead, n) for n, op in enumerate(ops)}
+        if stages is not None:
+            places = _in_stages(BodyTable(block, ops, end), ahead, stages)
+        statements = tuple(Statement(number, op) for number, op in enumerate(places))
         body = Body(loop, tuple(ops), statements, (), (), end, block)
         counter = RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, (slot, phase))
         self.loop = write_loop(
@@ -427,22 +458,42 @@ class RingLoop:
                 needs=(),
                 barriers=(),
                 kept_barriers=(),
-                synchronisation=Synchronisation(prologue=(StepSync(),) * ahead),
+                synchronisation=Synchronisation(
+                    prologue=(StepSync(),) * (ahead + late), epilogue=(StepSync(),) * late
+                ),
                 wait_at="consumer",
                 epilogue="predicate",
                 short_trip="predicate",
                 trip_count=plan.trip_count,
-                last_stage=ahead,
+                last_stage=ahead + late,
                 boundary=Boundary(),
                 counters=(counter,),
-                kernel_only=self._first_acquires(counter, ops),
+                kernel_only=(*self._first_acquires(counter, ops), *self.turn),
+                peeled=late,
             ),
             [],
         )
+        if stages is not None:
+            _count_groups(self.loop)
         results = list(taken.operands)
         taken.erase()
         tile.erase()
         return results
+
+    def _guarded(self, loop: Operation, late: int, slot: Value, phase: Value) -> Operation | None:
+        """`scf.if trips >= late { loop }`, which gives slot and phase after it, too; None where that is known."""
+        known = self.plan.trip_count
+        if not late or (known is not None and known >= late):
+            return None
+        write = Integers(loop, late, late, known, before(loop))
+        without = [*list(loop.operands)[3:], slot, phase]
+        given = [*loop.results, *self.held[:2]]
+        guard = write_if(write.has_iteration(late - 1), without, without, write.ip, loop.location)
+        for old, new in zip(loop.results, guard.results, strict=False):
+            old.replace_all_uses_with(new)
+        loop.move_before(end_of(guard.regions[0]))
+        yield_values(end_of(guard.regions[0]), given)
+        return guard
 
     def _first_acquires(self, counter: RingCounter, ops: list[Operation]) -> tuple[Operation, ...]:
         """Waits for slots that are free from the start: the loop has the first tiles of all."""
@@ -455,6 +506,62 @@ class RingLoop:
 def _is_ahead(op: Operation) -> bool:
     """Whether an op of the body has to do with the tile that is copied."""
     return names.stage_of(op) == 0
+
+
+def _in_stages(table: BodyTable, ahead: int, stages: RingStages) -> dict[Operation, SchedulePlace]:
+    """Where a step runs the ops of a lowered loop. What was written beside those of the input stays before the next
+    one of them; what only computes comes before its first user."""
+    planned: dict[int, int] = {}
+    beside: dict[int, list[int]] = {}
+    since: list[int] = []
+    for number, op in enumerate(table.ops[:-1]):
+        order = names.order_of(op)
+        if order is not None:
+            planned[order], beside[number], since = number, since, []
+        elif not only_computes(op) or names.stage_of(op) is not None:
+            since.append(number)
+    in_order, of_input = dict[int, None](), set(planned.values())
+
+    def place(number: int) -> None:
+        def open_makers(op: int) -> list[int]:
+            return [n for n in table.makers(op) if n not in in_order and n not in of_input]
+
+        in_order.update(dict.fromkeys(sorted(reached([number], open_makers))))
+
+    for order in sorted(planned):
+        for number in (*beside[planned[order]], planned[order]):
+            place(number)
+    for number in since:
+        place(number)
+    stage: dict[int, int] = {}
+    for number in reversed(in_order):
+        op = table.ops[number]
+        order, own = names.order_of(op), names.stage_of(op)
+        if order is not None:
+            stage[number] = ahead + stages.stages[order]
+        elif own is not None or not only_computes(op):
+            stage[number] = ahead if own is None else own
+        else:
+            stage[number] = min(stage[n] for n in table.following(number) if n in stage)
+    return {table.ops[n]: SchedulePlace(stage[n], place) for place, n in enumerate(in_order)}
+
+
+def _count_groups(kernel: Operation) -> None:
+    """Let each wait of prologue, kernel and epilogue leave the groups that were committed in its step after the last
+    one that it is for."""
+    for block in (kernel.block, kernel.regions[0].blocks[0]):
+        committed: list[int] = []
+        for op in operations(block):
+            number = integer_attribute(op, GROUP_NUMBER)
+            if number is None:
+                continue
+            name = wait_attribute(op)
+            if name is None:
+                committed.append(number)
+            else:
+                left = committed[::-1].index(number)
+                set_integer(op, name, min(left, WGMMA.largest_count or 0), 64)
+            names.remove(op, (GROUP_NUMBER,))
 
 
 def write_partition(

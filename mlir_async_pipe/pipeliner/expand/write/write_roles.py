@@ -149,7 +149,7 @@ def _write_uses(
         for one in loops
     ]
     if roles.turn is not None:
-        _write_turns(loops[0].loop.plan, roles, roles.turn, thread, build)
+        _write_turns(loops[0].loop, roles, roles.turn, thread, build)
     if groups is not None:
         paths = [paths[0]._replace(write=groups.write_tile, values=(0, 1, 2, 3))]
         state += groups.start(build)
@@ -167,12 +167,16 @@ def _write_uses(
 
 
 def _write_turns(
-    plan: RingPlan, roles: RolePlan, turn: ProductTurn, thread: Value, build: IntegerWriter
+    ring: RingLoop, roles: RolePlan, turn: ProductTurn, thread: Value, build: IntegerWriter
 ) -> None:
     """Let two warpgroups issue their products in turn: the body still is that of the input."""
+    plan, known = ring.plan, {*operations(turn.first.block)}
     order = GroupOrder(build.divide(thread, WARPGROUP), roles.block, build, plan.loop.location)
     order.begin_turn(before(turn.first))
-    order.end_turn(after(turn.last))
+    order.end_turn(after(turn.last) if turn.following is None else before(turn.following))
+    if plan.stages is not None:
+        # Both groups leave out as many turns before and after the kernel.
+        ring.turn = tuple(op for op in operations(turn.first.block) if op not in known)
     # Both have as many turns, and the first group had the first one.
     order.end(order.is_first, (*plan.outer, plan.loop)[0])
 

@@ -50,7 +50,13 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import bytes_of, has_transactions, wait_attribute
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, bad_stages, plan_ring, share_rings
+from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    RingPlaces,
+    RingPlan,
+    bad_stages,
+    plan_ring,
+    share_rings,
+)
 from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transactions
 from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
@@ -177,7 +183,9 @@ def _on_slots(
 ) -> list[Candidate]:
     """A partition with 1, 2, … tiles copied ahead, until memory has no room or a shared unit is never idle."""
     limits = options.limits
-    plan = plan_ring(loop, limits.noalias_arguments, around, roles, (), (1, copies_first))
+    plan = plan_ring(
+        loop, limits.noalias_arguments, around, roles, (), RingPlaces(1, copies_first, {})
+    )
     if plan.cluster is not None:
         why = "no schedule is searched where blocks of a cluster copy for each other"
         raise bad_stages(why, plan.body)
