@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -87,14 +88,16 @@ def _tensor_rows() -> Iterator[Row]:
     for size in ((128, 128), (128, 256)):
         made = BlackwellGemm(tile_m=size[0], tile_n=size[1])
         yield Row(f"GEMM {size[0]}x{size[1]}", "sm_100a", made, _of_gemm(size, depth), grid)
-    for features, keys, groups in ((64, 64, 1), (64, 128, 2), (128, 128, 2)):
-        made = HopperAttention(features=features, keys=keys, warpgroups=groups)
+    sizes = ((64, 64, 1), (64, 128, 2), (128, 128, 2))
+    for plain, (features, keys, groups) in product((False, True), sizes):
+        made = HopperAttention(features=features, keys=keys, warpgroups=groups, plain=plain)
         positions = 8 * keys
         halves = (features // 64, positions, 64)
         of_rows = Data((positions, features) if features == 64 else halves, HALF)
         out = Data((1, positions, features), SINGLE)
         data = (of_rows, of_rows, Data(halves, HALF), out, positions)
-        yield Row(f"attention {made.rows}x{keys}, {features}", "sm_90a", made, data, grid)
+        kernel = f"attention {made.rows}x{keys}, {features}{', plain' if plain else ''}"
+        yield Row(kernel, "sm_90a", made, data, grid)
 
 
 def _of_gemm(size: tuple[int, int], depth: int) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ Covers: pipeliner/schedule/modulo/rings.py
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from helpers.tensor_memory_kernels import BlackwellGemm
 from helpers.tensor_memory_kernels import run_gemm as run_blackwell
 from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.machine.validation import Data, validate
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord
@@ -32,6 +33,8 @@ from generate_hopper_attention import HopperAttention
 
 HOPPER, BLACKWELL = "nvvm:sm_90a", "nvvm:sm_100a"
 GEMM, ATTENTION = HopperGemm(), HopperAttention(features=128, warpgroups=2)
+PLAIN = replace(ATTENTION, plain=True)
+WAIT = "nvvm.wgmma.wait.group.sync.aligned"
 
 
 def optimal(made: Any) -> str:
@@ -114,6 +117,56 @@ def test_two_groups_of_attention_take_turns_as_in_flash_attention_3():
     assert record.bound_by == "the unit 'tensor', which is never idle"
     others = [int(said.split()[1]) for said in record.partitions]
     assert others == sorted(others, reverse=True) and others[1] > 1200
+
+
+@pytest.mark.parametrize(
+    ("made", "interval", "roles", "hand"),
+    [(HopperAttention(plain=True), 508, "specialised", 508), (PLAIN, 1024, "alternating", 1024)],
+)
+def test_the_plain_loop_of_attention_gets_the_order_of_flash_attention_3(
+    made, interval, roles, hand
+):
+    """Scores of the next tile beside the second product of this one, and a product in flight beside the softmax: the
+    interval is that of the loop in which both are written so."""
+    added = 128 * (roles != "together")
+    with new_context():
+        module, record = pipelined(optimal(made), HOPPER)
+        error, races = wrong_by(made, module, 192, "late", added, heads=1)
+        counts = [
+            integer_attribute(op, "group") for op in walk(module.operation) if op.name == WAIT
+        ]
+    assert error < 1e-3 and races == set()
+    assert (record.interval, record.proven, record.roles) == (interval, True, roles)
+    # That of the scores, first of all; in the kernel it leaves the second product, beside the softmax.
+    assert counts == [0, 1, 0, 0]
+    assert all("and 2 stages of products" in said for said in record.partitions if " on " in said)
+    written = scheduled(optimal(replace(made, plain=False)))[0]
+    assert written.interval == hand and "stages of products" not in str(written.partitions)
+
+
+def test_what_the_plain_loop_of_attention_computes_is_kept_for_all_data():
+    made, heads = HopperAttention(plain=True), Data((192, 64), "float16")
+    data = [heads, heads, Data((1, 192, 64), "float16"), Data((1, 192, 64), "float32"), 192]
+    with new_context():
+        before = ir.Module.parse(optimal(made))
+        after, _ = pipelined(optimal(made), HOPPER)
+        target = Target.parse(HOPPER)
+        assert validate(before, after, None, data, target=target, grid=(1, 1, 1)).is_equal
+
+
+def test_memory_leaves_products_in_one_stage():
+    """Two slots hold the tile whose output is multiplied, and the next one: none is copied ahead. One stage hides more."""
+    record, _ = scheduled(optimal(PLAIN), smem_limit=2 * 32768 + 32768)
+    assert record.interval > 1024 and record.shared_bytes == 2 * 32768
+    assert any(said.endswith("2 slots") for said in record.partitions)
+
+
+def test_of_many_groups_of_products_the_text_is_the_order():
+    commit = "nvvm.wgmma.commit.group.sync.aligned\n"
+    text = optimal(PLAIN).replace(commit, f"{commit}      {AT}\n      {commit}" * 3, 1)
+    record, _ = scheduled(text)
+    assert "stages of products" not in str(record.partitions)
+    assert record.partitions[-1] == "alternating refused [roles-unsupported]"
 
 
 def test_a_warp_issues_the_products_of_tensor_memory():

@@ -74,19 +74,26 @@ class Ring:
             Step("done", 0, 1, {}),
             compute(self.after),
         ]
-        plan = SimpleNamespace(
-            asked=self.asked,
-            roles=None if self.asked == "together" else object(),
-            products=SimpleNamespace(completions=()),
-            transactions=[SimpleNamespace(copies=())],
-            versions=self.versions,
-            ahead=self.ahead,
-            in_flight=self.in_flight,
-            copies_first=self.copies_first,
-            after_barrier=False,
-        )
-        text = SimpleNamespace(steps=steps, model=MODEL, wait=MODEL.units[WAIT], width=1)
-        return RingProblem(plan, text).problem()  # type: ignore[arg-type]
+        return problem(steps, self, self.versions, self.in_flight, 0)
+
+
+def problem(steps: list[Step], ring: Any, versions: int, in_flight: int, late: int) -> Any:
+    """That of a group that runs these steps on so many slots."""
+    plan = SimpleNamespace(
+        asked=ring.asked,
+        roles=None if ring.asked == "together" else object(),
+        products=SimpleNamespace(completions=()),
+        transactions=[SimpleNamespace(copies=())],
+        versions=versions,
+        ahead=ring.ahead,
+        in_flight=in_flight,
+        late=late,
+        held=in_flight + late,
+        copies_first=ring.copies_first,
+        after_barrier=False,
+    )
+    text = SimpleNamespace(steps=steps, model=MODEL, wait=MODEL.units[WAIT], width=1)
+    return RingProblem(plan, text).problem()  # type: ignore[arg-type]
 
 
 def drawn(seed: int, asked: str, largest: int = 30) -> Ring:
@@ -177,3 +184,87 @@ def test_two_groups_share_units_as_a_mixed_integer_solver_finds(seed: int) -> No
     assert (
         mixed_integer_interval(problem, -int(-bounds_of(problem)[0].cycles // 1)) == found.interval
     )
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Scores, and the output an iteration later beside the softmax of the next one; `scale` waits for both."""
+
+    asked: str
+    scores: tuple[int, int]
+    output: tuple[int, int]
+    softmax: int
+    scale: int
+    ahead: int
+    copies_first: bool = True
+
+    @property
+    def versions(self) -> int:
+        return self.ahead + 2 if self.asked == "together" else max(self.ahead, 1) + 1
+
+    def problem(self) -> Any:
+        steps = [
+            Step("phase", 0, WAITS, {}),
+            Step("products", 0, self.scores[0], {TENSOR: self.scores[1]}),
+            Step("products", 1, self.output[0], {TENSOR: self.output[1]}, 1),
+            Step("done", 0, 1, {}),
+            Step("compute", 0, self.softmax, {}),
+            Step("done", 1, 1, {}, 1),
+            Step("compute", 0, self.scale, {}),
+        ]
+        return problem(steps, self, self.versions, 0, 1)
+
+    def simulated(self) -> float:
+        """Cycles between iterations in the steady state."""
+        groups = 2 if self.asked == "alternating" else 1
+        now, marks = [0.0] * groups, []
+        arrived: dict[int, float] = {}
+        returned: dict[int, float] = defaultdict(float)
+        tensor = turn = producer = 0.0
+        for tile in range(self.ahead if self.asked == "together" else 0):
+            arrived[tile] = COPIES
+        for i in range(ITERATIONS):
+            if self.asked != "together":
+                begin = max(producer, returned[i - self.versions]) + WAITS
+                arrived[i], producer = begin + COPIES, begin + 1
+            for g in range(groups):
+                t = max(now[g], arrived[i]) + WAITS
+                if self.asked == "together":
+                    t += MEETS
+                    arrived[i + self.ahead] = t + COPIES
+                    t += 1
+                if groups > 1:
+                    t = max(t, turn) + MEETS
+                tensor = scored = max(tensor, t) + self.scores[1]
+                t += self.scores[0]
+                if i:
+                    tensor = max(tensor, t) + self.output[1]
+                    t += self.output[0]
+                if groups > 1:
+                    t += 1
+                    turn = t
+                t = max(t, scored) + 1 + self.softmax
+                t = max(t, tensor) + 1 if i else t
+                t += self.scale
+                if self.asked != "together":
+                    t += 1
+                    returned[i - 1] = max(returned[i - 1], t + ARRIVES)
+                now[g] = t
+            marks.append(now[0])
+        half = ITERATIONS // 2
+        return (marks[-1] - marks[-1 - half]) / half
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("asked", ["together", "specialised", "alternating"])
+def test_products_of_a_later_stage_run_beside_the_next_iteration(asked: str, seed: int) -> None:
+    draw = random.Random(seed)
+    issued = [draw.randint(1, 6) for _ in range(2)]
+    scores, output = ((n, n + draw.randint(0, 30)) for n in issued)
+    ring = Staged(
+        asked, scores, output, draw.randint(1, 30), draw.randint(1, 30), draw.randint(1, 4)
+    )
+    found = solve(asked_for := ring.problem())
+    assert found is not None and found.interval_proven
+    assert is_kept(asked_for, found.begins, found.interval)
+    assert found.interval - 1 < ring.simulated() + 0.5 and ring.simulated() <= found.interval

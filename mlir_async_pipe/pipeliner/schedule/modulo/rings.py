@@ -5,10 +5,11 @@ on how many slots.
     specialised   a producer: wait for a slot; copies          the others: wait for a tile; products; …; arrive
     alternating   the same, and two groups of the others issue their products in turn
 
-These are the partitions that the splitter writes, each in the order of the text. So with partition and slots given a
+These are the partitions that the splitter writes, each in the order of the text, or with products of some groups an
+iteration later, among the others' in each order that there is (`ring_stages`). So with partition, order and slots given a
 group of warps is a unit whose tasks come in one order, over the iterations too, and a `ModuloProblem` says how the
-groups share the other units. The smallest interval counts, then the fewest bytes of slots, then the shortest
-iteration, then the fewest groups.
+groups share the other units. The smallest interval counts, then the fewest bytes of slots, then what is computed beside
+a group's own products, which needs no other group's luck, then the shortest iteration, then the fewest groups.
 
 Warps that nothing keeps apart run in phase: of two warps a quarter of a multiprocessor each unit is held twice as
 long, and no interval may rely on their luck ("FlashAttention-3", Shah and others 2024, section 3.1, forces the turns
@@ -18,9 +19,9 @@ by barriers).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import ceil, prod
 from typing import Literal
 
@@ -56,8 +57,11 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     bad_stages,
     plan_ring,
     share_rings,
+    with_stages,
 )
+from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, product_groups
 from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transactions
 from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
     check_regions,
@@ -86,6 +90,8 @@ PARTITIONS: tuple[Roles, ...] = ("together", "specialised", "alternating")
 ROLES = names.CHOICES[names.ROLES]
 # Threads of a block that have one warp on each quarter of a multiprocessor.
 QUARTERS = 128
+# Of more groups of products an iteration there are too many orders, and each keeps the text's.
+LARGEST_GROUPS = 4
 
 
 @dataclass(frozen=True)
@@ -97,15 +103,17 @@ class Candidate:
     problem: ModuloProblem
     labels: list[str]
     schedule: ModuloSchedule
+    # Cycles of an iteration for which a group computes beside its own products.
+    beside: float
 
     @property
     def bytes(self) -> int:
         return workgroup_bytes(list(self.plan.memory))
 
     @property
-    def key(self) -> tuple[int, int, int, int]:
+    def key(self) -> tuple[int, int, float, int, int]:
         found = self.schedule
-        return found.interval, self.bytes, found.length, ROLES.index(self.roles)
+        return found.interval, self.bytes, -self.beside, found.length, ROLES.index(self.roles)
 
     @property
     def is_of_a_unit(self) -> bool:
@@ -117,7 +125,8 @@ class Candidate:
         )
 
     def __str__(self) -> str:
-        return f"{self.roles} {self.schedule.interval} on {self.plan.versions} slots"
+        stages = f" and {self.plan.late + 1} stages of products" if self.plan.late else ""
+        return f"{self.roles} {self.schedule.interval} on {self.plan.versions} slots{stages}"
 
 
 @unchanged()
@@ -146,7 +155,22 @@ def schedule_ring(
     best = min(candidates, key=lambda each: each.key)
     _tell(best, candidates, refused, session)
     decision = decide_transactions(body, best.plan.ahead + 1, found)
-    return replace(decision, roles=best.roles)
+    return replace(_in_stages(decision, best.plan), roles=best.roles)
+
+
+def _in_stages(decision: Decision, plan: RingPlan) -> Decision:
+    """The decision with its products where the plan has them."""
+    if plan.stages is None:
+        return decision
+    at = dict(zip(plan.stages.order, enumerate(plan.stages.stages), strict=True))
+    places = [at.get(statement.op) for statement in decision.body.statements]
+    orders = sorted(s.order for s, found in zip(decision.slots, places, strict=True) if found)
+    order_of = dict(zip(sorted(filter(None, places)), orders, strict=True))
+    slots = tuple(
+        slot._replace(stage=slot.stage + found[1], order=order_of[found]) if found else slot
+        for slot, found in zip(decision.slots, places, strict=True)
+    )
+    return replace(decision, slots=slots)
 
 
 def _check(body: Body, model: CostModel) -> None:
@@ -181,36 +205,66 @@ def _on_slots(
     options: SearchOptions,
     around: Surroundings,
 ) -> list[Candidate]:
-    """A partition with 1, 2, … tiles copied ahead, until memory has no room or a shared unit is never idle."""
+    """A partition with products in each order that it may have, and 1, 2, … tiles copied ahead, until memory has no
+    room or a shared unit is never idle."""
     limits = options.limits
-    plan = plan_ring(
-        loop, limits.noalias_arguments, around, roles, (), RingPlaces(1, copies_first, {})
-    )
-    if plan.cluster is not None:
+    places = RingPlaces(1, copies_first, {})
+    plain = plan_ring(loop, limits.noalias_arguments, around, roles, (), places)
+    if plain.cluster is not None:
         why = "no schedule is searched where blocks of a cluster copy for each other"
-        raise bad_stages(why, plan.body)
-    (plan,) = part_kernels([plan], around)
+        raise bad_stages(why, plain.body)
     size = around.launch_size(loop)
     if size is None:
-        raise bad_stages("no schedule is searched for a block of unknown size", plan.body)
-    width = ceil(prod(size) / (QUARTERS * len(groups_of(plan))))
-    text = Text(plan, counted, options.model, width)
+        raise bad_stages("no schedule is searched for a block of unknown size", plain.body)
     largest = min(static_trip_count(loop) or options.largest_stages, options.largest_stages)
     found: list[Candidate] = []
-    for ahead in range(1, max(2, largest)):
-        asked = replace(plan, ahead=ahead, asked_ahead=ahead)
-        ((planned,),) = share_rings([asked], limits.workgroup_bytes, around)
-        if planned.ahead < ahead:
-            break
-        made = RingProblem(planned, text)
-        problem = made.problem()
-        schedule = solve(problem)
-        if schedule is None:
+    refused: list[PipelineError] = []
+    for asked in _orders(plain):
+        try:
+            (plan,) = part_kernels([with_stages(plain, asked)], around)
+        except PipelineError as error:
+            refused.append(error)
             continue
-        found.append(Candidate(roles, planned, problem, made.labels, schedule))
-        if found[-1].is_of_a_unit:
-            break
+        width = ceil(prod(size) / (QUARTERS * len(groups_of(plan))))
+        text = Text(plan, counted, options.model, width)
+        for ahead in range(1, max(2, largest)):
+            of_ahead = replace(plan, ahead=ahead, asked_ahead=ahead)
+            ((planned,),) = share_rings([of_ahead], limits.workgroup_bytes, around)
+            if planned.ahead < ahead:
+                break
+            made = RingProblem(planned, text)
+            problem = made.problem()
+            schedule = solve(problem)
+            if schedule is None:
+                continue
+            found.append(Candidate(roles, planned, problem, made.labels, schedule, text.beside))
+            if found[-1].is_of_a_unit:
+                break
+    if not found and refused:
+        raise refused[0]
     return found
+
+
+def _orders(plan: RingPlan) -> Iterator[Asked]:
+    """That of the text, and those in which some groups of products come an iteration later; in each of the two
+    stages they keep that of the text."""
+    yield {}
+    if plan.in_flight or plan.products.completions or plan.products.groups > LARGEST_GROUPS:
+        return
+    try:
+        groups = [[plan.body.ops[n] for n in each.ops] for each in product_groups(plan.body)]
+    except PipelineError:
+        return
+    numbers = range(len(groups))
+    for late in (set(some) for count in numbers[1:] for some in combinations(numbers, count)):
+        for places in combinations(numbers, len(late)):
+            later, others = iter(sorted(late)), iter(n for n in numbers if n not in late)
+            order = [next(later) if place in places else next(others) for place in numbers]
+            yield {
+                op: SchedulePlace(int(number in late), place)
+                for place, number in enumerate(order)
+                for op in groups[number]
+            }
 
 
 # The loop ----------------------------------------------------------------------------------------
@@ -223,12 +277,13 @@ Kind = Literal["phase", "products", "done", "compute", "barrier"]
 class Step:
     """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
     units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
-    later, or of the last one that "done" waits for."""
+    later, or of the last one that "done" waits for. `stage`: so many iterations after the first."""
 
     kind: Kind
     number: int
     held: float
     uses: Mapping[str, float]
+    stage: int = 0
 
 
 class Text:
@@ -244,8 +299,17 @@ class Text:
         self.groups = 0
         self.computed: list[Operation] = []
         self.issued: list[Operation] = []
+        self.stage = 0
+        self.group_of: dict[Operation, int] = {}
         without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
-        for op in operations(plan.loop.regions[0].blocks[0]):
+        ops = operations(plan.loop.regions[0].blocks[0])
+        stages = [0] * len(ops) if plan.stages is None else plan.stages.stages
+        for op, stage in zip(
+            ops if plan.stages is None else plan.stages.order, stages, strict=True
+        ):
+            if stage != self.stage:
+                self._end_computing()
+            self.stage = stage
             if op not in without:
                 self._read(op)
         self._end_computing()
@@ -266,19 +330,35 @@ class Text:
                 self._end_products()
             # With products in flight each wait leaves all groups of p iterations.
             stay = 0 if plan.in_flight else own or integer_attribute(op, left) or 0
-            self._add("done", self.groups - 1 - stay, 1, {ISSUE: self.width})
+            last = self.groups - 1 - stay if plan.stages is None else self._awaited(op, plan.stages)
+            self._add("done", last, 1, {ISSUE: self.width})
         elif is_barrier(op):
             self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
         elif row.queue == WGMMA or any(tensor_use(inner) == "product" for inner in walk(op)):
             self.issued += walk(op)
             if row.commits is not None or row.queue != WGMMA:
+                self.group_of[op] = self.groups
                 self._end_products()
         elif op in self.counted:
             self.computed.append(op)
 
+    @property
+    def beside(self) -> float:
+        """The cycles of what is computed while groups of products that a later step waits for are in flight."""
+        issued, over, cycles = -1, -1, 0.0
+        for step in self.steps:
+            issued = step.number if step.kind == "products" else issued
+            over = max(over, step.number) if step.kind == "done" else over
+            cycles += step.held * (step.kind == "compute" and issued > over)
+        return cycles
+
+    def _awaited(self, wait: Operation, stages: RingStages) -> int:
+        commit = stages.order[stages.awaited[stages.order.index(wait)]]
+        return self.group_of[commit]
+
     def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
         self._end_computing()
-        self.steps.append(Step(kind, number, max(1, held), uses))
+        self.steps.append(Step(kind, number, max(1, held), uses, self.stage))
 
     def _end_products(self) -> None:
         # One thread issues the products of tensor memory for all warps.
@@ -309,7 +389,7 @@ class Text:
             for unit, cycles in uses_of(op, self.model).items():
                 uses[unit] += self.width * cycles
         held = max([*uses.values(), *ready.values()])
-        self.steps.append(Step("compute", 0, max(1, held), uses))
+        self.steps.append(Step("compute", 0, max(1, held), uses, self.stage))
 
 
 # The problem -------------------------------------------------------------------------------------
@@ -331,7 +411,7 @@ class RingProblem:
         self._write()
 
     def problem(self) -> ModuloProblem:
-        stages = self.plan.versions + self.plan.in_flight + 4
+        stages = self.plan.versions + self.plan.held + 4
         order = tuple(self.precedences)
         return ModuloProblem(tuple(self.tasks), order, (), stages, frozenset({ISSUE}))
 
@@ -361,7 +441,11 @@ class RingProblem:
         self.copies = self._task("copies", {who: slots, ISSUE: slots})
         self._tiles()
         written = [self._group(who) for who in groups]
-        self._in_order(TENSOR, [(task, 0) for group in written for task, _ in group])
+        issued = [step.stage for step in self.text.steps if step.kind == "products"]
+        self._in_order(
+            TENSOR,
+            [(task, -s) for group in written for (task, _), s in zip(group, issued, strict=True)],
+        )
         for number, (_, ends) in enumerate(self.turns):
             begins, _ = self.turns[1 - number]
             self._after(ends, begins, 1, number)
@@ -393,7 +477,7 @@ class RingProblem:
                 unit: c for unit, c in step.uses.items() if unit == ISSUE or step.kind == "compute"
             }
             task = self._task(LABELS[step.kind].format(who), {who: step.held, **units})
-            order.append((task, 0))
+            order.append((task, -step.stage))
             if step.kind == "phase":
                 self._after(self.arrived[step.number][0], task, self.arrived[step.number][1])
             elif step.kind == "done":
@@ -431,7 +515,7 @@ class RingProblem:
             task = self._of_warps(f"{who} give a slot back", who, delay, delay)
             delay += self.arrival.latency
             self.given_back.append((task, delay, plan.versions - plan.in_flight))
-            return [*order, (task, 0)]
+            return [*order, (task, -plan.late)]
         after = [(self.copies, plan.ahead)]
         if not plan.after_barrier:
             after.insert(0, (self._of_warps(f"{who} meet", who, self.model.barrier), 0))
@@ -488,7 +572,7 @@ def _tell(
             schedule.interval if best.is_of_a_unit else least,
             str(schedule.bound or "the orders of its units"),
             (f"{place}",),
-            plan.ahead + 1,
+            plan.ahead + plan.late + 1,
             sum(buffer.versions for buffer in plan.memory),
             best.bytes,
             int(plan.roles is None and not plan.after_barrier),
