@@ -47,7 +47,7 @@ from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
 from mlir_async_pipe.pipeliner.expand.write.write_loop import place_unexpanded, write_loop
 from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
-from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, most_stages, overlap
+from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, overlap
 from mlir_async_pipe.pipeliner.normalise.guarded_stores import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, Tiles, make_plan, share_barriers
@@ -371,8 +371,8 @@ def _asked_size(asked: str) -> Size:
 def _overlap_all(
     module: Any, limits: Limits, diagnostics: Diagnostics
 ) -> list[tuple[Operation, Tiles]]:
-    """Rewrite every nest of a scheduled loop in a sequential one that can overlap; returns those that are written
-    as two loops again.
+    """Rewrite every nest of a scheduled loop in a sequential one that can overlap; returns the loops, and what
+    each will be written as.
 
     Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
     what stands after the inner loop may touch what the next tile's copies read, the tiles stay
@@ -381,29 +381,21 @@ def _overlap_all(
     for number in range(len(names.innermost(names.scheduled_loops(module)))):
         inner = names.innermost(names.scheduled_loops(module))[number]
         nest = find_nest(inner)
-        if nest is None:
-            continue
-        joined = isinstance(nest, Nest) and (nest.steps is None or nest.steps >= most_stages(nest))
-        why = nest if isinstance(nest, str) else ""
-        if joined:
-            joined = not _rehearsed(module, number, limits, joined=True)
-        if not joined and not why:
-            why = _rehearsed(module, number, limits, joined=False)
-        if isinstance(nest, Nest) and not why:
-            loop, tiles = overlap(nest, joined=joined)
-            found += [] if tiles is None else [(loop, tiles)]
-        else:
+        why = _rehearsed(module, number, limits) if isinstance(nest, Nest) else nest
+        if why:
             said = f"the next tile cannot start before this one ends: {why}"
             diagnostics.remark(said, code="outer-not-overlapped", at=inner)
+        elif isinstance(nest, Nest):
+            found.append(overlap(nest))
     return found
 
 
-def _rehearsed(module: Any, number: int, limits: Limits, *, joined: bool) -> str:
+def _rehearsed(module: Any, number: int, limits: Limits) -> str:
     """Why the one loop for a nest could not be pipelined, "" if it can."""
     copy = module.operation.clone(ip=False)
     same = find_nest(names.innermost(names.scheduled_loops(copy))[number])
     assert isinstance(same, Nest)
-    loop, _ = overlap(same, joined=joined)
+    loop, _ = overlap(same)
     try:
         plan = make_plan(loop, limits, Diagnostics(), Surroundings(limits.chip))
     except PipelineError as error:

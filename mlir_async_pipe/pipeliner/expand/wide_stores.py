@@ -602,6 +602,7 @@ def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> Non
     aligned: Value | None = None
     for last, rounds in groupby(plan.rounds, key=lambda of_round: of_round.last):
         write, loc = IntegerWriter(after(last), last.location), last.location
+        end = write.ip
         if plan.tested:
             aligned = aligned or are_multiples(WIDE_BYTES, [plan.memory], write)
             branch = write_if(aligned, (), (), write.ip, loc)
@@ -614,7 +615,8 @@ def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> Non
             write_fence(("workgroup",), write.ip, loc)
             writer.write(of_round)
         if together[-1] == plan.rounds[-1] and not plan.ends:
-            write_fence(ALL_SPACES - {"private"}, write.ip, loc)
+            # Also of the stores as written: around both may be a loop, in which the threads of a place change with the version.
+            write_fence(ALL_SPACES - {"private"}, end, loc)
         stores = sorted((op for of_round in together for op in of_round.stores), key=order)
         for op in stores:
             if plan.tested:

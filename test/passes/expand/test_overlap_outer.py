@@ -81,8 +81,6 @@ COUNTS = {
     "%c3 %n 4": ("%c3", "%n", 4, [2, 2, 2, 2, 2, 0, 0]),
     "%c3 %c5 4": ("%c3", "%c5", 4, [2, 2, 2, 2, 2, 0]),
     "%m %c2 2": ("%m", "%c2", 2, [0, 0, 0, 0]),
-    # A tile has fewer steps than stages: one loop, kernel S - 2, epilogue S - 2 … 0.
-    "%m %c1 3": ("%m", "%c1", 3, [1, 1, 0, 0]),
 }
 
 
@@ -182,6 +180,10 @@ REFUSALS = {
             "nvgpu.device_async_wait %none",
         ),
         "'nvgpu.device_async_create_group' stands after the inner loop",
+    ),
+    "few steps": (
+        tiles_of_sums("%m", "%c2", stages(3)),
+        "a tile has 2 iterations, and the pipeline 3 stages",
     ),
     "one tile": (tiles_of_sums("%c1", "%n", stages(3)), "there are no two tiles with iterations"),
     "independent": (

@@ -114,9 +114,7 @@ def test_one_group_more_in_flight_is_a_race(options: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("overlap_outer", [False, True])
 def test_tiles_of_a_persistent_kernel_copy_theirs(overlap_outer: bool) -> None:
-    stored = 'async_pipe.store_through = "direct", async_pipe.num_stages'
-    text = text_of("--persistent").replace("async_pipe.num_stages", stored)
-    module, report = piped(text, overlap_outer=overlap_outer)
+    module, report = piped(text_of("--persistent"), overlap_outer=overlap_outer)
     assert said(report, "residuals-ahead") and not check(module).diagnostics
     # Where tiles overlap, the loop over tiles with fewer steps than stages reads as it is written.
     assert loads_from_global(module) == (32 if overlap_outer else 0)

@@ -13,9 +13,8 @@ but the first waits for its first copies, the counts are those of the kernel eve
 no buffer needs another version. What stands before the inner loop is pure and computed
 again in every step; what stands after it is one statement, the last of the last stage.
 
-It is written as two loops again (`TileWriter` of `write_loop`), the last S steps of a tile by themselves: which step is a
-tile's last is known in each of them. Where the statements cannot be left out in a step, as there is no next tile,
-it is written as the one loop.
+It is written as two loops again (`LoopWriter._kernel_of`), the last S steps of a tile by themselves: which step is a
+tile's last is known in each of them.
 """
 
 from __future__ import annotations
@@ -96,6 +95,8 @@ def _obstacle(nest: Nest) -> str:
     """Why the tiles of a nest cannot overlap, "" if they can."""
     if nest.steps == 0 or (nest.tiles is not None and nest.tiles < 2):
         return "there are no two tiles with iterations"
+    if nest.steps is not None and nest.steps < _stages(nest):
+        return f"a tile has {nest.steps} iterations, and the pipeline {_stages(nest)} stages"
     if any("unsignedCmp" in loop.attributes for loop in (nest.outer, nest.inner)):
         return "a loop counts unsigned"
     if is_set(nest.inner.attributes, names.INDEPENDENT):
@@ -123,19 +124,17 @@ def _is_inside(value: Value, loop: Operation) -> bool:
     return (op == loop and is_block_argument(value)) or loop in list(ancestors(op))
 
 
-def overlap(nest: Nest, *, joined: bool) -> tuple[Operation, Tiles | None]:
-    """Write the loop over all steps of all tiles in the place of the nest; returns it, and what it is written as if
-    the two are `joined` only in the steps at a tile's end.
+def overlap(nest: Nest) -> tuple[Operation, Tiles]:
+    """Write the loop over all steps of all tiles in the place of the nest; returns it, and what it will be written as.
 
-    Where there may be fewer tiles or steps than that needs, or the inner loop may have no iterations, which
-    the steps of one loop cannot show, the nest stays as another version."""
+    Where a tile may have fewer steps than the pipeline stages, the nest stays as another version."""
     outer = nest.outer
     integers = Integers(outer, 0, 0, nest.tiles, before(outer))
     inner_integers = Integers(nest.inner, 0, 0, nest.steps, before(outer))
     tiles, steps = integers.trips_as_index(), inner_integers.trips_as_index()
     guards = []
     if nest.steps is None:
-        least = integers.constant(most_stages(nest) if joined else 1, integers.index)
+        least = integers.constant(_stages(nest), integers.index)
         enough = integers.compare("uge", steps, least)
         guard, original = write_versions(enough, outer, before(outer))
         guards.append(guard)
@@ -144,7 +143,7 @@ def overlap(nest: Nest, *, joined: bool) -> tuple[Operation, Tiles | None]:
                 names.forget(op)
         for numbers in (integers, inner_integers):
             numbers.enter(at_end_of(guard.regions[0]))
-    if joined and nest.tiles is None:
+    if nest.tiles is None:
         # Other blocks may have a tile where this one has none: so this is no choice between versions.
         some = integers.before_end(integers.lower)
         initial = list(outer.operands)[3:]
@@ -159,15 +158,12 @@ def overlap(nest: Nest, *, joined: bool) -> tuple[Operation, Tiles | None]:
     for old, new in zip(outer.results, results, strict=True):
         old.replace_all_uses_with(new)
     outer.erase()
-    if not joined:
-        return loop, None
     for name, value in ((names.EPILOGUE, "predicate"), (names.SHORT_TRIP, "assume")):
         loop.attributes[name] = ir.StringAttr.get(value, loop.context)
     return loop, found
 
 
-def most_stages(nest: Nest) -> int:
-    """The stages of the inner loop."""
+def _stages(nest: Nest) -> int:
     return 1 + max(statement_place(s.op, s.number).stage for s in read_body(nest.inner).statements)
 
 
@@ -184,9 +180,7 @@ def _write_loop(
     last_step = inner_integers.last(steps)
     entries = [outer.operands[0], inner.operands[0], *list(outer.operands)[3:], *initial]
     attributes = {
-        name: inner.attributes[name]
-        for name in names.LOOP_NAMES
-        if name in inner.attributes and not _assumes_too_much(name, nest)
+        name: inner.attributes[name] for name in names.LOOP_NAMES if name in inner.attributes
     }
     loop = write_for([zero, total, one], entries, integers.ip, loc, attributes)
     block = loop.regions[0].blocks[0]
@@ -212,13 +206,6 @@ def _write_loop(
     create("scf.yield", [next_tile, next_step, *following], ip=ip, loc=loc)
     lower, upper, step_of_tiles = list(outer.operands)[:3]
     return loop, Tiles((lower, upper, step_of_tiles), steps, tile, last, tail)
-
-
-def _assumes_too_much(name: str, nest: Nest) -> bool:
-    """That each tile is long enough says nothing where there may be no tile."""
-    if name != names.SHORT_TRIP or nest.tiles is not None:
-        return False
-    return str(nest.inner.attributes[name]) == '"assume"'
 
 
 def _write_tail(
