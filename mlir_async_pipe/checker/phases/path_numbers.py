@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from mlir_async_pipe.checker.phases.op_effects import OpEffects, columns_of
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
+from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.domains import Typed, typed
@@ -213,6 +214,23 @@ class PathNumbers:
             return evaluate
 
         return [rule(number) for number in range(len(run.results))]
+
+    def loads_one(self, run: Run) -> bool:
+        """Whether all threads of a block load one number: from a place that they agree on, where nobody writes. In a cluster blocks
+        have places of their own."""
+        if run.makes_values or self.blocks.count > 1 or not run.results:
+            return False
+        constant = self.effects.sites.loads_constant(run.op, run.frame)
+        return constant and self._divergence.differing.isdisjoint(run.operands)
+
+    def loads_by_root(self, run: Run) -> bool:
+        """Whether operands alone say which place an op loads from: a view has strides that they do not tell."""
+        memory = accesses(run.op)[0].memory
+        return is_pointer(memory) or (not run.frame and root_of(memory).value == memory)
+
+    @cached_property
+    def _divergence(self) -> Divergence:
+        return Divergence(self.flow, self.effects.sites.loads_alike)
 
     def _loaded(self, run: Run) -> Evaluation:
         """A number that is loaded is known if it says where columns of tensor memory begin."""

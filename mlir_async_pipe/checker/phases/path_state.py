@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
@@ -296,9 +297,32 @@ def fresh(run: Run, state: PathState, number: int) -> Form | None:
         return None
     if not all(isinstance(value, int | Form) for value in values):
         return None
+    return unknown(state, number)
+
+
+def loaded(run: Run, state: PathState, number: int, *, by_root: bool) -> Form:
+    """The number that all threads load from a place where nobody writes: of a place that is made of what the kernel is given
+    alone it is one, whoever loads it. `by_root`: the memory is a memref as it is given, or a pointer."""
+    values = tuple([state.get(n) for n in run.operands])
+    if by_root and all(map(_stays, values)):
+        return forms.of_atom(Atom("unknown", ("loaded", type_text(run.op.results[0].type), values)))
+    return unknown(state, number)
+
+
+def unknown(state: PathState, number: int) -> Form:
+    """A number that all threads share, of which nothing is known."""
     atom = Atom("unknown", ("made", number))
     state.forget(atom)
     return forms.of_atom(atom)
+
+
+def _stays(value: Value) -> bool:
+    """Whether a number, or a place, is made of what a kernel is given alone."""
+    if isinstance(value, Form):
+        return all(a.kind == "size" or isinstance(a.key, int) for a, _ in value.terms)
+    if isinstance(value, BytePlace):
+        return value.low is not None and value.low == value.high and value.each is None
+    return isinstance(value, int)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from mlir_async_pipe.checker.forms import Form
@@ -34,7 +35,7 @@ from mlir_async_pipe.checker.phases.op_effects import (
     may_wait,
 )
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState, Spot, Strand, fresh
+from mlir_async_pipe.checker.phases.path_state import PathState, Spot, Strand, fresh, loaded
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_strands import (
@@ -380,6 +381,9 @@ class PhasePaths:
             return None
 
         meets, waits = is_barrier(run), run.row.phase == "wait"
+        without_rule = fresh
+        if self.numbers.loads_one(run):
+            without_rule = partial(loaded, by_root=self.numbers.loads_by_root(run))
 
         def execute(state: PathState, spot: Spot) -> None:
             if registers is not None:
@@ -397,7 +401,7 @@ class PhasePaths:
                 if rule is not None:
                     state.env[number] = rule(spot)
                 else:
-                    state.env[number] = fresh(run, state, number)
+                    state.env[number] = without_rule(run, state, number)
 
         return execute
 
