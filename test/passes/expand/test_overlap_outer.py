@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from helpers.gemm_kernels import gemm_text, operands, run_gemm
 from helpers.row_programs import kernel, pipelined, wrong_runs
-from mlir_async_pipe import check
+from mlir_async_pipe import check, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, set_integer, walk
 from mlir_async_pipe.chips.target import Target
@@ -300,6 +301,22 @@ def test_tiles_and_steps_may_be_numbers_of_32_bits() -> None:
     module, session = pipelined(text, overlap_outer=True)
     assert remarks(session) == []
     assert wrong_runs(text, module, SIZES) == []
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_tiles_overlap_on_amd_too(chip: str) -> None:
+    """Copies to LDS are predicated as those of NVIDIA."""
+    text = gemm_text(f"--chip={chip}", "--persistent", "--tile-m=64", "--tile-n=64")
+    module, session = pipelined(text, overlap_outer=True, chip=chip)
+    (summary,) = session.report().of("checks")
+    assert (summary.unsafe, summary.unknown) == (0, 0) and remarks(session) == []
+    for shape, blocks in (((128, 128, 160), 1), ((128, 64, 96), 3), ((64, 64, 64), 1)):
+        arguments, product = operands(shape, "f16")
+        target = f"rocdl:{chip}"
+        done = machine.run(
+            module, "gemm", arguments, threads=256, grid=blocks, target=target, completion="late"
+        )
+        assert np.array_equal(done.arrays[2], product) and not done.races
 
 
 @pytest.mark.skipif(find_tool("ptxas") is None, reason="ptxas is not installed")

@@ -130,6 +130,54 @@ def test_where_tiles_overlap_they_join_the_next_tiles_copies() -> None:
     assert counts[0] == counts[1]
 
 
+SUMS = """
+#wg = #gpu.address_space<workgroup>
+func.func @sums(%A: memref<9x4xf32> {llvm.noalias}, %R: memref<4x2xf32> {llvm.noalias}, %O: memref<4x2xf32> {llvm.noalias})
+    attributes {known_block_size = array<i32: 2, 2, 1>} {
+  %B = memref.alloc() : memref<4xf32, #wg>
+  %zero = arith.constant dense<0.0> : vector<2xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c9 = arith.constant 9 : index
+  %x = gpu.thread_id x
+  %y = gpu.thread_id y
+  %row = arith.muli %y, %c2 : index
+  %t = arith.addi %row, %x : index
+  %other = arith.subi %c3, %t : index
+  %total = scf.for %i = %c0 to %c9 step %c1 iter_args(%acc = %zero) -> vector<2xf32> {
+    %tk = nvgpu.device_async_copy %A[%i, %t], %B[%t], 1 : memref<9x4xf32> to memref<4xf32, #wg>
+    %g = nvgpu.device_async_create_group %tk
+    nvgpu.device_async_wait %g
+    gpu.barrier
+    %v = memref.load %B[%other] : memref<4xf32, #wg>
+    %w = vector.broadcast %v : f32 to vector<2xf32>
+    %sum = arith.addf %w, %acc : vector<2xf32>
+    gpu.barrier
+    scf.yield %sum : vector<2xf32>
+  } {async_pipe.num_stages = 3 : i64, async_pipe.residuals = "async"}
+  %r = vector.load %R[%other, %c0] {alignment = 8 : i64} : memref<4x2xf32>, vector<2xf32>
+  %s = arith.addf %total, %r : vector<2xf32>
+  vector.store %s, %O[%t, %c0] : memref<4x2xf32>, vector<2xf32>
+  return
+}
+"""
+
+
+def test_threads_of_a_block_in_two_dimensions_have_places_of_their_own() -> None:
+    module, report = piped(SUMS)
+    (message,) = said(report, "residuals-ahead")
+    assert "1 load after the loop" in message and not check(module).diagnostics
+    a = np.arange(36, dtype=np.float32).reshape(9, 4)
+    r = np.arange(8, dtype=np.float32).reshape(4, 2)
+    for completion in ("late", "eager"):
+        o = np.zeros((4, 2), np.float32)
+        done = machine.run(module, "sums", [a, r, o], threads=(2, 2, 1), completion=completion)
+        assert not done.races
+        assert np.array_equal(done.arrays[2], a.sum(axis=0)[::-1, None] + r[::-1])
+
+
 def in_place(*options: str) -> str:
     """C = max(A B^T + bias, 0) + C."""
     return text_of(*options).replace("vector.load %R[", "vector.load %C[")
