@@ -39,6 +39,7 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.costs.cost_model import (
     ISSUE,
     TENSOR,
+    TENSOR_COPY,
     UNCACHED,
     CostModel,
     bytes_of_access,
@@ -47,6 +48,7 @@ from mlir_async_pipe.facts.costs.warp_traffic import Traffic, Unknown, WarpTraff
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.loops.annotations import STAGE, static_trip_count
+from mlir_async_pipe.facts.loops.transactions import bytes_of
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.thread_numbers import steps_of_access
 from mlir_async_pipe.facts.values.uniformity import sources
@@ -226,8 +228,15 @@ class _Kernel:
         quarter = self.chip.lanes * 4
         threads = prod(self.block) if self.block is not None and together else quarter
         warps = max(1, ceil(threads / quarter))
-        products = 0
+        products, unseen = 0, False
         for op, times in _executed(loop):
+            if row_of(op).phase == "copy":
+                # One thread issues it; what it takes is to write its box to workgroup memory.
+                cost, box = self.costs.unit_of(TENSOR_COPY, TENSOR_COPY), bytes_of(op)
+                if box and cost.cycles:
+                    uses[cost.unit] += times * box / 16 * cost.cycles
+                else:
+                    unseen = True
             products += times * multiplies(op)
             used = {} if _is_number(op) else self.costs.uses(op)
             if multiplies(op) and not used.get(TENSOR):
@@ -260,8 +269,8 @@ class _Kernel:
             notes.append(
                 f"{ceil(shared)} bytes of global memory that other blocks ask for, too, are not in it"
             )
-        if any(row_of(op).phase == "copy" for op in walk(loop)):
-            notes.append("tensor copies are not in it")
+        if unseen:
+            notes.append("copies to mbarriers of which no bytes or cycles are known are not in it")
         if missing:
             notes.append(f"the costs have no figures for {', '.join(missing)}")
         of = "an iteration of " + ("a block" if together else "one warp a quarter")

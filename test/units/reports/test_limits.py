@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.gemm_kernels import gemm_text
+from helpers.hopper_gemms import HopperGemm
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings import ir, new_context, passmanager
 from mlir_async_pipe.chips.target import Target
@@ -109,6 +110,28 @@ def test_the_swizzle_decides_what_binds(gemm: str) -> None:
         "'nvgpu.ldmatrix' takes 32 wavefronts of workgroup memory where 4 would do: 8 rows meet in one bank"
     )
     assert notes(one) == ["the same here"] * 4 + ["and 27 more"]
+
+
+UNKNOWN = "copies to mbarriers of which no bytes or cycles are known are not in it"
+
+
+def test_tensor_copies_take_what_their_boxes_take() -> None:
+    """Two boxes of 16 KiB an iteration, 128 bytes a cycle; beside products of 512 cycles."""
+    (bound,) = told(HopperGemm().module(), target="nvvm:sm_90a")["limits"]
+    assert bound.message == "tensor binds: 512 cycles an iteration of a block"
+    assert "tensor copy: 256 cycles" in notes(bound) and UNKNOWN not in notes(bound)
+    (bound,) = told(HopperGemm().module(), target="nvvm:sm_90a", cost="unit.tensor.copy=1")[
+        "limits"
+    ]
+    assert bound.message == "tensor copy binds: 2048 cycles an iteration of a block"
+
+
+def test_tensor_copies_without_figures_are_named() -> None:
+    (bound,) = told(HopperGemm().module(), target="nvvm:sm_90a", cost="unit.tensor.copy=0")[
+        "limits"
+    ]
+    assert UNKNOWN in notes(bound)
+    assert not [note for note in notes(bound) if note.startswith("tensor copy")]
 
 
 def test_costs_of_the_command_line_count(gemm: str) -> None:
