@@ -248,10 +248,18 @@ def nested(groups: int) -> str:
     )
 
 
-@pytest.mark.parametrize("tiles", [1, 2, 3, 5])
-@pytest.mark.parametrize("roles", ["together", "specialised"])
+@pytest.mark.parametrize(
+    ("roles", "tiles"),
+    [(r, n) for r in GROUPS for n in (1, 2, 3, 5) if 64 * n >= plain(GROUPS[r]).rows],
+)
 def test_slots_and_phases_go_on_in_a_loop_around(roles: str, tiles: int) -> None:
-    made, text = plain(), pipelined(roles, text=nested(1))
+    """For any number of tiles, but for groups in turn (`budget`)."""
+    made, text = plain(GROUPS[roles]), nested(GROUPS[roles])
+    if roles == "alternating":
+        end, heads = f"    %end = arith.constant {64 * tiles} : i32\n", "    %heads ="
+        assert text.count(heads) == text.count(" to %N step") == 1
+        text = text.replace(heads, end + heads).replace(" to %N step", " to %end step")
+    text = pipelined(roles, text=text)
     numbers = np.random.default_rng(tiles)
     q, k, v = (numbers.normal(size=(2, 64 * tiles, 64)).astype(np.float16) for _ in range(3))
     arguments = [
@@ -259,14 +267,15 @@ def test_slots_and_phases_go_on_in_a_loop_around(roles: str, tiles: int) -> None
     ]
     arguments += [np.full(q.shape, np.nan, np.float32), 64 * tiles]
     with new_context():
-        threads = 128 + 128 * (roles != "together")
+        threads = made.threads + 128 * (roles != "together")
         result = machine.run(
             ir.Module.parse(text), None, arguments, threads=threads, grid=(1, 1), completion="late"
         )
-    scores = q[:, :64].astype(float) @ k.astype(float).swapaxes(1, 2) / 8
+    scores = q[:, : made.rows].astype(float) @ k.astype(float).swapaxes(1, 2) / 8
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     wanted = weights / weights.sum(axis=2, keepdims=True) @ v.astype(float)
-    assert np.abs(result.arrays[3][:, :64] - wanted).max() < 1e-3 and not result.race_codes
+    assert np.abs(result.arrays[3][:, : made.rows] - wanted).max() < 1e-3
+    assert not result.race_codes
 
 
 def apart() -> str:

@@ -21,7 +21,7 @@ It says so in a record for the report, and a remark:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, combinations, product
@@ -588,10 +588,7 @@ class ByUnits(Scheduling):
         return [op for node, of in enumerate(self.task_of) if of == task for op in self._ops(node)]
 
     def _task(self, number: int) -> Task:
-        uses: dict[str, float] = defaultdict(float)
-        for op in self._members(number):
-            for unit, cycles in uses_of(op, self.options.model).items():
-                uses[unit] += cycles
+        uses = uses_of_all(self._members(number), self.options.model)
         return Task(
             tuple((unit, max(1, ceil(cycles))) for unit, cycles in sorted(uses.items()) if cycles)
         )
@@ -605,26 +602,17 @@ class ByUnits(Scheduling):
         found: list[tuple[int, int]] = []
         free: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         ready: dict[Operation, float] = {}
+        nodes = self.reading.node_of
         for node, task in enumerate(self.task_of):
             begins, ends = [], [0.0]
             for op in self._ops(node):
-                needed = [ready.get(made, 0.0) for made in self._producers(op, task)]
+                made_of = counted_makers(op, nodes)
+                needed = [ready.get(m, 0.0) for m in made_of if self.task_of[nodes[m]] == task]
                 begin, ready[op] = when_used(op, needed, free[task], self.options.model)
                 begins.append(begin)
                 ends.append(ready[op])
             found.append((int(min(begins)), ceil(max(ends))))
         return found
-
-    def _producers(self, op: Operation, task: int) -> list[Operation]:
-        """The ops of the same task whose values an op uses, directly or through ops that are free."""
-
-        def makers(op: Operation) -> list[Operation]:
-            made = map(defining_op, captured(op))
-            return [one for one in made if one is not None and one.block == self.body.block]
-
-        nodes = self.reading.node_of
-        found = walked(makers(op), lambda made: () if made in nodes else makers(made))
-        return [made for made in found if made in nodes and self.task_of[nodes[made]] == task]
 
     def _in_registers(self) -> tuple[LiveRange, ...]:
         """Values from task to task, in registers of all threads."""
@@ -703,6 +691,26 @@ class ByUnits(Scheduling):
             stage = schedule.stages[self.task_of.index(task)]
             found.append(f"{len(ops)} ops, most '{name}', in stage {stage}")
         return found + ["the wait at the top of a step"] * len(set(self.waits.values()))
+
+
+def uses_of_all(ops: Iterable[Operation], model: CostModel) -> dict[str, float]:
+    """The cycles for which ops hold each unit, one after the other."""
+    found: dict[str, float] = defaultdict(float)
+    for op in ops:
+        for unit, cycles in uses_of(op, model).items():
+            found[unit] += cycles
+    return found
+
+
+def counted_makers(op: Operation, counted: Collection[Operation]) -> list[Operation]:
+    """Those of `counted` in the block of an op whose values it uses, directly or through ops that are free."""
+
+    def makers(user: Operation) -> list[Operation]:
+        made = map(defining_op, captured(user))
+        return [one for one in made if one is not None and one.block == op.block]
+
+    found = walked(makers(op), lambda made: () if made in counted else makers(made))
+    return [made for made in found if made in counted]
 
 
 def when_used(

@@ -28,8 +28,6 @@ from typing import Literal
 from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
     Operation,
-    captured,
-    defining_op,
     enclosing,
     integer_attribute,
     operations,
@@ -44,7 +42,6 @@ from mlir_async_pipe.facts.costs.cost_model import (
     WAIT,
     CostModel,
 )
-from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
@@ -66,11 +63,12 @@ from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transac
 from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
     check_regions,
     computing,
+    counted_makers,
     gantt,
     is_open,
+    uses_of_all,
     when_used,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.read import uses_of
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord, SearchOptions
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     ModuloProblem,
@@ -373,21 +371,12 @@ class Text:
         if not ops:
             return
         check_regions(op for op in ops if is_open(op))
-        block = self.plan.body.block
-        uses: dict[str, float] = defaultdict(float)
+        uses = {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
         free: dict[str, float] = defaultdict(float)
         ready: dict[Operation, float] = {}
-
-        def makers(op: Operation) -> list[Operation]:
-            made = map(defining_op, captured(op))
-            return [one for one in made if one is not None and one.block == block]
-
         for op in ops:
-            found = walked(makers(op), lambda made: () if made in self.counted else makers(made))
-            needed = [ready[made] for made in found if made in ready]
+            needed = [ready[made] for made in counted_makers(op, self.counted) if made in ready]
             _, ready[op] = when_used(op, needed, free, self.model, self.width)
-            for unit, cycles in uses_of(op, self.model).items():
-                uses[unit] += self.width * cycles
         held = max([*uses.values(), *ready.values()])
         self.steps.append(Step("compute", 0, max(1, held), uses, self.stage))
 
