@@ -317,12 +317,22 @@ def unknown(state: PathState, number: int) -> Form:
 
 
 def _stays(value: Value) -> bool:
-    """Whether a number, or a place, is made of what a kernel is given alone."""
+    """Whether a number, or a place, is made of what a kernel is given alone, or of what such places hold: not of what a loop
+    counts."""
     if isinstance(value, Form):
-        return all(a.kind == "size" or isinstance(a.key, int) for a, _ in value.terms)
+        return all(_is_given(atom) for atom, _ in value.terms)
     if isinstance(value, BytePlace):
         return value.low is not None and value.low == value.high and value.each is None
     return isinstance(value, int)
+
+
+def _is_given(atom: Atom) -> bool:
+    """Whether an unknown is an argument, an id of the launch, or loaded from a place that stays."""
+    if isinstance(atom.key, int):
+        return atom.kind in ("size", "unknown")
+    return (atom.kind, atom.tag) == ("unknown", "loaded") or (
+        atom.kind == "size" and atom.tag != "dim"
+    )
 
 
 @dataclass
