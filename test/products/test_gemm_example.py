@@ -50,7 +50,15 @@ def test_the_gemm_computes_the_product(
 
 
 @pytest.mark.parametrize(
-    "options", [["--tile-k=24"], ["--tile-m=72"], ["--stages=0"], ["--warps-m=3"]]
+    "options",
+    [
+        ["--tile-k=24"],
+        ["--tile-m=72"],
+        ["--stages=0"],
+        ["--warps-m=3"],
+        ["--residual=async", "--edges"],
+        ["--residual=async", "--types=bf16"],
+    ],
 )
 def test_impossible_sizes_are_refused(options: list[str]) -> None:
     done = subprocess.run(

@@ -169,6 +169,9 @@ class _Chooser:
         stores: list[Access] = []
         obstacle = ""
         for op in self.following:
+            if op.name in LOOP_OPS:
+                # What comes after is read after that one.
+                return
             for inner in walk(op):
                 row = row_of(inner)
                 if is_opaque(inner) or row.barrier or row.meeting or order_of(inner) != UNORDERED:

@@ -178,6 +178,24 @@ def test_threads_of_a_block_in_two_dimensions_have_places_of_their_own() -> None
         assert np.array_equal(done.arrays[2], a.sum(axis=0)[::-1, None] + r[::-1])
 
 
+def test_what_stands_between_two_loops_is_read_after_the_first() -> None:
+    start, rest = SUMS.split("  %total = ")
+    loop, after = rest.split("  %r = ")
+    again = re.sub(r"%(total|r|s)\b", r"%\1_2", f"  %total = {loop}  %r = {after}").replace(
+        "= %zero", "= %s"
+    )
+    text = f"{start}  %total = {loop}  %r = {after.split('  vector.store')[0]}{again}"
+    module, report = piped(text)
+    assert len(said(report, "residuals-ahead")) == 2 and not said(report, "residuals-as-written")
+    assert not check(module).diagnostics
+    a = np.arange(36, dtype=np.float32).reshape(9, 4)
+    r = np.arange(8, dtype=np.float32).reshape(4, 2)
+    o = np.zeros((4, 2), np.float32)
+    done = machine.run(module, "sums", [a, r, o], threads=(2, 2, 1), completion="late")
+    assert not done.races
+    assert np.array_equal(done.arrays[2], 2 * (a.sum(axis=0)[::-1, None] + r[::-1]))
+
+
 def in_place(*options: str) -> str:
     """C = max(A B^T + bias, 0) + C."""
     return text_of(*options).replace("vector.load %R[", "vector.load %C[")
