@@ -153,9 +153,10 @@ class Judge:
             for age, group in groups:
                 cause: Cause = "uncommitted" if age < 0 else "in-flight"
                 in_force = (age - pending.since, pending.wait)
-                for event in self._open(later, cause, (e for issue in group for e in issue)):
-                    if self._is_close(later, event, state.facts):
-                        self._compare(later, event, state, cause, age, in_force)
+                facts = state.facts
+                close = [e for issue in group for e in issue if self._is_close(later, e, facts)]
+                for event in self._open(later, cause, close) if close else ():
+                    self._compare(later, event, state, cause, age, in_force)
         if not self.comparer.threads.several or self.roots.is_own(later.region.root):
             return
         if site.access is not None and site.writes and self._may_miss_a_barrier(later, later):

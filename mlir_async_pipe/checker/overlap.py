@@ -461,18 +461,17 @@ class Slots:
 
     def _slot(self, piece: Piece) -> tuple[int, Terms, int] | None:
         """c, x and V of a slot (x + c) mod V, x without a constant; None for others."""
-        try:
-            return self._slots[piece]
-        except KeyError:
-            slot, versions = _remainder_of(piece.start)
-            found = None
-            if versions and piece[1:] == ((), 1) and is_shared(piece, False):
-                found = slot.constant, slot.terms, versions
-            self._slots[piece] = found
-            return found
+        slot, versions = _remainder_of(piece.start)
+        found = None
+        if versions and piece[1:] == ((), 1) and is_shared(piece, False):
+            found = slot.constant, slot.terms, versions
+        self._slots[piece] = found
+        return found
 
     def _apart(self, p: Piece, q: Piece, facts: Facts) -> bool:
-        one, other = self._slot(p), self._slot(q)
+        slots = self._slots
+        one = slots[p] if p in slots else self._slot(p)
+        other = slots[q] if q in slots else self._slot(q)
         if one is not None and other is not None and one[1:] == other[1:]:
             # (k + 2) mod V against k mod V: no fact is needed.
             return (one[0] - other[0]) % one[2] != 0

@@ -377,7 +377,7 @@ def test_twice_the_tensor_stores_take_twice_the_calls(shape: str) -> None:
 
 
 def test_an_op_around_stored_loops_is_written_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the slots of all loops in it: what it carries counts in no call."""
+    """With the slots of all loops in it, as each of these is with its own: what it carries counts in no call."""
     carried: list[int] = []
     written = carried_ring.again
 
@@ -391,7 +391,7 @@ def test_an_op_around_stored_loops_is_written_again_once(monkeypatch: pytest.Mon
         module = ir.Module.parse(STORED["loops"](5))
         run("async-pipe-stores", module, Session())
         assert module.operation.verify()
-    assert carried == [5]
+    assert sorted(carried) == [1, 1, 1, 1, 1, 5]
 
 
 def test_twice_the_stages_take_twice_the_calls_of_the_check() -> None:
