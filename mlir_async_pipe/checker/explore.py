@@ -82,6 +82,8 @@ from mlir_async_pipe.facts.values.views import View
 SIDE_BY_SIDE = (NearAccesses, OutsideAccesses)
 # States of one kind that are followed on their own before they are widened.
 SEPARATE_STATES = 6
+# Times that states are widened with what both say of the ends of loops: where it holds, it does so at once.
+WIDENINGS = 4
 # Iterations that are each followed by themselves where those of widened states need not exist: more than
 # rings have slots and groups in flight.
 PATIENCE = 24
@@ -406,12 +408,13 @@ class Explorer:
             self._another_thread(block.number, 0, state)
         return True
 
-    def _widen(self, state: State, old: Facts) -> None:
+    def _widen(self, state: State, old: Facts, before: int) -> None:
         """Make a state hold for an older one, too: bounds that move are given up, but for what both say of how far
-        loops are from their ends."""
+        loops are from their ends. Where that was done so often `before` that it does not settle, for that, too."""
         both = old, state.facts
         state.facts = widened(*both)
-        state.facts = holding(self.iterations.left_to_run(state), *both, state.facts)
+        if before < WIDENINGS:
+            state.facts = holding(self.iterations.left_to_run(state), *both, state.facts)
 
     def _another_thread(self, block: int, step: int, state: State) -> None:
         """Go on as another thread too, which need not have taken the same path."""
@@ -794,7 +797,7 @@ class Seen:
     _facts: dict[Hashable, list[dict[Atom, AtomRange]]] = field(default_factory=dict)
     _whole: dict[Hashable, frozenset[Hashable]] = field(default_factory=dict)
 
-    def adds(self, state: State, separate: int, widen: Callable[[State, Facts], None]) -> bool:
+    def adds(self, state: State, separate: int, widen: Callable[[State, Facts, int], None]) -> bool:
         """Whether no state before covers this one. It is then kept; if there are `separate` ones that
         differ from it in numbers alone, it is made to hold for one of them, too."""
         memory = (tuple(sorted(state.queues.items())), state.done, state.log, state.behind)
@@ -809,7 +812,7 @@ class Seen:
             if len(self._whole) < COMPARED_STATES:
                 self._whole[memory] = state.remembered() if whole is None else whole
         if len(known) >= separate:
-            widen(state, known[-1])
+            widen(state, known[-1], len(known) - separate)
         known.append(dict(state.facts))
         return True
 
