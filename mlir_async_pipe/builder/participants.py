@@ -69,18 +69,6 @@ def threads_of(op: Operation, given: Threads | None) -> tuple[int, ...]:
     return x, y, z
 
 
-def thread_number(sizes: tuple[int, ...], write: IntegerWriter) -> Value | int:
-    """The number of the thread that runs among those of its block, x fastest."""
-    number: Value | None = None
-    stride = 1
-    for axis, size in zip("xyz", sizes, strict=True):
-        if size > 1:
-            part = write.multiply(write.thread_id(axis), stride)
-            number = part if number is None else write.add(number, part)
-        stride *= size
-    return 0 if number is None else number
-
-
 def writer() -> IntegerWriter:
     """Writes integer arithmetic at the current insertion point."""
     return IntegerWriter(ir.InsertionPoint.current, here())

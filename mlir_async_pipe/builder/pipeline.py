@@ -42,7 +42,6 @@ from mlir_async_pipe.builder.participants import (
     Threads,
     entry,
     kernel,
-    thread_number,
     threads_of,
     writer,
 )
@@ -191,7 +190,7 @@ class Pipeline:
         sizes, write = self._sizes(), writer()
         if self.scope == "thread":
             return Participants(1, 0)
-        number = thread_number(sizes, write)
+        number = write.thread_number(sizes)
         if self.scope == "block" or isinstance(number, int):
             return Participants(prod(sizes), number)
         return Participants(self.lanes, write.remainder(number, self.lanes))
@@ -242,7 +241,7 @@ class Pipeline:
         if self.scope != "block" and self._buffers:
             sizes = self._sizes()
             write = IntegerWriter(entry(op), here())
-            number = thread_number(sizes, write)
+            number = write.thread_number(sizes)
             members = self.lanes if self.scope == "warp" else 1
             if prod(sizes) > members and not isinstance(number, int):
                 group = write.divide(number, members), -(-prod(sizes) // members)

@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.builder.caller import caller, here, located, misuse
-from mlir_async_pipe.builder.participants import entry, kernel, thread_number, threads_of, writer
+from mlir_async_pipe.builder.participants import entry, kernel, threads_of, writer
 from mlir_async_pipe.builder.pipeline import Protocol, Role, no_try_wait
 from mlir_async_pipe.builder.slot_memory import (
     ROLES,
@@ -220,7 +220,7 @@ class RoleMbarriers:
             f"!nvgpu.mbarrier.group<memorySpace = {SPACE}, num_barriers = {slots}>"
         )
         self.full, self.empty = (write.make("nvgpu.mbarrier.create", (), kind) for _ in range(2))
-        number = thread_number(sizes, write)
+        number = write.thread_number(sizes)
         assert not isinstance(number, int)
         self.number = number
         first = write.compare("eq", number, 0)

@@ -26,14 +26,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import OpWriter, Value, attribute, plain_values, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
 from mlir_async_pipe.builder.caller import misuse
-from mlir_async_pipe.builder.participants import (
-    Participants,
-    Threads,
-    kernel,
-    thread_number,
-    threads_of,
-    writer,
-)
+from mlir_async_pipe.builder.participants import Participants, Threads, kernel, threads_of, writer
 from mlir_async_pipe.builder.slot_memory import Slot, window
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.divisors import divisor
@@ -92,7 +85,7 @@ def copy_tile(
 
 def _threads(given: Threads | None) -> Participants:
     sizes = threads_of(kernel(), given)
-    return Participants(prod(sizes), thread_number(sizes, writer()))
+    return Participants(prod(sizes), writer().thread_number(sizes))
 
 
 def _width(tile: CopiedTile, count: int) -> int:

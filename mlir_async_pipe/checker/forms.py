@@ -208,25 +208,19 @@ def _sharpened_by_sum(form: Form, facts: Facts, found: Interval) -> Interval:
     return found
 
 
-def _quotients(form: Form) -> Iterator[tuple[Form, int, int]]:
-    """The x, c and t of what a form has of x - c (x div c), t times: with c a constant, between 0 and c - 1. Of x it may have
-    more than that."""
-    for atom, factor in form.terms:
-        name, operands = operator_of(atom)
-        if name == "div" and operands[1].is_constant and factor % operands[1].constant == 0:
-            divided, divisor = operands[0], operands[1].constant
-            times = -factor // divisor
-            left = subtract(form, scale(divided, times))
-            if len(left.terms) < len(form.terms):
-                yield divided, divisor, times
-
-
 def with_remainders(form: Form) -> Form:
     """The form with x mod c for x - c (x div c): 512 k + 256 - 768 ((2 k + 1) div 3) is 256 ((2 k + 1) mod 3)."""
-    for divided, divisor, times in _quotients(form):
-        quotient = call("div", divided, Form(divisor))
-        without = subtract(form, scale(subtract(divided, scale(quotient, divisor)), times))
-        return with_remainders(add(without, scale(call("mod", divided, Form(divisor)), times)))
+    for atom, factor in form.terms:
+        name, operands = operator_of(atom)
+        if name != "div" or not operands[1].is_constant or factor % operands[1].constant:
+            continue
+        x, c = operands
+        times = -factor // c.constant
+        # Fewer terms are left where the form has some of t x: these and - t c (x div c) are t (x mod c).
+        rest = subtract(form, scale(x, times))
+        if len(rest.terms) < len(form.terms):
+            without = Form(rest.constant, rest.terms - {(atom, factor)})
+            return with_remainders(add(without, scale(call("mod", x, c), times)))
     return form
 
 

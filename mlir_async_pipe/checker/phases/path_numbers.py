@@ -230,7 +230,8 @@ class PathNumbers:
 
     @cached_property
     def _divergence(self) -> Divergence:
-        return Divergence(self.flow, self.effects.sites.loads_alike)
+        # Not what threads load alike from workgroup memory: that rests on a proof of its own.
+        return Divergence(self.flow, self.effects.sites.loads_constant)
 
     def _loaded(self, run: Run) -> Evaluation:
         """A number that is loaded is known if it says where columns of tensor memory begin."""

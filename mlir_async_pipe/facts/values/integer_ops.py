@@ -231,6 +231,17 @@ class IntegerWriter(OpWriter):
         dimension = {"dimension": axis_attribute(axis, self.context)}
         return self.make("gpu.thread_id", (), self.index, dimension)
 
+    def thread_number(self, sizes: Sequence[int]) -> Value | int:
+        """The number of a thread among those of its block, x fastest."""
+        number: Value | None = None
+        stride = 1
+        for axis, size in zip("xyz", sizes, strict=True):
+            if size > 1:
+                part = self.multiply(self.thread_id(axis), stride)
+                number = part if number is None else self.add(number, part)
+            stride *= size
+        return 0 if number is None else number
+
     def layout(self, array: Value) -> tuple[Value, list[Value], list[Value]]:
         """The offset, sizes and strides of a memref, in elements."""
         kind = ir.MemRefType(array.type)

@@ -365,14 +365,8 @@ def _write_copies(
 
 
 def _thread(block: Size, write: IntegerWriter) -> Value:
-    """The number of a thread in its block."""
-    number = write.thread_id("x")
-    below = block[0]
-    for axis, size in (("y", block[1]), ("z", block[2])):
-        if size > 1:
-            number = write.add(number, write.multiply(write.thread_id(axis), below))
-        below *= size
-    return number
+    number = write.thread_number(block)
+    return write.constant(number) if isinstance(number, int) else number
 
 
 def _bytes(memory: Value) -> int:
