@@ -71,6 +71,7 @@ from mlir_async_pipe.vocabulary.rows import (
 )
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
 from mlir_async_pipe.vocabulary.tensor_memory import (
+    CELL_BYTES,
     COLUMNS,
     K_BYTES,
     LANE,
@@ -79,6 +80,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     SMALLEST_ALLOCATION,
     fence_side,
     is_of_two_blocks,
+    is_tensor_pointer,
     product_kind,
     product_shape,
     waits_for,
@@ -640,13 +642,14 @@ def _product(run: Run, number: int, effects: GenericEffects) -> Effect:
     instruction = constant_value(op.operands[groups["instruction"][0]])
     shape = None if instruction is None else product_shape(product_kind(op), instruction)
     sums = _cells(run, effects, None if shape is None else shape.n)
-    in_tensor = str(op.operands[groups["matrix_a"][0]].type).startswith("!llvm.ptr")
-    if in_tensor:
-        return not_followed
     sides = [
         (groups["matrix_a"][0], shape and shape.m, shape is not None and shape.by_k[0]),
         (groups["matrix_b"][0], shape and shape.n, shape is not None and shape.by_k[1]),
     ]
+    left = None
+    if is_tensor_pointer(op.operands[groups["matrix_a"][0]]):
+        # All k of a product, packed into cells.
+        left = _cells(run, effects, K_BYTES // CELL_BYTES, operand=sides.pop(0)[0])
 
     def execute(spot: Spot) -> None:
         mask = spot.threads()
@@ -663,7 +666,13 @@ def _product(run: Run, number: int, effects: GenericEffects) -> Effect:
                     effects.bounds.check(region, number)
             everything = [ByteRange(root) for root in sorted(effects.touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
-        spot.memory.issue_product(Product(number, mask, tuple(reads), sums(spot)))
+        spot.memory.issue_product(
+            Product(
+                *(number, mask, tuple(reads), sums(spot)),
+                shape and (shape.m, shape.n, shape.types, shape.sums),
+                left and left(spot),
+            )
+        )
 
     return execute
 
@@ -746,17 +755,21 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
 
 
 def _cells(
-    run: Run, effects: GenericEffects, columns: int | None, all_of_them: bool = True
+    run: Run,
+    effects: GenericEffects,
+    columns: int | None,
+    all_of_them: bool = True,
+    operand: int = 0,
 ) -> Callable[[Spot], Cells]:
-    """The cells from the address on that is operand 0: by its number where that is known, else by
+    """The cells from the address on that is an operand: by its number where that is known, else by
     the ops that it is made of."""
     size = COLUMNS if columns is None else columns
     sure = 1 if columns is None or not all_of_them else columns
-    base, offset = columns_after(run.op.operands[0])
+    base, offset = columns_after(run.op.operands[operand])
     written = Cells() if base is None else Cells(base, offset, offset + size)
 
     def cells(spot: Spot) -> Cells:
-        address = spot.get(run.operands[0])
+        address = spot.get(run.operands[operand])
         if not isinstance(address, Form) or not is_address(address):
             return written
         atom, numbers = address_parts(address, spot.mask)

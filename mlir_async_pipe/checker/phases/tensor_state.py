@@ -9,7 +9,8 @@ may load or add up there.
     multiplier: wait for drained[0], fence after            so products may fill the columns anew
     load, wait for it, barrier                then a warp may give the columns back
 
-Products of one thread are executed in order, so a commit is for all before it. The tensor core of a thread has two
+Products of one thread into one accumulator are executed in order; other ones that share cells need a wait (PTX ISA,
+tcgen05: pipelined instructions). A commit is for all before it. The tensor core of a thread has two
 columns among the clocks, which count its commits.
 """
 
@@ -27,6 +28,7 @@ from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, LANES_OF_WA
 QUARTERS = LANES // LANES_OF_WARP
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
 IN_FLIGHT = "it adds up there until a wait for the mbarrier of its commit"
+_READS_LEFT = "it reads its left operand there until a wait for the mbarrier of its commit"
 # Notes of faults where threads know of each other by what they wait for, and where all go together.
 _BEFORE = (
     "'fence <before>' is missing after it, before its threads arrive",
@@ -61,13 +63,34 @@ class Cells(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A product in flight: the op, its thread, what it reads of workgroup memory (touches) and where
-    it adds up."""
+    """A product in flight: the op, its thread, what it reads of workgroup memory (touches), where
+    it adds up sums of which `shape`, and where its `left` operand is, if that is in tensor memory."""
 
     op: int
     by: int
     reads: tuple[Any, ...]
     sums: Cells
+    shape: Any = None
+    left: Cells | None = None
+
+    def conflicts(self, other: Product) -> Iterator[tuple[FaultCode, bool | None]]:
+        """What is wrong with issuing it while another one is in flight, and whether that is certain."""
+        pairs: tuple[tuple[FaultCode, Cells | None, Cells | None], ...] = (
+            ("overwrite-in-flight", self.sums, other.sums),
+            ("source-overwritten", self.sums, other.left),
+            ("read-in-flight", self.left, other.sums),
+        )
+        alike = self.by == other.by and (self.sums, self.shape) == (other.sums, other.shape)
+        for code, mine, its in () if alike else pairs:
+            met = mine is not None and its is not None and mine.meets(its)
+            if met is not False:
+                yield code, met
+
+    def used(self, *, writes: bool) -> Iterator[tuple[Cells, FaultCode, str]]:
+        """The cells that others may not touch, or `writes` to, while it is in flight; the fault, and why."""
+        yield self.sums, "overwrite-in-flight" if writes else "read-in-flight", IN_FLIGHT
+        if writes and self.left is not None:
+            yield self.left, "source-overwritten", _READS_LEFT
 
 
 class Load(NamedTuple):
@@ -193,26 +216,32 @@ class TensorMemory:
     # Products -----------------------------------------------------------------------------
 
     def issue(self, product: Product, clocks: WarpClocks) -> None:
-        """A thread issues a product; those of one thread are executed in order."""
+        """A thread issues a product."""
         mask, op = product.by, product.op
         if mask.bit_count() != 1:
             note = "each thread multiplies, and all of them add to the same sums"
             raise PhaseFault("several-issuers", op, op, note)
-        self._check_taken(product.sums, op)
+        for cells in filter(None, (product.sums, product.left)):
+            self._check_taken(cells, op)
         for load, read in self.loads.items():
-            met = load.cells.meets(product.sums)
-            if met is not False:
+            used = (product.sums, product.left if load.writes else None)
+            found = [load.cells.meets(cells) for cells in used if cells is not None]
+            for met in (one for one in found if one is not False):
                 # Of what its own warp has stored and waited for, a fence may not be needed.
                 alone = warps_of(load.by | mask).bit_count() == 1
                 own = load.writes and alone and read.landed is not None
-                certain = met is True and not own
-                self._check_read(op, mask, load, read, clocks, certain)
+                self._check_read(op, mask, load, read, clocks, met is True and not own)
         for other, event in self.products.items():
-            met = other.sums.meets(product.sums)
-            if other.by != mask and met is not False:
-                self._check_over(op, mask, other, event, clocks, "overwrite-in-flight", met is True)
+            for code, certain in product.conflicts(other):
+                why = _READS_LEFT if code == "source-overwritten" else IN_FLIGHT
+                fault = PhaseFault(code, op, other.op, why, certain is True)
+                # A thread knows of its own products without a fence.
+                self._check_over(mask, other, event, clocks, fault, fenced=other.by == mask)
         core = self._core(mask, clocks)
-        self.reading[product._replace(sums=Cells())] = core.reads, clocks.ticks[core.reads]
+        self.reading[Product(op, mask, product.reads, Cells())] = (
+            core.reads,
+            clocks.ticks[core.reads],
+        )
         self.products[product._replace(reads=())] = core.sums, clocks.ticks[core.sums]
 
     def commit(self, mask: int, clocks: WarpClocks) -> Known:
@@ -233,17 +262,19 @@ class TensorMemory:
     # Loads and stores -----------------------------------------------------------------------
 
     def load(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
-        self._use(Load(cells, op, mask), "read-in-flight", clocks)
+        self._use(Load(cells, op, mask), clocks)
 
     def store(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
-        self._use(Load(cells, op, mask, writes=True), "overwrite-in-flight", clocks)
+        self._use(Load(cells, op, mask, writes=True), clocks)
 
-    def _use(self, load: Load, code: FaultCode, clocks: WarpClocks) -> None:
+    def _use(self, load: Load, clocks: WarpClocks) -> None:
         self._check_taken(load.cells, load.op)
         for product, event in self.products.items():
-            met = product.sums.meets(load.cells)
-            if met is not False:
-                self._check_over(load.op, load.by, product, event, clocks, code, met is True)
+            for cells, code, why in product.used(writes=load.writes):
+                met = cells.meets(load.cells)
+                if met is not False:
+                    fault = PhaseFault(code, load.op, product.op, why, met is True)
+                    self._check_over(load.by, product, event, clocks, fault)
         for other, read in self.loads.items():
             met = other.cells.meets(load.cells)
             if met is not False and (load.writes or other.writes):
@@ -285,9 +316,10 @@ class TensorMemory:
             if back.meets(cells):
                 raise PhaseFault("out-of-bounds", op, by, "it gives these columns back before")
         for product, (column, tick) in self.products.items():
-            met = product.sums.meets(cells)
-            if met is not False and clocks.passed(mask, column) <= tick:
-                raise PhaseFault("overwrite-in-flight", op, product.op, IN_FLIGHT, met is True)
+            for used, code, why in product.used(writes=True):
+                met = used.meets(cells)
+                if met is not False and clocks.passed(mask, column) <= tick:
+                    raise PhaseFault(code, op, product.op, why, met is True)
         for load, read in self.loads.items():
             met = load.cells.meets(cells)
             if met is False:
@@ -359,20 +391,20 @@ class TensorMemory:
 
     def _check_over(
         self,
-        op: int,
         mask: int,
         product: Product,
         event: tuple[int, int],
         clocks: WarpClocks,
-        code: FaultCode,
-        certain: bool,
+        fault: PhaseFault,
+        *,
+        fenced: bool = False,
     ) -> None:
-        """Threads touch what a product fills."""
+        """Threads touch what a product uses: raises the fault where they do not know it to be over."""
         if clocks.saw(mask, event[0]) <= event[1]:
-            raise PhaseFault(code, op, product.op, IN_FLIGHT, certain)
-        if not self._is_fenced(mask, (event,), clocks):
-            note = _AFTER_COMMIT[clocks.classes.together]
-            raise PhaseFault("missing-tensor-fence", op, product.op, note, certain)
+            raise fault
+        if not (fenced or self._is_fenced(mask, (event,), clocks)):
+            note, found = _AFTER_COMMIT[clocks.classes.together], fault.found
+            raise PhaseFault("missing-tensor-fence", found.later, product.op, note, found.certain)
 
     def _is_fenced(self, mask: int, event: Event, clocks: WarpClocks) -> bool:
         fences = [self.fenced.get(number, ()) for number in clocks.classes.of(mask)]

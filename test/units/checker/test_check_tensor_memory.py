@@ -127,6 +127,16 @@ def test_columns_beyond_those_taken_are_named_and_fail():
     assert fails(small, gemm)
 
 
+def test_products_of_one_thread_into_sums_that_overlap_are_named_and_fail():
+    """They are in order where they are the same sums (PTX ISA, tcgen05: pipelined instructions)."""
+    gemm = KERNELS["two accumulators"]
+    text = pipelined(gemm)
+    moved = text.replace("%c32_i32 = arith.constant 32", "%c32_i32 = arith.constant 16", 1)
+    assert moved != text
+    assert "overwrite-in-flight" in found(moved)[0]
+    assert fails(moved, gemm)
+
+
 def test_columns_that_go_before_others_have_loaded_are_named_and_fail():
     gemm = KERNELS["two accumulators"]
     text = pipelined(gemm)
