@@ -45,6 +45,7 @@ CELL_BYTES = 4
 CHUNK = 32
 # Of a thread of 512, which begin with 128 each.
 SOFTMAX_REGISTERS, CORRECTION_REGISTERS, REST_REGISTERS = 184, 96, 48
+BITS = f"vector<{CHUNK}xi32>"
 FLOATS = f"vector<{CHUNK}xf32>"
 SHAPE = "{shape = #nvvm.tcgen05_ldst_shape<shape_32x32b>}"
 
@@ -59,6 +60,10 @@ class BlackwellAttention:
     slots: int = 2
     groups: int = 1
     overlaid: bool = False
+    plain: bool = False
+    stages: int = 3
+    roles: str = ""
+    persistent: bool = False
 
     @property
     def rows(self) -> int:
@@ -72,8 +77,8 @@ class BlackwellAttention:
 
     @property
     def threads(self) -> int:
-        """Threads of a block: with a warpgroup of which two warps copy and multiply."""
-        return self.computing + WARPGROUP
+        """Threads of a block: with a warpgroup of which two warps copy and multiply, if they have roles."""
+        return WARPGROUP if self.plain else self.computing + WARPGROUP
 
     @property
     def shares_registers(self) -> bool:
@@ -84,7 +89,7 @@ class BlackwellAttention:
         """K and V as they are multiplied by: k is the features of K, and the keys of V."""
         by_k = name != "V"
         rows, depth = (self.keys, self.features) if by_k else (self.features, self.keys)
-        return Tile(name, "f16", rows, depth, by_k, slots=self.slots)
+        return Tile(name, "f16", rows, depth, by_k, slots=1 if self.plain else self.slots)
 
     def _query(self, name: str = "Q") -> Tile:
         return Tile(name, "f16", MMA_M, self.features, tensor="Q")
@@ -116,6 +121,8 @@ class BlackwellAttention:
             return ["there are 64 or 128 features, and as many keys in a tile"]
         if self.slots < 2 or self.groups not in (1, 2):
             return ["there are two slots at least, and one group or two"]
+        if (self.plain and self.groups > 1) or (self.persistent and not self.plain):
+            return ["the plain loop has one group, and only that goes from head to head"]
         if self.taken > 512:
             return ["scores, P and O of all groups do not fit tensor memory"]
         return []
@@ -152,6 +159,8 @@ class BlackwellAttention:
     @property
     def mbarriers(self) -> dict[str, tuple[int, int]]:
         """How many of each name, and the arrivals of a phase."""
+        if self.plain:
+            return dict.fromkeys(("ready", "full", "scored", "summed"), (1, 1))
         one, warps = (self.groups, 1), (self.groups, WARPGROUP // WARP)
         return {
             **{"ready": (1, 1), "full": (self.slots, 1), "empty": (self.slots, 1)},
@@ -209,13 +218,31 @@ class BlackwellAttention:
         self._allocate(w)
         constants(w, self.features)
         w.value("positions", "arith.index_cast %N : i32 to index")
-        w.value("head_row", f"arith.muli {w.value('head', 'gpu.block_id y')}, %positions : index")
         w.mul("block_row", w.value("block", "gpu.block_id x"), self.rows)
         # The first cell of a warp: it has the 32 lanes of its number modulo 4.
         warp = w.rem("warp", w.div("warp_of", "%tid", WARP), WARPGROUP // WARP)
         narrow = w.value("warp_i", f"arith.index_cast {warp} : index to i32")
         lanes = w.value("lanes", f"arith.muli {narrow}, {i32(w, WARP << 16)} : i32")
         w.value("own", f"arith.addi %base, {lanes} : i32")
+        head = w.value("first_head" if self.persistent else "head", "gpu.block_id y")
+        if self.persistent:
+            heads = w.value("heads", f"memref.dim %O, {w.constant(0)} : {self._o}")
+            blocks = w.value("blocks", "gpu.grid_dim y")
+            carried = "iter_args(%start = %false, %ready_start = %false) -> (i1, i1)"
+            with w.block(f"%last:2 = scf.for %head = {head} to {heads} step {blocks} {carried}"):
+                self._one_after_the_other(w, "%start", "%ready_start")
+                flips = self._flipped(w, "%ready_start")
+                w.line(f"scf.yield %done#2, {flips[0]} : i1, i1")
+            self._give_back(w)
+        elif self.plain:
+            self._one_after_the_other(w, "%false", "%false")
+            self._give_back(w)
+        else:
+            w.value("head_row", "arith.muli %head, %positions : index")
+            self._roles(w)
+        w.line("gpu.return")
+
+    def _roles(self, w: Writer) -> None:
         for group in range(self.groups):
             self._begin(w, WARPGROUP * (group + 1), "increase", SOFTMAX_REGISTERS)
             self._softmax(w, group)
@@ -230,7 +257,47 @@ class BlackwellAttention:
             write(w)
             w.line("} else {")
         w.line("}" * (self.groups + 3))
-        w.line("gpu.return")
+
+    def _one_after_the_other(self, w: Writer, phase: str, ready_phase: str) -> None:
+        """The plain form: all threads do all of an iteration, and thread 0 copies and multiplies."""
+        w.value("head_row", "arith.muli %head, %positions : index")
+        full, ready = self._mbarrier("full"), self._mbarrier("ready")
+        q = self.tiles["Q0"]
+        ready.announce(w, q)
+        q.copy(w, self._from(w, q, w.add("q_row", "%head_row", "%block_row")), ready)
+        ready.wait(w, ready_phase)
+        self._clear(w, 0)
+        self._meet_at(w, "gpu.barrier")
+        carried = {"m_0": ("%low", "f32"), "l_0": ("%none", "f32"), "phase": (phase, "i1")}
+        roles = f', async_pipe.roles = "{self.roles}"' if self.roles else ""
+        notes = f"}} {{async_pipe.num_stages = {self.stages} : i64{roles}}}"
+        with w.block(self._loop(w, "%done", carried), notes):
+            row, tiles = w.add("row", "%head_row", "%done_j"), [self.tiles[name] for name in "KV"]
+            full.announce(w, *tiles)
+            for tile in tiles:
+                tile.copy(w, self._from(w, tile, row))
+            full.wait(w, "%phase")
+            bases = {name: tile.descriptor(w, ALWAYS) for name, tile in self.tiles.items()}
+            with w.block("scf.if %first"):
+                self._scores(w, 0, bases["Q0"], bases["K"])
+                self._commit(w, "scored", w.constant(0))
+            self._acquire(w, "scored", 0, "%phase")
+            scores, largest = self._scored(w, 0, "%m_0")
+            shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
+            factor = exponential(w, "%m_0", shift)
+            sums = w.value("old_l", f"arith.mulf %l_0, {factor} : f32")
+            sums = self._weigh(w, 0, scores, shift, sums)
+            self._scale(w, 0, factor)
+            self._meet_at(w, "gpu.barrier")
+            with w.block("scf.if %first"):
+                self._output(w, 0, bases["V"])
+                self._commit(w, "summed", w.constant(0))
+            self._acquire(w, "summed", 0, "%phase")
+            w.line("gpu.barrier")
+            (flip,) = self._flipped(w, "%phase")
+            w.line(f"scf.yield {largest}, {sums}, {flip} : f32, f32, i1")
+        self._divide(w, 0, "%done#1", w.add("own_row", "%block_row", "%tid"))
+        self._meet_at(w, "gpu.barrier")
 
     def _begin(self, w: Writer, last: int, change: str = "", registers: int = 0) -> None:
         """What threads up to `last` do, with so many registers."""
@@ -312,13 +379,17 @@ class BlackwellAttention:
 
     def _copy(self, w: Writer, tile: Tile, row: str, full: str, to: str, group: str) -> None:
         """All features from a row on."""
-        zero, kind = w.constant(0), self._mbarrier(group).kind
-        at = ", ".join((zero, row, zero) if tile.has_panels else (zero, row))
+        at, kind = ", ".join(self._from(w, tile, row)), self._mbarrier(group).kind
         view = self._view(tile) if group == "full" else tile.buffer
         w.line(
             f"nvgpu.tma.async.load %{tile.tensor or tile.name}[{at}], {full} to {to}, "
             f"predicate = %copier : {tile.map}, {kind} -> {view}"
         )
+
+    def _from(self, w: Writer, tile: Tile, row: str) -> tuple[str, ...]:
+        """Where a tile begins, fastest first."""
+        zero = w.constant(0)
+        return (zero, row, zero) if tile.has_panels else (zero, row)
 
     # -- products ------------------------------------------------------------------------------
 
@@ -394,7 +465,7 @@ class BlackwellAttention:
 
     def _load(self, w: Writer, group: int, name: str, first: int = 0) -> str:
         """A thread's own lane of 32 columns, or of a factor, which is there after a wait."""
-        kind = "i32" if name == "factor" else f"vector<{CHUNK}xi32>"
+        kind = "i32" if name == "factor" else BITS
         at = self._at(w, group, name, first, base="%own")
         return w.value("bits", f"nvvm.tcgen05.ld {at} {SHAPE} : {kind}")
 
@@ -433,18 +504,13 @@ class BlackwellAttention:
         self._hand_on(w, group, f"{done}#1", f"{done}#3")
         self._meet(w)
         if group == 0:
-            with w.block("scf.if %warp_0"):
-                base = w.value("all", "llvm.inttoptr %base : i32 to !llvm.ptr<6>")
-                w.line(f"nvvm.tcgen05.dealloc {base}, %columns : !llvm.ptr<6>, i32")
+            self._give_back(w)
 
     def _scored(self, w: Writer, group: int, m: str) -> tuple[list[str], str]:
         """The scores of a row, 32 a vector, and the largest one so far."""
         bits = [self._load(w, group, "s", first) for first in range(0, self.keys, CHUNK)]
         self._loaded(w, "s")
-        scores = [
-            w.value("s", f"vector.bitcast {each} : vector<{CHUNK}xi32> to {FLOATS}")
-            for each in bits
-        ]
+        scores = [w.value("s", f"vector.bitcast {each} : {BITS} to {FLOATS}") for each in bits]
         for each in scores:
             m = w.value("m", f"vector.reduction <maxnumf>, {each}, {m} : {FLOATS} into f32")
         return scores, m
@@ -475,43 +541,38 @@ class BlackwellAttention:
 
     def _meet(self, w: Writer) -> None:
         """All are past what they do in tensor memory, before its columns go back."""
-        self._part(w, "before the end", "nvvm.tcgen05.fence <before>")
-        barrier = f"nvvm.barrier id = {i32(w, 1)} number_of_threads = {i32(w, self.computing)}"
+        threads = i32(w, self.computing)
+        self._meet_at(w, f"nvvm.barrier id = {i32(w, 1)} number_of_threads = {threads}")
+
+    def _meet_at(self, w: Writer, barrier: str) -> None:
+        self._part(w, "before the meeting", "nvvm.tcgen05.fence <before>")
         self._part(w, "meet", barrier)
+        self._part(w, "after the meeting", "nvvm.tcgen05.fence <after>")
+
+    def _give_back(self, w: Writer) -> None:
+        with w.block("scf.if %warp_0"):
+            base = w.value("all", "llvm.inttoptr %base : i32 to !llvm.ptr<6>")
+            w.line(f"nvvm.tcgen05.dealloc {base}, %columns : !llvm.ptr<6>, i32")
 
     # -- correction ----------------------------------------------------------------------------
 
     def _correction(self, w: Writer) -> None:
-        zeros = w.value("zeros", f"arith.constant dense<0> : vector<{CHUNK}xi32>")
         for group in range(self.groups):
-            for first in range(0, self.features, CHUNK):
-                self._store(w, group, "o", zeros, f"vector<{CHUNK}xi32>", first)
-        self._stored(w, "o")
+            self._clear(w, group)
         carried = {"changed_phase": ("%false", "i1"), "summed_phase": ("%true", "i1")}
         with w.block(self._loop(w, "%corrected", carried)):
             for group in range(self.groups):
                 factor = self._take(w, group, "%changed_phase")
                 self._acquire(w, "summed", group, "%summed_phase")
-                for first in range(0, self.features, CHUNK):
-                    scaled = self._times(w, group, factor, first)
-                    bits = f"vector.bitcast {scaled} : {FLOATS} to vector<{CHUNK}xi32>"
-                    to = w.value("bits", bits)
-                    self._store(w, group, "o", to, f"vector<{CHUNK}xi32>", first)
-                self._stored(w, "o")
+                self._scale(w, group, factor)
                 self._release(w, "scaled", group)
             flips = self._flipped(w, "%changed_phase", "%summed_phase")
             w.line(f"scf.yield {', '.join(flips)} : i1, i1")
         row = w.add("own_row", "%block_row", w.rem("row_of", "%tid", WARPGROUP))
-        one = w.value("one", "arith.constant 1.0 : f32")
         for group in range(self.groups):
             total = self._take(w, group, "%corrected#0")
             self._acquire(w, "summed", group, "%corrected#1")
-            inverse = w.value("inverse", f"arith.divf {one}, {total} : f32")
-            at = w.add("o_row", row, w.constant(MMA_M * group))
-            for first in range(0, self.features, CHUNK):
-                o = self._times(w, group, inverse, first)
-                to = f"%O[%head, {at}, {w.constant(first)}]"
-                w.line(f"vector.store {o}, {to} {{alignment = 16 : i64}} : {self._o}, {FLOATS}")
+            self._divide(w, group, total, w.add("o_row", row, w.constant(MMA_M * group)))
         self._meet(w)
 
     def _take(self, w: Writer, group: int, phase: str) -> str:
@@ -521,11 +582,34 @@ class BlackwellAttention:
         self._release(w, "taken", group)
         return w.value("number", f"arith.bitcast {bits} : i32 to f32")
 
+    def _clear(self, w: Writer, group: int) -> None:
+        """O is 0."""
+        zeros = w.value("zeros", f"arith.constant dense<0> : {BITS}")
+        for first in range(0, self.features, CHUNK):
+            self._store(w, group, "o", zeros, BITS, first)
+        self._stored(w, "o")
+
+    def _scale(self, w: Writer, group: int, factor: str) -> None:
+        """O times the factor of each row."""
+        for first in range(0, self.features, CHUNK):
+            scaled = self._times(w, group, factor, first)
+            bits = w.value("bits", f"vector.bitcast {scaled} : {FLOATS} to {BITS}")
+            self._store(w, group, "o", bits, BITS, first)
+        self._stored(w, "o")
+
+    def _divide(self, w: Writer, group: int, total: str, row: str) -> None:
+        """O divided by the sums of the weights, to memory."""
+        one = w.value("one", "arith.constant 1.0 : f32")
+        inverse = w.value("inverse", f"arith.divf {one}, {total} : f32")
+        for first in range(0, self.features, CHUNK):
+            o, to = self._times(w, group, inverse, first), f"%O[%head, {row}, {w.constant(first)}]"
+            w.line(f"vector.store {o}, {to} {{alignment = 16 : i64}} : {self._o}, {FLOATS}")
+
     def _times(self, w: Writer, group: int, factor: str, first: int) -> str:
         """32 columns of O times a factor of each row."""
         bits = self._load(w, group, "o", first)
         self._loaded(w, "o")
-        o = w.value("o", f"vector.bitcast {bits} : vector<{CHUNK}xi32> to {FLOATS}")
+        o = w.value("o", f"vector.bitcast {bits} : {BITS} to {FLOATS}")
         factors = w.value("factors", f"vector.broadcast {factor} : f32 to {FLOATS}")
         return w.value("scaled", f"arith.mulf {o}, {factors} : {FLOATS}")
 
@@ -536,8 +620,14 @@ def main() -> None:
     parser.add_argument("--features", type=int, choices=(64, 128), default=64)
     parser.add_argument("--keys", type=int, choices=(64, 128), default=64)
     parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--groups", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--groups", type=int, choices=(1, 2), default=1)
     parser.add_argument("--overlaid", action="store_true")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--persistent", action="store_true", help="of the plain loop")
+    parser.add_argument("--stages", type=int, default=3, help="of the plain loop")
+    parser.add_argument(
+        "--roles", choices=("", "specialised"), default="", help="of the plain loop"
+    )
     made = BlackwellAttention(**vars(parser.parse_args()))
     if made.problems():
         parser.error("; ".join(made.problems()))

@@ -8,8 +8,9 @@ of a commit (`Phase("commit")`) says that all of the thread's are over.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import defining_op
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of
@@ -119,6 +120,11 @@ class ProductShape:
     by_k: tuple[bool, bool]
     sparse: bool
 
+    @property
+    def of_sums(self) -> tuple[object, ...]:
+        """What products must share beside the address of their sums to be in order."""
+        return self.m, self.n, self.types, self.sums
+
 
 _TYPES = {
     "f16": {0: "f16", 1: "bf16"},
@@ -157,3 +163,48 @@ def product_shape(kind: str, instruction: int) -> ProductShape | None:
         by_k=(not instruction >> 15 & 1, not instruction >> 16 & 1),
         sparse=bool(instruction >> 2 & 1),
     )
+
+
+# Cells ----------------------------------------------------------------------------------------
+
+
+class Cells(NamedTuple):
+    """Columns from `low` to `high` after `base`, the value that the address is made of; None: not
+    known."""
+
+    base: Any = None
+    low: int | None = None
+    high: int | None = None
+
+    def meets(self, other: Cells) -> bool | None:
+        """Whether two share a cell; None: perhaps."""
+        if self.base is None or self.base != other.base:
+            return None
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return None
+        return self.low < other.high and other.low < self.high
+
+
+class ProductCells(NamedTuple):
+    """The cells of a product: `sums` of a `shape`, and its `left` operand if that is in tensor memory."""
+
+    sums: Cells = Cells()
+    shape: Any = None
+    left: Cells | None = None
+
+    def conflicts(
+        self, other: ProductCells, *, alike: bool
+    ) -> Iterator[
+        tuple[Literal["overwrite-in-flight", "source-overwritten", "read-in-flight"], bool | None]
+    ]:
+        """What is wrong with issuing it while another one is in flight, and whether that is certain. One thread's into
+        the same sums are in order (PTX ISA, tcgen05: pipelined instructions); where that is asked, too, `alike`."""
+        if not alike and self.sums.base is not None and self[:2] == other[:2]:
+            return
+        met = self.sums.meets(other.sums)
+        if met is not False:
+            yield "overwrite-in-flight", met
+        if other.left is not None and (met := self.sums.meets(other.left)) is not False:
+            yield "source-overwritten", met
+        if self.left is not None and (met := self.left.meets(other.sums)) is not False:
+            yield "read-in-flight", met

@@ -49,7 +49,7 @@ def wrong_by(
         None,
         [*arguments, positions],
         threads=made.threads + added,
-        grid=(blocks, heads),
+        grid=(blocks, order.pop("blocks_of_heads", heads)),
         completion=completion,
         **order,
     )

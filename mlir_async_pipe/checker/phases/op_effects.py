@@ -43,7 +43,7 @@ from mlir_async_pipe.checker.phases.generic_effects import (
 from mlir_async_pipe.checker.phases.mbarrier_state import GLOBAL_STORES, CopyInFlight, Touch, single
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
-from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Cells, Product
+from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.step_graph import Run
@@ -78,6 +78,8 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
     LANES_OF_WARP,
     OF_WARPS,
     SMALLEST_ALLOCATION,
+    Cells,
+    ProductCells,
     fence_side,
     is_of_two_blocks,
     is_tensor_pointer,
@@ -666,13 +668,8 @@ def _product(run: Run, number: int, effects: GenericEffects) -> Effect:
                     effects.bounds.check(region, number)
             everything = [ByteRange(root) for root in sorted(effects.touched)]
             reads += [Touch(region, number, mask) for region in regions or everything]
-        spot.memory.issue_product(
-            Product(
-                *(number, mask, tuple(reads), sums(spot)),
-                shape and (shape.m, shape.n, shape.types, shape.sums),
-                left and left(spot),
-            )
-        )
+        cells = ProductCells(sums(spot), shape and shape.of_sums, left and left(spot))
+        spot.memory.issue_product(Product(number, mask, tuple(reads), cells))
 
     return execute
 

@@ -23,7 +23,13 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import threads_of
 from mlir_async_pipe.checker.phases.warp_clocks import Event, Known, WarpClocks, warps_of
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES, LANES_OF_WARP
+from mlir_async_pipe.vocabulary.tensor_memory import (
+    COLUMNS,
+    LANES,
+    LANES_OF_WARP,
+    Cells,
+    ProductCells,
+)
 
 QUARTERS = LANES // LANES_OF_WARP
 UNWAITED = "it is in flight: 'nvvm.tcgen05.wait' is missing after it"
@@ -45,52 +51,20 @@ _AFTER = (
 _AFTER_COMMIT = _AFTER[0], "'fence <after>' is missing after the wait for its commit"
 
 
-class Cells(NamedTuple):
-    """Columns from `low` to `high` after `base`, the value that the address is made of; None: not
-    known."""
-
-    base: Any = None
-    low: int | None = None
-    high: int | None = None
-
-    def meets(self, other: Cells) -> bool | None:
-        """Whether two share a cell; None: perhaps."""
-        if self.base is None or self.base != other.base:
-            return None
-        if self.low is None or self.high is None or other.low is None or other.high is None:
-            return None
-        return self.low < other.high and other.low < self.high
-
-
 class Product(NamedTuple):
-    """A product in flight: the op, its thread, what it reads of workgroup memory (touches), where
-    it adds up sums of which `shape`, and where its `left` operand is, if that is in tensor memory."""
+    """A product in flight: the op, its thread, what it reads of workgroup memory (touches) and which cells it uses."""
 
     op: int
     by: int
     reads: tuple[Any, ...]
-    sums: Cells
-    shape: Any = None
-    left: Cells | None = None
-
-    def conflicts(self, other: Product) -> Iterator[tuple[FaultCode, bool | None]]:
-        """What is wrong with issuing it while another one is in flight, and whether that is certain."""
-        pairs: tuple[tuple[FaultCode, Cells | None, Cells | None], ...] = (
-            ("overwrite-in-flight", self.sums, other.sums),
-            ("source-overwritten", self.sums, other.left),
-            ("read-in-flight", self.left, other.sums),
-        )
-        alike = self.by == other.by and (self.sums, self.shape) == (other.sums, other.shape)
-        for code, mine, its in () if alike else pairs:
-            met = mine is not None and its is not None and mine.meets(its)
-            if met is not False:
-                yield code, met
+    cells: ProductCells = ProductCells()
 
     def used(self, *, writes: bool) -> Iterator[tuple[Cells, FaultCode, str]]:
         """The cells that others may not touch, or `writes` to, while it is in flight; the fault, and why."""
-        yield self.sums, "overwrite-in-flight" if writes else "read-in-flight", IN_FLIGHT
-        if writes and self.left is not None:
-            yield self.left, "source-overwritten", _READS_LEFT
+        sums, _, left = self.cells
+        yield sums, "overwrite-in-flight" if writes else "read-in-flight", IN_FLIGHT
+        if writes and left is not None:
+            yield left, "source-overwritten", _READS_LEFT
 
 
 class Load(NamedTuple):
@@ -221,27 +195,24 @@ class TensorMemory:
         if mask.bit_count() != 1:
             note = "each thread multiplies, and all of them add to the same sums"
             raise PhaseFault("several-issuers", op, op, note)
-        for cells in filter(None, (product.sums, product.left)):
+        sums, _, left = product.cells
+        for cells in filter(None, (sums, left)):
             self._check_taken(cells, op)
         for load, read in self.loads.items():
-            used = (product.sums, product.left if load.writes else None)
-            found = [load.cells.meets(cells) for cells in used if cells is not None]
-            for met in (one for one in found if one is not False):
+            used = filter(None, (sums, left if load.writes else None))
+            for met in {load.cells.meets(cells) for cells in used} - {False}:
                 # Of what its own warp has stored and waited for, a fence may not be needed.
                 alone = warps_of(load.by | mask).bit_count() == 1
                 own = load.writes and alone and read.landed is not None
                 self._check_read(op, mask, load, read, clocks, met is True and not own)
         for other, event in self.products.items():
-            for code, certain in product.conflicts(other):
+            for code, certain in product.cells.conflicts(other.cells, alike=other.by != mask):
                 why = _READS_LEFT if code == "source-overwritten" else IN_FLIGHT
                 fault = PhaseFault(code, op, other.op, why, certain is True)
                 # A thread knows of its own products without a fence.
                 self._check_over(mask, other, event, clocks, fault, fenced=other.by == mask)
         core = self._core(mask, clocks)
-        self.reading[Product(op, mask, product.reads, Cells())] = (
-            core.reads,
-            clocks.ticks[core.reads],
-        )
+        self.reading[Product(op, mask, product.reads)] = core.reads, clocks.ticks[core.reads]
         self.products[product._replace(reads=())] = core.sums, clocks.ticks[core.sums]
 
     def commit(self, mask: int, clocks: WarpClocks) -> Known:

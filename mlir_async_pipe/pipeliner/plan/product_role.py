@@ -7,6 +7,8 @@
 
 Products of one tile of the loop around may add up while the sums of the one before are loaded, if
 they have columns of their own: then two versions, where tensor memory has room for both.
+
+Where threads load or store tensor memory between the products of an iteration, they run the loop too (`PartedLoop`).
 """
 
 from __future__ import annotations
@@ -42,9 +44,19 @@ from mlir_async_pipe.facts.loops.transactions import (
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
-from mlir_async_pipe.vocabulary import accesses, groups_of, tensor_use, use_of
+from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, waits_for
+from mlir_async_pipe.vocabulary.tensor_memory import (
+    CELL_BYTES,
+    COLUMNS,
+    K_BYTES,
+    Cells,
+    ProductCells,
+    is_tensor_pointer,
+    product_kind,
+    product_shape,
+    waits_for,
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,20 @@ class ProductRole:
     sums: SumVersions
 
 
+@dataclass(frozen=True)
+class PartedLoop:
+    """What the warp runs of a loop that the threads of the input run, too: the `branches` with products, of which the
+    last commit, `completion`, gives the slot back. At the barriers in `ready` the threads arrive, and the warp waits for
+    that before an op; the commits of `awaited` it waits for itself, too; `barriers` are those of the loop, all replaced."""
+
+    slice: IssueSlice
+    branches: tuple[Operation, ...]
+    completion: Completion
+    ready: tuple[tuple[Operation, Operation], ...]
+    awaited: tuple[Completion, ...]
+    barriers: tuple[Operation, ...]
+
+
 def plan_products(
     body: Body,
     transactions: tuple[Transaction, ...],
@@ -69,22 +95,24 @@ def plan_products(
     dropped: tuple[Operation, ...],
     moved: tuple[Operation, ...],
     kernel: Operation,
-) -> ProductRole:
+) -> ProductRole | PartedLoop:
     """Raises PipelineError (roles-unsupported, roles-values)."""
-    loop = body.loop
-    if len(products.completions) > 1 or products.hindered:
-        at = products.at or products.completions[1].commit
-        refuse(products.hindered or "an iteration has two commits", at, loop)
-    (completion,) = products.completions
-    branch = _branch(loop, completion, issue)
-    kept = _slice(body, [*(t.wait for t in transactions), branch])
+    loop, completions = body.loop, products.completions
+    branches = tuple(_branch(loop, completion, issue) for completion in completions)
+    _check_branches(loop, branches, in_tensor=bool(products.hindered))
+    kept = _slice(body, [*(t.wait for t in transactions), *branches])
+    if products.hindered:
+        return _parted(body, issue, kept, completions, branches, moved)
+    if len(completions) > 1:
+        refuse("an iteration has two commits", completions[1].commit, loop)
+    (completion,) = completions
     _check_rest(body, issue, kept, completion, dropped)
     _check_results(body, outer)
     _check_memory(body, kept, moved)
     loads, last = _loads(body, moved)
-    issued = [op for op in walk(branch) if tensor_use(op) == "product"]
+    issued = [op for op in walk(branches[0]) if tensor_use(op) == "product"]
     sums = sum_versions(loop, outer, kernel, issued, loads)
-    return ProductRole(kept, branch, completion, loads, last, sums)
+    return ProductRole(kept, branches[0], completion, loads, last, sums)
 
 
 # The loop ---------------------------------------------------------------------------------
@@ -107,22 +135,26 @@ def _branch(loop: Operation, completion: Completion, issue: IssueSlice) -> Opera
             loop,
             advice="let the condition of the copies be that of the products, in the loop's body",
         )
-    inside = set(walk(branch))
+    return branch
+
+
+def _check_branches(loop: Operation, branches: tuple[Operation, ...], *, in_tensor: bool) -> None:
+    """All products stand there, and nothing beside them; left operands may be in tensor memory if threads may store it."""
+    inside = {op for branch in branches for op in walk(branch)}
     for op in walk(loop):
-        if tensor_use(op) == "product" and (op not in inside or not _reads_tiles(op)):
-            why = (
-                "not all products stand in one branch" if op not in inside else "A is a sum itself"
-            )
-            refuse(why, op, loop)
-        known = op == branch or only_computes(op) or tensor_use(op) == "product"
+        is_product = tensor_use(op) == "product"
+        if is_product and op not in inside:
+            refuse("not all products stand in branches with a commit", op, loop)
+        if is_product and not (in_tensor or _reads_tiles(op)):
+            refuse("A is a sum itself", op, loop)
+        known = op in branches or only_computes(op) or is_product
         if op in inside and not (known or use_of(op) == "commit" or op.name == "scf.yield"):
             refuse(f"'{op.name}' stands beside the products", op, loop)
-    return branch
 
 
 def _reads_tiles(product: Operation) -> bool:
     """Whether A is a tile, not in tensor memory."""
-    return not str(product.operands[groups_of(product)["matrix_a"][0]].type).startswith("!llvm.ptr")
+    return not is_tensor_pointer(product.operands[groups_of(product)["matrix_a"][0]])
 
 
 def _slice(body: Body, roots: list[Operation]) -> IssueSlice:
@@ -204,6 +236,96 @@ def _check_memory(body: Body, kept: IssueSlice, moved: tuple[Operation, ...]) ->
             if loop not in (op, *ancestors(op)):
                 why = f"'{op.name}' writes what products may read, and other threads issue them"
                 refuse(why, op, loop)
+
+
+# Work in tensor memory between the products ----------------------------------------------------
+#
+#     copy; wait                                  products: wait full; S = Q K^T; commit scored
+#     S = Q K^T; commit; wait                               wait ready; O += P V; commit summed, which frees the slot
+#     load S; softmax; store P        -->         the input: wait scored; load S; softmax; store P
+#     barrier                                                arrive at ready, once a warp
+#     O += P V; commit; wait; barrier                        wait summed
+#
+# What a thread does in tensor memory before a barrier, the products after it may rely on: there the threads arrive. Barriers
+# with nothing of that before them kept the slot, or the order of what no thread does any more. In the input the thread
+# that issues has waited for each commit; the warp waits itself where that orders products (`awaited`).
+
+
+def _parted(
+    body: Body,
+    issue: IssueSlice,
+    kept: IssueSlice,
+    completions: tuple[Completion, ...],
+    branches: tuple[Operation, ...],
+    moved: tuple[Operation, ...],
+) -> PartedLoop:
+    if len(set(branches)) < len(branches):
+        refuse("a branch has two commits", completions[-1].commit, body.loop)
+    barriers = tuple(op for op in body.ops if is_barrier(op) and not len(op.operands))
+    waits = (each.wait for each in completions)
+    known = {*issue.ops, *kept.ops, *waits, *barriers}
+    for op in body.ops:
+        moves = tensor_use(op) in ("load", "store", "wait", "fence")
+        if not (op in known or moves or only_computes(op)):
+            why = "neither a copy, a product, nor work in registers and tensor memory"
+            refuse(f"'{op.name}' is {why}", op, body.loop)
+    inside = {op for branch in branches for op in walk(branch)}
+    for op in (op for top in moved for op in walk(top)):
+        if tensor_use(op) in ("product", "copy", "shift") and op not in inside:
+            refuse(f"'{op.name}' touches tensor memory, too", op, body.loop)
+    ready: list[tuple[Operation, Operation]] = []
+    pending, met = False, None
+    for op in (*body.ops, body.terminator):
+        if tensor_use(op) in ("load", "store"):
+            pending = True
+        elif op in barriers and pending:
+            pending, met = False, op
+        elif met is not None and op in (*branches, body.terminator):
+            ready.append((met, op))
+            met = None
+    if pending or not ready:
+        at = next(op for op in reversed(body.ops) if tensor_use(op) in ("load", "store"))
+        refuse(f"no barrier follows '{at.name}', before other products", at, body.loop)
+    # The order of the text, which is that in which they are issued.
+    commits = sorted(
+        zip(branches, completions, strict=True), key=lambda one: body.ops.index(one[0])
+    )
+    awaited = tuple(each for branch, each in commits if _orders(branch, branches))
+    ordered = tuple(branch for branch, _ in commits)
+    return PartedLoop(kept, ordered, commits[-1][1], tuple(ready), awaited, barriers)
+
+
+def _orders(branch: Operation, branches: tuple[Operation, ...]) -> bool:
+    """Whether a wait for the products of a branch may order them before others: before all that share cells with them, but
+    for those into the same sums, which are in order anyway."""
+    used = {each: _product_cells(each) for each in branches}
+    return any(
+        list(one.conflicts(other, alike=False))
+        for one in used[branch]
+        for each in branches
+        for other in used[each]
+    )
+
+
+def _product_cells(branch: Operation) -> list[ProductCells]:
+    found = []
+    for op in (op for op in walk(branch) if tensor_use(op) == "product"):
+        groups = groups_of(op)
+        form = constant_value(op.operands[groups["instruction"][0]])
+        shape = None if form is None else product_shape(product_kind(op), form)
+        d, a = (op.operands[groups[name][0]] for name in ("matrix_d", "matrix_a"))
+        left = _cells(a, K_BYTES // CELL_BYTES) if is_tensor_pointer(a) else None
+        found.append(
+            ProductCells(
+                _cells(d, None if shape is None else shape.n), shape and shape.of_sums, left
+            )
+        )
+    return found
+
+
+def _cells(address: Value, count: int | None) -> Cells:
+    base, first = columns_after(address)
+    return Cells() if base is None or count is None else Cells(base, first, first + count)
 
 
 # The sums ---------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong, ProductTurn
-from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
+from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop, ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, order_stages
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
@@ -74,7 +74,7 @@ class RolePlan:
     meets_lanes: bool
     cluster: ClusterPlan | None = None
     ping_pong: PingPong | None = None
-    products: ProductRole | None = None
+    products: ProductRole | PartedLoop | None = None
     turn: ProductTurn | None = None
 
 

@@ -44,7 +44,12 @@ from mlir_async_pipe.pipeliner.plan.ping_pong_plan import (
     plan_ping_pong,
     product_turn,
 )
-from mlir_async_pipe.pipeliner.plan.product_role import address_loads, plan_products, takes_columns
+from mlir_async_pipe.pipeliner.plan.product_role import (
+    PartedLoop,
+    address_loads,
+    plan_products,
+    takes_columns,
+)
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
@@ -130,7 +135,11 @@ def _parted(
     block = role_block(
         kernel,
         moved,
-        (*(op for plan in plans for op in plan.dropped), *meetings),
+        (
+            *(op for plan in plans for op in plan.dropped),
+            *meetings,
+            *(issuer.barriers if isinstance(issuer, PartedLoop) else ()),
+        ),
         max((plan.products for plan in plans), key=lambda each: each.groups),
         size,
         GROUPS if is_ping_pong else 1,

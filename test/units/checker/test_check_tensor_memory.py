@@ -17,7 +17,7 @@ from helpers.tensor_memory_kernels import BlackwellGemm, run_gemm
 from mlir_async_pipe import check, machine, pipeline
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.checker.phases.tensor_state import Cells
+from mlir_async_pipe.vocabulary.tensor_memory import Cells
 
 ONE = BlackwellGemm(tile_n=32)
 KERNELS = {

@@ -27,6 +27,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
     UnitCost,
 )
+from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop
 from mlir_async_pipe.pipeliner.schedule.modulo.rings import RingProblem, Step
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import bounds_of, is_kept, solve
 
@@ -77,12 +78,14 @@ class Ring:
         return problem(steps, self, self.versions, self.in_flight, 0)
 
 
-def problem(steps: list[Step], ring: Any, versions: int, in_flight: int, late: int) -> Any:
-    """That of a group that runs these steps on so many slots."""
+def problem(
+    steps: list[Step], ring: Any, versions: int, in_flight: int, late: int, role: Any = None
+) -> Any:
+    """That of a group that runs these steps on so many slots; or of two, if a warp of products has a `role`."""
     plan = SimpleNamespace(
         asked=ring.asked,
-        roles=None if ring.asked == "together" else object(),
-        products=SimpleNamespace(completions=()),
+        roles=None if ring.asked == "together" else SimpleNamespace(products=role),
+        products=SimpleNamespace(completions=() if role is None else (role,)),
         transactions=[SimpleNamespace(copies=())],
         versions=versions,
         ahead=ring.ahead,
@@ -268,3 +271,63 @@ def test_products_of_a_later_stage_run_beside_the_next_iteration(asked: str, see
     assert found is not None and found.interval_proven
     assert is_kept(asked_for, found.begins, found.interval)
     assert found.interval - 1 < ring.simulated() + 0.5 and ring.simulated() <= found.interval
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Products whose sums threads load, products that threads have stored something for, the cycles of what they compute in
+    between, and those of the tensor cores; a warp of its own issues the products."""
+
+    issued: tuple[int, int]
+    products: tuple[int, int]
+    between: int
+    ahead: int
+    asked: str = "specialised"
+    copies_first: bool = False
+
+    @property
+    def versions(self) -> int:
+        return self.ahead + 1
+
+    def problem(self) -> Any:
+        first, second = (
+            Step("products", n, self.issued[n], {TENSOR: self.products[n]}) for n in (0, 1)
+        )
+        steps = [
+            *(Step("phase", 0, WAITS, {}), first, Step("done", 0, WAITS, {})),
+            *(Step("compute", 0, self.between, {}), Step("told", 0, 1, {})),
+            *(Step("ready", 0, WAITS, {}), second, Step("done", 1, WAITS, {})),
+        ]
+        role = PartedLoop(None, (), None, (), (), ())  # type: ignore[arg-type]
+        return problem(steps, self, self.versions, 0, 0, role)
+
+    def simulated(self) -> float:
+        """Cycles between iterations in the steady state, as both groups run them."""
+        tensor = warp = threads = producer = 0.0
+        over: list[float] = []
+        for i in range(ITERATIONS):
+            producer = max(producer, over[i - self.versions] if i >= self.versions else 0) + WAITS
+            arrived, producer = producer + COPIES, producer + 1
+            warp = max(warp, arrived) + WAITS
+            tensor = max(tensor, warp) + self.products[0]
+            warp += self.issued[0]
+            threads = max(threads, tensor + ARRIVES) + WAITS + self.between
+            warp = max(warp, threads + 1 + ARRIVES) + WAITS
+            tensor = max(tensor, warp) + self.products[1]
+            warp += self.issued[1]
+            threads = max(threads + 1, tensor + ARRIVES) + WAITS
+            over.append(tensor + ARRIVES)
+        half = ITERATIONS // 2
+        return (over[-1] - over[-1 - half]) / half
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_threads_and_a_warp_of_products_wait_for_each_other(seed: int) -> None:
+    draw = random.Random(seed)
+    issued = draw.randint(1, 6), draw.randint(1, 6)
+    longer = issued[0] + draw.randint(0, 60), issued[1] + draw.randint(0, 60)
+    parted = Parted(issued, longer, draw.randint(1, 90), draw.randint(1, 3))
+    found = solve(problem := parted.problem())
+    assert found is not None and found.interval_proven
+    assert is_kept(problem, found.begins, found.interval)
+    assert found.interval - 1 < parted.simulated() + 0.5 and parted.simulated() <= found.interval

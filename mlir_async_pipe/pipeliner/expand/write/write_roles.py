@@ -47,7 +47,11 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, end_of, write_if, yield_values
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.transactions import mbarrier_pointer, write_mbarrier_wait
+from mlir_async_pipe.facts.loops.transactions import (
+    mbarrier_pointer,
+    only_computes,
+    write_mbarrier_wait,
+)
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.ring import Ring
 from mlir_async_pipe.pipeliner.expand.write.carried_ring import RingPath, carry, drop_idle_values
@@ -73,7 +77,7 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     write_partition,
 )
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, ProductTurn
-from mlir_async_pipe.pipeliner.plan.product_role import ProductRole
+from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop, ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
 from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
@@ -97,8 +101,7 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     roles, loc = roles_of(first), first.loop.location
     blocks = Blocks(roles.cluster, roles.block.warps)
     blocks.meet_first(first.setups)
-    role = roles.products
-    products = None if role is None else ProductsWriter(first, roles, role)
+    products = _products_writer(first, roles)
     loops = _loops(rings, buffers, blocks)
     branch, thread = _part_threads(first, roles)
     copying, others = _producer_region(branch.regions[1], thread, roles, loc)
@@ -128,10 +131,20 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
 
 
+def _products_writer(plan: RingPlan, roles: RolePlan) -> ProductsWriter | PartedWriter | None:
+    match roles.products:
+        case None:
+            return None
+        case PartedLoop() as parted:
+            return PartedWriter(plan, roles, parted)
+        case role:
+            return ProductsWriter(plan, roles, role)
+
+
 def _write_uses(
     loops: list[_Loop],
     roles: RolePlan,
-    products: ProductsWriter | None,
+    products: ProductsWriter | PartedWriter | None,
     thread: Value,
     build: IntegerWriter,
 ) -> None:
@@ -154,13 +167,13 @@ def _write_uses(
         paths = [paths[0]._replace(write=groups.write_tile, values=(0, 1, 2, 3))]
         state += groups.start(build)
     else:
-        if products is not None:
+        if isinstance(products, ProductsWriter):
             paths = [path._replace(write=products.write_loads) for path in paths]
         # The first op of these threads may be a barrier.
         name_barriers(roles.block)
     ends = carry(paths, state)
     # What a loop forwards to the next one is idle when that one does without.
-    for one in reversed(loops if products is None else []):
+    for one in reversed([] if isinstance(products, ProductsWriter) else loops):
         drop_idle_values(one.loop.loop)
     if groups is not None:
         groups.end(ends[2])
@@ -278,14 +291,9 @@ class ProductsWriter:
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
         """Write the products of a lowered loop at the end of a region; `arrives` holds in one lane of each warp of
         the threads of the input, which `write_loads` is for."""
-        branch, loc = self.role.branch, self.plan.loop.location
-        elected = elect(before(branch), loc)
-        names.remove(branch, names.OP_NAMES)
-        branch.operands[0] = elected
-        for op in (*(t.wait for t in self.plan.transactions), source_op(elected), branch):
-            set_integer(op, names.PARTITION, PRODUCTS, 64)
+        _name_products(self.plan, (self.role.branch,))
         # The first slot and its phase; the first version, which is free.
-        there = IntegerWriter(at_end_of(region), loc)
+        there = IntegerWriter(at_end_of(region), self.plan.loop.location)
         state = [*Ring.start(there), *Ring.start(there, phase=1)]
         values = [(loop, (0, 1, 2, 3))]
         write_partition(region, self.roles.moved, PRODUCTS, values, self._write_products, state)
@@ -346,6 +354,111 @@ class ProductsWriter:
         i32 = ir.IntegerType.get_signless(32, write.context)
         number = write.cast("arith.index_cast", version, i32)
         return write.multiply(number, write.constant(self.role.sums.columns, i32))
+
+
+def _name_products(plan: RingPlan, branches: tuple[Operation, ...]) -> None:
+    """Let one thread of the warp that multiplies run the branches, after the tiles are there."""
+    for branch in branches:
+        elected = elect(before(branch), plan.loop.location)
+        names.remove(branch, names.OP_NAMES)
+        branch.operands[0] = elected
+        for op in (source_op(elected), branch):
+            set_integer(op, names.PARTITION, PRODUCTS, 64)
+    for transaction in plan.transactions:
+        set_integer(transaction.wait, names.PARTITION, PRODUCTS, 64)
+
+
+# The threads of the input run the loop, too, where they work in tensor memory between its products:
+#
+#     for k {                                  arrive at entered                  wait entered; fence
+#       copy; wait                             for k, slot {                      for k, slot {
+#       product; commit; wait                    wait done[slot]                    wait full[slot]; product, commit done[slot]
+#       load; …; store; barrier        -->       load; …; store                     wait ready[slot]; fence
+#       product; commit; wait; barrier           fence; arrive at ready[slot]       product, commit last[slot]
+#     }                                          wait last[slot]                  }
+#                                              }
+#
+# `entered` shows what the threads did before the loop, `ready` what they did in an iteration. Both sides of the other mbarriers
+# have waited for each phase before its successor can end: the next commit comes after arrivals that come after the waits.
+
+
+class PartedWriter:
+    """Writes what the warp runs that issues the products of a loop which the threads of the input run, too."""
+
+    def __init__(self, plan: RingPlan, roles: RolePlan, role: PartedLoop) -> None:
+        self.plan, self.roles, self.role = plan, roles, role
+        setup, warps = plan.setups[0], roles.block.warps
+        self.entered = write_empty(setup, 1, lambda write: write.constant(warps))
+        self.ready = [
+            write_empty(setup, plan.versions, lambda write: write.constant(warps))
+            for _ in role.ready
+        ]
+
+    def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
+        """Write the products of a lowered loop at the end of a region, and the arrivals of the threads of the input."""
+        role, loc = self.role, self.plan.loop.location
+        slot, phase, _ = loop.held
+        _name_products(self.plan, role.branches)
+        for number, (barrier, place) in enumerate(role.ready):
+            group = self.ready[number]
+            known = {*operations(place.block)}
+            # Before the thread is elected that runs a branch.
+            before_it = source_op(place.operands[0]) if place in role.branches else place
+            write = IntegerWriter.before(before_it)
+            write_mbarrier_wait(write, group, slot, phase)
+            fence("after", write.ip, loc)
+            for op in operations(place.block):
+                if op not in known and not only_computes(op):
+                    set_integer(op, names.PARTITION, PRODUCTS, 64)
+            _arrive(group, slot, arrives, barrier)
+        for completion in role.awaited:
+            made = clone(completion.wait, {}, before(completion.wait))
+            set_integer(made, names.PARTITION, PRODUCTS, 64)
+        for barrier in role.barriers:
+            barrier.erase()
+        there = IntegerWriter(at_end_of(region), loc)
+        state = [*Ring.start(there), *Ring.start(there)]
+        values = [(loop, (0, 1, 2, 3))]
+        write_partition(region, self.roles.moved, PRODUCTS, values, self._write_products, state)
+        write = self._integers(loop.loop)
+        runs = self._runs(write)
+        if runs is not None:
+            arrives = write.binary("arith.andi", runs, arrives)
+        _arrive(self.entered, write.constant(0), arrives, loop.loop)
+
+    def _write_products(
+        self, ring: RingLoop, slot: Value, phase: Value, entry: Value, entered: Value
+    ) -> list[Value]:
+        """The products of one execution of the loop; returns the state after them."""
+        write = self._integers(ring.loop)
+        runs = self._runs(write)
+        inside: IntegerWriter = write
+        if runs is not None:
+            branch = write_if(runs, (), None, write.ip, write.location)
+            inside = IntegerWriter(at_end_of(branch.regions[0]), write.location)
+        write_mbarrier_wait(inside, self.entered, entry, entered)
+        fence("after", write.ip, write.location)
+        flips = runs if runs is not None else write.constant(1, entered.type)
+        following = write.binary("arith.xori", entered, flips)
+        return [*ring.expand(slot, phase), entry, following]
+
+    def _integers(self, loop: Operation) -> Integers:
+        return Integers(loop, self.plan.ahead, 0, self.plan.trip_count, before(loop))
+
+    def _runs(self, write: Integers) -> Value | None:
+        """Whether this execution has iterations, None where it has, or is the only one. Of one without any the warp waits for
+        nothing, and the threads, which it would not stop either, might be two phases ahead."""
+        again_and_again = any(op.name == "scf.for" for op in self.plan.outer)
+        return write.has_iteration(0) if again_and_again and not self.plan.trip_count else None
+
+
+def _arrive(group: Value, slot: Value, arrives: Value, place: Operation) -> None:
+    """Each warp tells, before an op, what it did in tensor memory."""
+    order, write = operations(place.block), IntegerWriter.before(place)
+    number = order.index(place)
+    if not number or fence_side(order[number - 1]) != "before":
+        fence("before", write.ip, write.location)
+    SlotReturns(group, Blocks(None, 0), arrives, meets_lanes=True).write(slot, None, write)
 
 
 def fence_following(op: Operation, side: str) -> Operation | None:

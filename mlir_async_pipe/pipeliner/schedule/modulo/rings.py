@@ -3,6 +3,7 @@ on how many slots.
 
     together      all warps: wait for a tile; products; wait for those of i - p; barrier; copies of i + d
     specialised   a producer: wait for a slot; copies          the others: wait for a tile; products; …; arrive
+                  and in tensor memory a warp of products: wait for a tile; products; wait for the others; products
     alternating   the same, and two groups of the others issue their products in turn
 
 These are the partitions that the splitter writes, each in the order of the text, or with products of some groups an
@@ -48,6 +49,7 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import bytes_of, has_transactions, wait_attribute
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
+from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
     RingPlaces,
     RingPlan,
@@ -268,14 +270,17 @@ def _orders(plan: RingPlan) -> Iterator[Asked]:
 # The loop ----------------------------------------------------------------------------------------
 
 
-Kind = Literal["phase", "products", "done", "compute", "barrier"]
+Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready"]
+# What a warp of products runs where the threads of the input run the loop, too.
+OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready")
 
 
 @dataclass(frozen=True)
 class Step:
     """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
     units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
-    later, or of the last one that "done" waits for. `stage`: so many iterations after the first."""
+    later, or of the last one that "done" waits for; of the barrier at which threads have "told" what they did, for which a warp
+    of products waits until it is "ready". `stage`: so many iterations after the first."""
 
     kind: Kind
     number: int
@@ -301,6 +306,10 @@ class Text:
         self.group_of: dict[Operation, int] = {}
         without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
         ops = operations(plan.loop.regions[0].blocks[0])
+        parted = parted_loop(plan)
+        told = {} if parted is None else {met: n for n, (met, _) in enumerate(parted.ready)}
+        places = {} if parted is None else {place: n for n, (_, place) in enumerate(parted.ready)}
+        self.told = told if parted is None else {**dict.fromkeys(parted.barriers), **told}
         stages = [0] * len(ops) if plan.stages is None else plan.stages.stages
         for op, stage in zip(
             ops if plan.stages is None else plan.stages.order, stages, strict=True
@@ -308,6 +317,9 @@ class Text:
             if stage != self.stage:
                 self._end_computing()
             self.stage = stage
+            if op in places:
+                of_phase = {ISSUE: self.width * self.wait.cycles}
+                self._add("ready", places[op], self.wait.latency, of_phase)
             if op not in without:
                 self._read(op)
         self._end_computing()
@@ -330,6 +342,10 @@ class Text:
             stay = 0 if plan.in_flight else own or integer_attribute(op, left) or 0
             last = self.groups - 1 - stay if plan.stages is None else self._awaited(op, plan.stages)
             self._add("done", last, 1, {ISSUE: self.width})
+        elif op in self.told:
+            number, arrival = self.told[op], self.model.unit_of(ARRIVAL, ARRIVAL).cycles
+            if number is not None:
+                self._add("told", number, arrival, {ISSUE: self.width * arrival})
         elif is_barrier(op):
             self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
         elif row.queue == WGMMA or any(tensor_use(inner) == "product" for inner in walk(op)):
@@ -397,6 +413,9 @@ class RingProblem:
         self.arrived: list[tuple[int, float]] = []
         self.turns: list[tuple[int, int]] = []
         self.given_back: list[tuple[int, float, int]] = []
+        # The tasks of what threads tell a warp of products, by number, and of its waits for that.
+        self.told: dict[int, int] = {}
+        self.ready: list[tuple[int, int]] = []
         self._write()
 
     def problem(self) -> ModuloProblem:
@@ -429,7 +448,13 @@ class RingProblem:
         slots = sum(1 + len(each.copies) for each in plan.transactions)
         self.copies = self._task("copies", {who: slots, ISSUE: slots})
         self._tiles()
-        written = [self._group(who) for who in groups]
+        parted = parted_loop(plan) is not None
+        written = [self._group(who, OF_PRODUCTS if parted else None) for who in groups]
+        if parted:
+            others = tuple(step.kind for step in self.text.steps if step.kind not in OF_PRODUCTS)
+            self._group("the threads", others, written[0])
+            for number, task in self.ready:
+                self._after(self.told[number], task, self.arrival.cycles + self.arrival.latency)
         issued = [step.stage for step in self.text.steps if step.kind == "products"]
         self._in_order(
             TENSOR,
@@ -453,14 +478,21 @@ class RingProblem:
             self._after(self.copies, self.arrived[-1][0], 0)
         self._in_order(unit.unit, [(task, 0) for task, _ in self.arrived])
 
-    def _group(self, who: str) -> list[tuple[int, float]]:
-        """The order of a group; returns its groups of products, and the cycles until each is over."""
-        products: list[tuple[int, float]] = []
+    def _group(
+        self,
+        who: str,
+        kinds: tuple[Kind, ...] | None = None,
+        issued: Sequence[tuple[int, float]] = (),
+    ) -> list[tuple[int, float]]:
+        """The order of a group, of steps of these `kinds`; returns its groups of products, or those that others have `issued`, and
+        the cycles until each is over."""
+        products = list(issued)
         order: list[tuple[int, int]] = []
         waits: list[tuple[int, int]] = []
         for step in self.text.steps:
             # Beside warps that issue products the others do nothing in the loop.
-            if self.apart and self.by_one and step.kind not in ("phase", "products"):
+            alone = self.apart and self.by_one and step.kind not in ("phase", "products")
+            if alone if kinds is None else step.kind not in kinds:
                 continue
             units = {
                 unit: c for unit, c in step.uses.items() if unit == ISSUE or step.kind == "compute"
@@ -471,6 +503,10 @@ class RingProblem:
                 self._after(self.arrived[step.number][0], task, self.arrived[step.number][1])
             elif step.kind == "done":
                 waits.append((task, step.number))
+            elif step.kind == "told":
+                self.told[step.number] = task
+            elif step.kind == "ready":
+                self.ready.append((step.number, task))
             elif step.kind == "products":
                 cycles = step.uses[TENSOR]
                 made = self._task(f"products of {who}", {TENSOR: cycles})
@@ -481,7 +517,7 @@ class RingProblem:
             self._after(
                 products[number][0], task, products[number][1], self.plan.in_flight - before
             )
-        self._in_order(who, self._with_slots(who, order, products))
+        self._in_order(who, order if issued else self._with_slots(who, order, products))
         return products
 
     def _with_slots(
@@ -521,7 +557,15 @@ LABELS = {
     "done": "{} wait for products",
     "compute": "{} compute",
     "barrier": "{} meet",
+    "told": "{} arrive for the products",
+    "ready": "{} waits for the threads",
 }
+
+
+def parted_loop(plan: RingPlan) -> PartedLoop | None:
+    """What a warp of products runs, if the threads of the input run the loop, too."""
+    role = plan.roles.products if plan.roles is not None else None
+    return role if isinstance(role, PartedLoop) else None
 
 
 def groups_of(plan: RingPlan) -> list[str]:
