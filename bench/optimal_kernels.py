@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "examples"))
 
 from generate_attention import Attention  # noqa: E402
 from generate_backward import Backward, Chain  # noqa: E402
+from generate_blackwell_attention import BlackwellAttention  # noqa: E402
 from generate_blackwell_gemm import BlackwellGemm  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
 from generate_hopper_attention import HopperAttention  # noqa: E402
@@ -98,6 +99,15 @@ def _tensor_rows() -> Iterator[Row]:
         data = (of_rows, of_rows, Data(halves, HALF), out, positions)
         kernel = f"attention {made.rows}x{keys}, {features}{', plain' if plain else ''}"
         yield Row(kernel, "sm_90a", made, data, grid)
+
+    for features, keys in ((64, 64), (64, 128), (128, 128)):
+        made = BlackwellAttention(features=features, keys=keys, plain=True)
+        positions = 4 * keys
+        halves = (features // 64, positions, 64)
+        of_rows = Data((positions, features) if features == 64 else halves, HALF)
+        out = Data((1, positions, features), SINGLE)
+        data = (of_rows, of_rows, Data(halves, HALF), out, positions)
+        yield Row(f"attention 128x{keys}, {features}, plain", "sm_100a", made, data, grid)
 
 
 def _of_gemm(size: tuple[int, int], depth: int) -> tuple[Any, ...]:

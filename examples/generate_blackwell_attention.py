@@ -1,7 +1,8 @@
-"""Writes flash attention for Blackwell with the warps of FlashAttention-4, by hand: tensor copies and tcgen05.
+"""Writes flash attention for Blackwell with the warps of FlashAttention-4, by hand, or as a plain loop: tensor copies and tcgen05.
 
-    python examples/generate_blackwell_attention.py > attention.mlir
-    python examples/generate_blackwell_attention.py --features=128 --keys=128 --overlaid
+    python examples/generate_blackwell_attention.py --groups=2 > attention.mlir
+    python examples/generate_blackwell_attention.py --features=128 --keys=128 --groups=2 --overlaid
+    python examples/generate_blackwell_attention.py --plain --roles=specialised
 
 O = softmax(Q K^T / sqrt(D)) V for each head. Q, K and V are [heads * positions, D], O is [heads, positions, D];
 block x of head y makes 128 rows of O a group. The warps of a block have roles:
@@ -18,6 +19,10 @@ factors are where the scores were, so that two groups of 128 rows, 128 keys and 
 scores, which are in no order with the one that reads P, wait for it. O begins as zeros, so that no tile is the first. Q stays
 in workgroup memory. Maps of V, and of Q and K with 128 features, have three dimensions as in
 generate_hopper_attention.py.
+
+With `--plain` all threads do one tile after the other: copies, scores, softmax, O scaled and P stored, O += P V. Nothing is
+copied ahead yet: `async_pipe.num_stages` asks for it, `--roles=specialised` for warps that copy and multiply. With `--persistent`
+a block goes from head to head.
 """
 
 from __future__ import annotations

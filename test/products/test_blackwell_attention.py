@@ -1,6 +1,6 @@
-"""Attention with the warps of FlashAttention-4: machine code.
+"""Attention with the warps of FlashAttention-4, by hand and from the plain loop: machine code and schedules.
 
-Covers: examples/generate_blackwell_attention.py, lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py
+Covers: examples/generate_blackwell_attention.py, pipeliner/schedule/modulo/rings.py, lowering/nvvm/to_nvvm.py, lowering/nvvm/cubin.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from helpers.hopper_attention import BlackwellAttention
 from helpers.machine_programs import parse
 from helpers.paths import ROOT
-from mlir_async_pipe import lower
+from mlir_async_pipe import lower, pipeline
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 
 SMALL = BlackwellAttention()
@@ -46,11 +46,46 @@ def test_each_role_has_its_loop(made, spilled):
     assert kernel.resources.spill_store_bytes <= spilled
 
 
+@NEEDS_PTXAS
+@pytest.mark.parametrize(("size", "most"), [({}, 345), ({"keys": 128}, 616)], ids=str)
+def test_the_plain_loop_with_roles_has_a_loop_for_each(size, most):
+    made = BlackwellAttention(plain=True, roles="specialised", **size)
+    module = parse(made.module())
+    pipeline(module, target="nvvm:sm_100a")
+    (kernel,) = lower(module, target="nvvm:sm_100a", emit="cubin").kernels
+    loops = kernel.machine.loops
+    (products,) = [found for found in loops if found.multiplications]
+    assert (products.commits, products.phase_waits, products.barriers) == (2, 2, 0)
+    (copies,) = [found for found in loops if found.tensor_copies]
+    assert (copies.tensor_copies, copies.expects, copies.phase_waits) == (2, 1, 1)
+    (softmax,) = [found for found in loops if found.arrivals]
+    assert (softmax.phase_waits, softmax.arrivals, softmax.barriers) == (2, 1, 0)
+    assert softmax.instructions <= most
+    assert kernel.resources.spill_store_bytes == 0
+
+
+@pytest.mark.parametrize("features", [64, 128])
+def test_the_optimal_schedule_of_the_plain_loop_gives_products_a_warp(features):
+    text = BlackwellAttention(plain=True, features=features, keys=features).module()
+    module = parse(text.replace("num_stages = 3 : i64", 'schedule = "optimal"'))
+    report = pipeline(module, target="nvvm:sm_100a", check="error")
+    (found,) = report.of("schedules")
+    (checks,) = report.of("checks")
+    intervals = dict(
+        said.split(" on ")[0].split(" ") for said in found.partitions if " on " in said
+    )
+    assert found.roles == "specialised" and found.proven
+    assert int(intervals["specialised"]) == found.interval < int(intervals["together"])
+    assert (checks.unsafe, checks.unknown) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (["--features=128", "--keys=128", "--groups=2"], "do not fit tensor memory"),
         (["--slots=1"], "two slots at least"),
+        (["--plain", "--groups=2"], "one group"),
+        (["--persistent"], "head to head"),
     ],
 )
 def test_what_cannot_be_made_is_said(arguments, why):
