@@ -17,8 +17,9 @@ from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight, Touch
 from mlir_async_pipe.checker.phases.role_unions import history, shape_and_done, unite
-from mlir_async_pipe.checker.phases.tensor_state import Cells, Product
+from mlir_async_pipe.checker.phases.tensor_state import Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WarpClasses, WarpClocks
+from mlir_async_pipe.vocabulary.tensor_memory import Cells, ProductCells
 
 Step = tuple
 WARPS = [LANES, LANES << 32, LANES << 64]
@@ -43,18 +44,20 @@ def waits(pick: random.Random, warp: int) -> Step:
 
 
 def step_of_products(pick: random.Random) -> Step:
-    """An arrival, a wait, a commit, a product, a load of the sums or a fence of some warp."""
+    """An arrival, a wait, a commit, a product, a load or store of the sums or a fence of some warp."""
     warp, key = pick.choice(WARPS), pick.choice(BARRIERS)
     thread = warp & -warp
     cells = Cells("sums", 8 * pick.randint(0, 1), 8 * pick.randint(1, 2))
+    left = pick.choice([None, Cells("sums", 12, 16)])
+    used = ProductCells(cells, pick.randint(0, 1), left)
     return pick.choice(
         [
             ("arrive", key, pick.randint(1, 2), thread, 1, 0),
             waits(pick, warp),
             ("commit_products", key, 5, thread),
-            ("issue_product", Product(pick.randint(6, 7), thread, (), cells)),
-            ("use_tensor", "load", cells, 8, warp),
-            ("tensor_step", pick.choice(["landed", "fence_before", "fence_after"]), warp),
+            ("issue_product", Product(pick.randint(6, 7), thread, (), used)),
+            ("use_tensor", pick.choice(["load", "store"]), cells, 8, warp),
+            ("tensor_step", pick.choice(["landed", "stored", "fence_before", "fence_after"]), warp),
         ]
     )
 
