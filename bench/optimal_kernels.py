@@ -100,14 +100,16 @@ def _tensor_rows() -> Iterator[Row]:
         kernel = f"attention {made.rows}x{keys}, {features}{', plain' if plain else ''}"
         yield Row(kernel, "sm_90a", made, data, grid)
 
-    for features, keys in ((64, 64), (64, 128), (128, 128)):
-        made = BlackwellAttention(features=features, keys=keys, plain=True)
+    for (features, keys), groups in product(((64, 64), (64, 128), (128, 128)), (1, 2)):
+        made = BlackwellAttention(
+            features=features, keys=keys, groups=groups, plain=True, overlaid=groups > 1
+        )
         positions = 4 * keys
         halves = (features // 64, positions, 64)
         of_rows = Data((positions, features) if features == 64 else halves, HALF)
         out = Data((1, positions, features), SINGLE)
         data = (of_rows, of_rows, Data(halves, HALF), out, positions)
-        yield Row(f"attention 128x{keys}, {features}, plain", "sm_100a", made, data, grid)
+        yield Row(f"attention {made.rows}x{keys}, {features}, plain", "sm_100a", made, data, grid)
 
 
 def _of_gemm(size: tuple[int, int], depth: int) -> tuple[Any, ...]:

@@ -126,8 +126,8 @@ class BlackwellAttention:
             return ["there are 64 or 128 features, and as many keys in a tile"]
         if self.slots < 2 or self.groups not in (1, 2):
             return ["there are two slots at least, and one group or two"]
-        if (self.plain and self.groups > 1) or (self.persistent and not self.plain):
-            return ["the plain loop has one group, and only that goes from head to head"]
+        if self.persistent and not self.plain:
+            return ["only the plain loop goes from head to head"]
         if self.taken > 512:
             return ["scores, P and O of all groups do not fit tensor memory"]
         return []
@@ -165,7 +165,8 @@ class BlackwellAttention:
     def mbarriers(self) -> dict[str, tuple[int, int]]:
         """How many of each name, and the arrivals of a phase."""
         if self.plain:
-            return dict.fromkeys(("ready", "full", "scored", "summed"), (1, 1))
+            one = dict.fromkeys(("ready", "full"), (1, 1))
+            return one | dict.fromkeys(("scored", "summed"), (self.groups, 1))
         one, warps = (self.groups, 1), (self.groups, WARPGROUP // WARP)
         return {
             **{"ready": (1, 1), "full": (self.slots, 1), "empty": (self.slots, 1)},
@@ -237,7 +238,7 @@ class BlackwellAttention:
             with w.block(f"%last:2 = scf.for %head = {head} to {heads} step {blocks} {carried}"):
                 self._one_after_the_other(w, "%start", "%ready_start")
                 flips = self._flipped(w, "%ready_start")
-                w.line(f"scf.yield %done#2, {flips[0]} : i1, i1")
+                w.line(f"scf.yield %done#{2 * self.groups}, {flips[0]} : i1, i1")
             self._give_back(w)
         elif self.plain:
             self._one_after_the_other(w, "%false", "%false")
@@ -267,13 +268,22 @@ class BlackwellAttention:
         """The plain form: all threads do all of an iteration, and thread 0 copies and multiplies."""
         w.value("head_row", "arith.muli %head, %positions : index")
         full, ready = self._mbarrier("full"), self._mbarrier("ready")
-        q = self.tiles["Q0"]
-        ready.announce(w, q)
-        q.copy(w, self._from(w, q, w.add("q_row", "%head_row", "%block_row")), ready)
+        groups = range(self.groups)
+        queries = [self.tiles[f"Q{group}"] for group in groups]
+        ready.announce(w, *queries)
+        row = w.add("q_row", "%head_row", "%block_row")
+        for group in groups:
+            at = w.add("part_row", row, w.constant(MMA_M * group))
+            queries[group].copy(w, self._from(w, queries[group], at), ready)
         ready.wait(w, ready_phase)
-        self._clear(w, 0)
+        for group in groups:
+            self._clear(w, group)
         self._meet_at(w, "gpu.barrier")
-        carried = {"m_0": ("%low", "f32"), "l_0": ("%none", "f32"), "phase": (phase, "i1")}
+        carried = {
+            **{f"m_of_{group}": ("%low", "f32") for group in groups},
+            **{f"l_of_{group}": ("%none", "f32") for group in groups},
+            "phase": (phase, "i1"),
+        }
         roles = f', async_pipe.roles = "{self.roles}"' if self.roles else ""
         notes = f"}} {{async_pipe.num_stages = {self.stages} : i64{roles}}}"
         with w.block(self._loop(w, "%done", carried), notes):
@@ -283,25 +293,35 @@ class BlackwellAttention:
                 tile.copy(w, self._from(w, tile, row))
             full.wait(w, "%phase")
             bases = {name: tile.descriptor(w, ALWAYS) for name, tile in self.tiles.items()}
-            with w.block("scf.if %first"):
-                self._scores(w, 0, bases["Q0"], bases["K"])
-                self._commit(w, "scored", w.constant(0))
-            self._acquire(w, "scored", 0, "%phase")
-            scores, largest = self._scored(w, 0, "%m_0")
-            shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
-            factor = exponential(w, "%m_0", shift)
-            sums = w.value("old_l", f"arith.mulf %l_0, {factor} : f32")
-            sums = self._weigh(w, 0, scores, shift, sums)
-            self._scale(w, 0, factor)
-            self._meet_at(w, "gpu.barrier")
-            with w.block("scf.if %first"):
-                self._output(w, 0, bases["V"])
-                self._commit(w, "summed", w.constant(0))
-            self._acquire(w, "summed", 0, "%phase")
+            for group in groups:
+                with w.block("scf.if %first"):
+                    self._scores(w, group, bases[f"Q{group}"], bases["K"])
+                    self._commit(w, "scored", w.constant(group))
+            largest, sums = [], []
+            for group in groups:
+                self._acquire(w, "scored", group, "%phase")
+                scores, most = self._scored(w, group, f"%m_of_{group}")
+                shift = w.value("shift", f"arith.mulf {most}, %minus_scale : f32")
+                factor = exponential(w, f"%m_of_{group}", shift)
+                total = w.value("old_l", f"arith.mulf %l_of_{group}, {factor} : f32")
+                largest.append(most)
+                sums.append(self._weigh(w, group, scores, shift, total))
+                self._scale(w, group, factor)
+                self._meet_at(w, "gpu.barrier")
+                with w.block("scf.if %first"):
+                    self._output(w, group, bases["V"])
+                    self._commit(w, "summed", w.constant(group))
+            for group in groups:
+                self._acquire(w, "summed", group, "%phase")
             w.line("gpu.barrier")
-            (flip,) = self._flipped(w, "%phase")
-            w.line(f"scf.yield {largest}, {sums}, {flip} : f32, f32, i1")
-        self._divide(w, 0, "%done#1", w.add("own_row", "%block_row", "%tid"))
+            after = [*largest, *sums, *self._flipped(w, "%phase")]
+            w.line(
+                f"scf.yield {', '.join(after)} : {', '.join(kind for _, kind in carried.values())}"
+            )
+        row = w.add("own_row", "%block_row", "%tid")
+        for group in groups:
+            at = w.add("o_row", row, w.constant(MMA_M * group))
+            self._divide(w, group, f"%done#{self.groups + group}", at)
         self._meet_at(w, "gpu.barrier")
 
     def _begin(self, w: Writer, last: int, change: str = "", registers: int = 0) -> None:
@@ -490,7 +510,7 @@ class BlackwellAttention:
 
     def _softmax(self, w: Writer, group: int) -> None:
         carried = {
-            **{f"m_{group}": ("%low", "f32"), f"l_{group}": ("%none", "f32")},
+            **{f"m_of_{group}": ("%low", "f32"), f"l_of_{group}": ("%none", "f32")},
             **{f"scored_{group}": ("%false", "i1"), f"taken_{group}": ("%true", "i1")},
         }
         m, total, scored, taken = (f"%{name}" for name in carried)

@@ -30,6 +30,7 @@ KERNELS = {
     "two slots": replace(ONE, stages=2),
     "128 keys and features": replace(ONE, keys=128, features=128, stages=2),
     "P where the scores were": OVERLAID,
+    "two tiles of queries": replace(ONE, groups=2, stages=2),
     "head after head": MANY,
 }
 MOODS = [("eager", "forward"), ("late", "backward"), ("random", "random")]

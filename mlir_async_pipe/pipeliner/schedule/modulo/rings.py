@@ -304,6 +304,8 @@ class Text:
         self.issued: list[Operation] = []
         self.stage = 0
         self.group_of: dict[Operation, int] = {}
+        # The group that the commit of each wait completes.
+        self.completed: dict[Operation, int] = {}
         without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
         ops = operations(plan.loop.regions[0].blocks[0])
         parted = parted_loop(plan)
@@ -330,8 +332,8 @@ class Text:
         of_phase = {ISSUE: self.width * self.wait.cycles}
         if op in phases:
             self._add("phase", phases.index(op), self.wait.latency, of_phase)
-        elif op in (each.wait for each in plan.products.completions):
-            self._add("done", self.groups - 1, self.wait.latency, of_phase)
+        elif op in self.completed:
+            self._add("done", self.completed[op], self.wait.latency, of_phase)
         elif left is not None:
             own = products_left(op)
             if own is not None:
@@ -349,7 +351,11 @@ class Text:
         elif is_barrier(op):
             self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
         elif row.queue == WGMMA or any(tensor_use(inner) == "product" for inner in walk(op)):
-            self.issued += walk(op)
+            inside = list(walk(op))
+            self.issued += inside
+            for each in plan.products.completions:
+                if each.commit in inside:
+                    self.completed[each.wait] = self.groups
             if row.commits is not None or row.queue != WGMMA:
                 self.group_of[op] = self.groups
                 self._end_products()
