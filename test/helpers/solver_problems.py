@@ -11,6 +11,8 @@ from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
     Task,
 )
 
+SECONDS = 120.0
+
 
 def random_problem(seed: int, size: int) -> ModuloProblem:
     """`size` tasks on up to four units and, half of them, an issue slot; precedences inside an
@@ -44,7 +46,7 @@ def random_problem(seed: int, size: int) -> ModuloProblem:
 
 def mixed_integer_interval(problem: ModuloProblem, first: int) -> int:
     """The smallest interval from `first` on for which HiGHS finds stages, offsets, and which of two
-    tasks on a unit comes first in a step."""
+    tasks on a unit comes first in a step. Raises TimeoutError where it does not decide one in time."""
     interval = first
     while not _is_possible(problem, interval):
         interval += 1
@@ -57,6 +59,7 @@ def _is_possible(problem: ModuloProblem, interval: int) -> bool:
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)
     model.setOptionValue("threads", 1)
+    model.setOptionValue("time_limit", SECONDS)
     offset = [model.addIntegral(0, interval - 1) for _ in problem.tasks]
     stage = [model.addIntegral(0, problem.largest_stages - 1) for _ in problem.tasks]
     for p in problem.precedences:
@@ -71,5 +74,7 @@ def _is_possible(problem: ModuloProblem, interval: int) -> bool:
         model.addConstr(offset[j] - offset[i] >= held_by_i - interval)
     model.run()
     status = model.getModelStatus()
+    if status == highspy.HighsModelStatus.kTimeLimit:
+        raise TimeoutError(f"HiGHS does not decide in {SECONDS:g} s whether {interval} is possible")
     assert status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
     return status == highspy.HighsModelStatus.kOptimal

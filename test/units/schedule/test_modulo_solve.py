@@ -140,6 +140,16 @@ def test_nothing_begins_inside_what_a_thread_runs():
     assert solved(replace(problem, largest_stages=2)).interval == 400
 
 
+@pytest.mark.parametrize("thread_first", [True, False])
+def test_a_step_may_begin_with_any_task_of_the_thread(thread_first: bool) -> None:
+    # The copy begins in the middle of the thread's work, so no step begins with it: the 100 cycles are met.
+    tasks = (on("thread", 100), on("queue", 10))
+    thread, copy = (0, 1) if thread_first else (1, 0)
+    around = (Precedence(copy, thread, 50, 0), Precedence(thread, copy, 50, 1))
+    found = solved(ModuloProblem(tasks if thread_first else tasks[::-1], around, in_order="thread"))
+    assert (found.interval, found.begins[thread] - found.begins[copy]) == (100, 50)
+
+
 def test_linked_moments_come_in_the_order_of_what_they_are_linked_to():
     # Copies of 900 and 100 cycles on one queue: the second arrives after the first of its step.
     tasks = (on("thread", 0), on("thread", 0), on("thread", 100), Task(()), Task(()))
@@ -268,6 +278,58 @@ def test_nothing_is_better_among_all_schedules_of_three_tasks(seed: int) -> None
     assert (found.stages, found.bytes, found.length) == min(costs)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_is_better_among_all_schedules_of_a_thread_and_linked_moments(seed: int) -> None:
+    """Tasks of no cycles begin together with others, in either order, unless they are linked."""
+    draw = random.Random(seed)
+    tasks = [on("thread", draw.randint(0, 3)) for _ in range(3)]
+    if draw.random() < 0.5:
+        tasks[draw.randrange(3)] = on("queue", draw.randint(0, 3))
+    ends = [tuple(draw.sample(range(3), 2)) for _ in range(4)]
+    problem = ModuloProblem(
+        tuple(tasks),
+        tuple(Precedence(min(p), max(p), draw.randint(0, 5), 0) for p in ends[:2]),
+        (LiveRange(1, ((0, 1, 0),)), LiveRange(2, ((1, 2, 0),))),
+        largest_stages=2,
+        in_order="thread",
+        linked=((*ends[2], *ends[3]),),
+    )
+    found = solve(problem)
+    for interval in range(1, 12 if found is None else found.interval):
+        assert not any(every_schedule(problem, interval, 2))
+    if found is not None:
+        assert is_kept(problem, found.begins, found.interval)
+        assert (found.interval, found.stages) == (found.least, found.least_stages)
+        assert (found.bytes, found.length) == (found.least_bytes, found.least_length)
+
+
+@pytest.mark.parametrize(
+    ("seed", "interval"),
+    # HiGHS finds those of 185, 249, 314 and 375, and proves 268 in half a minute. The others take it more
+    # than four minutes; CP-SAT proves each in less than one.
+    {
+        83: 63,
+        180: 71,
+        185: 89,
+        249: 74,
+        268: 46,
+        304: 50,
+        314: 85,
+        327: 49,
+        375: 93,
+        713: 73,
+        855: 70,
+    }.items(),
+)
+def test_a_unit_that_another_unit_keeps_idle_is_proven_in_few_constraints(
+    seed: int, interval: int
+) -> None:
+    """Short tasks on a busy unit that hold the issue slot for longer: what follows them decides."""
+    found = solve(random_problem(seed, 4 + seed % 21), 6_000)
+    assert found is not None
+    assert (found.interval, found.interval_proven) == (interval, True)
+
+
 @pytest.mark.parametrize("seed", range(1000) if NIGHTLY else (0, 2, 4, 6, 8, 10, 12, 20))
 def test_the_interval_is_that_of_a_mixed_integer_solver(seed: int) -> None:
     """Up to 24 tasks a problem; the smallest interval that HiGHS finds possible."""
@@ -276,4 +338,8 @@ def test_the_interval_is_that_of_a_mixed_integer_solver(seed: int) -> None:
     found = solved(problem)
     assert found.interval_proven
     least = math.ceil(bounds_of(problem)[0].cycles)
-    assert mixed_integer_interval(problem, least) == found.interval
+    try:
+        judged = mixed_integer_interval(problem, least)
+    except TimeoutError as error:
+        pytest.skip(str(error))
+    assert judged == found.interval

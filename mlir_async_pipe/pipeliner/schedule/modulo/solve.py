@@ -14,6 +14,10 @@ between all tasks are kept closed: a new constraint costs one pass over the matr
 every t_j - t_i, which leaves few k, often one. A fixed offset o is such a pair with moment 0:
 k * II + o <= t_j <= k * II + o.
 
+With all k of a unit fixed its tasks follow one another in a circle, a travelling salesman's tour of II
+cycles. The sum of the nearest successors bounds it, and the task with the fewest successors that are near
+enough is branched on first (Y. Caseau and F. Laburthe, "Solving Small TSPs with Constraints", ICLP 1997).
+
 Two facts make the interval cheap to prove. Without a limit of stages or bytes tasks of different
 recurrences can be moved apart by whole intervals, so precedences between them do not matter to the
 interval. And a schedule for II is one for II + 1 with stages and offsets kept; so the smallest
@@ -30,6 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -342,6 +347,10 @@ def bounds_of(problem: ModuloProblem) -> list[Bound]:
 
 NEVER = -(1 << 40)
 UNLIMITED = 1 << 50
+# Successors of a task among which a search decides before anything else.
+FEW = 4
+# Instead of an arc: two tasks of a unit that may begin at any time, and what is never followed by the other.
+FREE, NOT_NEXT = -2, -1
 
 
 @dataclass(frozen=True)
@@ -405,7 +414,7 @@ class ModuloSchedule:
 @dataclass
 class Budget:
     """How many constraints a search may still add. They are counted, and no time is taken, so that
-    an answer is the same on every machine: 100,000 are 4 to 7 seconds at 24 tasks."""
+    an answer is the same on every machine: 100,000 are 1 to 3 seconds at 24 tasks."""
 
     left: int
     looked_at: int = 0
@@ -598,7 +607,8 @@ class _Placement:
         self.problem, self.interval = problem, interval
         tasks = problem.tasks
         count = self.zero = len(tasks)
-        self.nearest = False
+        # What is branched on first.
+        self.rule: Literal["tours", "nearest", "fewest"] = "nearest"
         self.start = np.full((count + 1, count + 1), NEVER, dtype=np.int64)
         np.fill_diagonal(self.start, 0)
         part = recurrences(problem)
@@ -607,14 +617,12 @@ class _Placement:
                 weight = p.delay - p.distance * interval
                 self.start[p.source, p.target] = max(self.start[p.source, p.target], weight)
         latest = (problem.largest_stages if together else 1) * interval - 1
+        # What has no stage waits for what is before it, and less than II for its units.
+        beside = latest + count * interval + sum(max(0, p.delay) for p in problem.precedences)
         for n in range(count):
             if together or part[n] == n:
                 self.start[self.zero, n] = 0
-                self.start[n, self.zero] = -latest if problem.is_placed(tasks[n]) else -8 * latest
-        if not together and all(task.offset is None for task in tasks):
-            # A kernel may be cut anywhere: the first task begins at 0.
-            self.start[0, self.zero] = 0
-            self._order_equals(part)
+                self.start[n, self.zero] = -(latest if problem.is_placed(tasks[n]) else beside)
         for middle in range(count + 1):
             through = self.start[:, middle, None] + self.start[middle]
             np.maximum(self.start, through, out=self.start)
@@ -624,7 +632,8 @@ class _Placement:
                 pairs.append((self.zero, n, task.offset, interval - task.offset))
             elif problem.held_in_order(n):
                 pairs.append((self.zero, n, 0, problem.held_in_order(n)))
-        # Rows of one set have one k.
+        on_units = np.arange(len(pairs))
+        # Pairs of one set have one k.
         sets = list(range(len(pairs)))
         known = {row[:2]: number for number, row in enumerate(pairs)}
         for i, j, first, second in problem.linked if together else ():
@@ -634,8 +643,13 @@ class _Placement:
                 pairs.append((i, j, 0, 0))
             sets.append(sets[known[i, j]])
             pairs.append((first, second, 0, 0))
-        self.set_of = np.array(sets, dtype=np.int64)
-        self.i, self.j, self.a, self.b = np.array(pairs, dtype=np.int64).reshape(-1, 4).T
+        # Arcs, one way through all pairs and then the other way, k one way where it is -1 - k the other way:
+        # k * II + held <= t_target - t_source <= k * II + room.
+        one, other, a, b = np.array(pairs, dtype=np.int64).reshape(-1, 4).T
+        self.source, self.target = np.concatenate([one, other]), np.concatenate([other, one])
+        self.held, self.room = np.concatenate([a, b]), interval - np.concatenate([b, a])
+        self.set_of = np.array(sets + [n + len(sets) for n in sets], dtype=np.int64)
+        self.members, self.successor = self._circles(on_units)
         # Ranges: the number, its source, a use, and how much later than the use's begin it ends.
         uses = [
             (n, w, x, d * interval + problem.held_in_order(x))
@@ -653,16 +667,44 @@ class _Placement:
         ]
         self.sizes = np.array(rows, dtype=np.int64)
         self.most = np.array([UNLIMITED, *limits.values()], dtype=np.int64)
+        if not together and all(task.offset is None for task in tasks):
+            self._cut(part)
 
-    def _order_equals(self, part: list[int]) -> None:
-        """Free tasks that hold the same units for as long may stand in one order."""
+    def _circles(self, pairs: Matrix) -> tuple[Matrix, Matrix]:
+        """The tasks of each unit, filled up to rows of one length, and the arcs between any two of a row,
+        which are those of `pairs`."""
+        none = self.zero + 1
+        arcs = np.full((none + 1, none + 1), FREE, dtype=np.int64)
+        one, other = self.source[pairs], self.target[pairs]
+        arcs[one, other], arcs[other, one] = pairs, pairs + len(self.held) // 2
+        np.fill_diagonal(arcs, NOT_NEXT)
+        arcs[:none, none], arcs[none, none] = NOT_NEXT, FREE
+        uses = [dict(task.uses) for task in self.problem.tasks]
+        units = [unit for unit in self.problem.units if unit not in self.problem.interleaved]
+        circles = [[n for n, used in enumerate(uses) if unit in used] for unit in units]
+        width = max(map(len, circles), default=0)
+        rows = [circle + [none] * (width - len(circle)) for circle in circles if len(circle) > 1]
+        members = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+        return members, arcs[members[:, :, None], members[:, None, :]]
+
+    def _cut(self, part: list[int]) -> None:
+        """A kernel may be cut anywhere where no task in order runs: here before the one that the fewest may
+        follow, at moment 0. And free tasks that hold the same units for as long may stand in one order."""
+        tasks = self.problem.tasks
+        roots = [n for n, task in enumerate(tasks) if part[n] == n and self.problem.is_placed(task)]
+        state = _State(self, self.start)
+        among = np.isin(self.members, roots)
+        firsts = [int(self.members[state.fewest(among)])] if among.any() else roots[:1]
+        orders = [(first, self.zero) for first in firsts]
         last: dict[tuple[tuple[str, int], ...], int] = {}
-        for n, task in enumerate(self.problem.tasks):
-            if n and part.count(part[n]) == 1:
-                before = last.get(task.uses)
-                if before is not None:
-                    self.start[before, n] = max(0, int(self.start[before, n]))
+        for n, task in enumerate(tasks):
+            if part.count(part[n]) == 1:
+                orders.append((last.get(task.uses, n), n))
                 last[task.uses] = n
+        for before, after in orders:
+            found = extended(self.start, before, after, 0)
+            assert found is not None
+            self.start = found
 
     def run(self, budget: Budget) -> Begins | None:
         """Begins that keep all but limits of bytes, None if there are none; raises OutOfBudget.
@@ -671,7 +713,7 @@ class _Placement:
         if (np.diagonal(self.start) > 0).any():
             return None
         for branches in (2000, 2000, 10000, 10000):
-            self.nearest = not self.nearest
+            self.rule = "fewest" if self.rule == "tours" else "tours"
             part = budget.part(branches)
             try:
                 return self._descend(self.start, part)
@@ -679,18 +721,17 @@ class _Placement:
                 pass
             finally:
                 budget.looked_at += part.looked_at
+        self.rule = "tours"
         return self._descend(self.start, budget)
 
     def attempt(self, budget: Budget) -> Begins | None:
         """Begins that keep everything."""
         if not self.problem.limits:
             return self.run(budget)
-        self.nearest = True
         return self._descend(self.start, budget, self.most)
 
     def attempt_bytes(self, most: int, budget: Budget) -> Begins | None:
         """Begins with so few bytes. Short schedules come first: they leave few k."""
-        self.nearest = True
         limits = np.array([most, *self.most[1:]])
         part = budget.part(budget.left // 4)
         short = self._within(self.least_length() + 2 * self.interval)
@@ -722,30 +763,31 @@ class _Placement:
             state = self.closed(pending.pop(), budget)
             if state is None:
                 continue
+            paths = state.paths
             if most is not None:
-                versions = self._versions(state)
+                versions = self._versions(paths)
                 if (self.sizes @ versions > most).any():
                     continue
                 # The largest range whose uses may still come too late for its fewest versions.
                 latest = versions[self.of] * self.interval - self.over
-                late = -state[self.x, self.w] > latest
+                late = -paths[self.x, self.w] > latest
                 if late.any():
                     n = int(np.argmax(np.where(late, self.sizes[0][self.of], -1)))
                     w, x, last = int(self.w[n]), int(self.x[n]), int(latest[n])
-                    branches = [extended(state, x, w, -last), extended(state, w, x, last + 1)]
+                    branches = [extended(paths, x, w, -last), extended(paths, w, x, last + 1)]
                     pending += [found for found in reversed(branches) if found is not None]
                     continue
             limited = self.registers if most is not None else None
-            if limited is not None and alive(self.problem, state, self.interval).max() > limited:
+            if limited is not None and alive(self.problem, paths, self.interval).max() > limited:
                 continue
-            choice = self.choice(state)
-            if choice is not None:
-                pending += reversed(self.branches(state, choice))
+            split = self.branches(state)
+            if split is not None:
+                pending += [found for found in reversed(split) if found is not None]
                 continue
-            begins = self.earliest(state)
+            begins = self.earliest(paths)
             if limited is None or taken(self.problem, begins, self.interval, REGISTERS) <= limited:
                 return begins
-            pending += self._shorter(state, _apart(begins))
+            pending += self._shorter(paths, _apart(begins))
         return None
 
     def _shorter(self, paths: Matrix, apart: Matrix) -> list[Matrix]:
@@ -782,72 +824,164 @@ class _Placement:
     def earliest(self, paths: Matrix) -> tuple[int, ...]:
         return tuple(int(t) for t in paths[self.zero, : self.zero])
 
-    def choices(self, paths: Matrix) -> tuple[Matrix, Matrix]:
-        """The smallest and largest k of each pair."""
-        low, high = paths[self.i, self.j], -paths[self.j, self.i]
-        first = -((self.interval - self.b - low) // self.interval)
-        last = (high - self.a) // self.interval
-        if self.problem.linked:
-            largest = np.full(len(first), -UNLIMITED, dtype=np.int64)
-            np.maximum.at(largest, self.set_of, first)
-            smallest = np.full(len(last), UNLIMITED, dtype=np.int64)
-            np.minimum.at(smallest, self.set_of, last)
-            return largest[self.set_of], smallest[self.set_of]
-        return first, last
-
-    def closed(self, paths: Matrix, budget: Budget) -> Matrix | None:
-        """All that follows where a pair has one k left, or none beyond its first and last."""
+    def closed(self, paths: Matrix, budget: Budget) -> _State | None:
+        """All that follows where a pair has one k left, or none beyond its first and last; None if a pair has none, or
+        a unit no tour."""
         found: Matrix | None = paths
         while found is not None:
             budget.take()
-            first, last = self.choices(found)
-            if (first > last).any():
+            state = _State(self, found)
+            if (state.others < 0).any():
                 return None
-            least = first * self.interval + self.a
-            most = (last + 1) * self.interval - self.b
-            short = least > found[self.i, self.j]
-            far = most < -found[self.j, self.i]
-            if short.any():
-                n = int(np.argmax(short))
-                found = extended(found, int(self.i[n]), int(self.j[n]), int(least[n]))
-            elif far.any():
-                n = int(np.argmax(far))
-                found = extended(found, int(self.j[n]), int(self.i[n]), -int(most[n]))
-            else:
-                return found
+            missing = state.short()
+            if missing is None:
+                if (state.idle < 0).any():
+                    return None
+                if self.rule == "tours":
+                    missing = state.late()
+            if missing is None:
+                return state
+            found = extended(found, *missing)
         return None
 
-    def choice(self, paths: Matrix) -> int | None:
-        """A pair with several k, the longest tasks first; None if each has one. `nearest`: one whose
-        begins are the nearest to fixed; else one with the fewest k."""
-        first, last = self.choices(paths)
-        several = first < last
+    def branches(self, state: _State) -> list[Matrix | None] | None:
+        """What a state splits into, None if each pair has one k: by what comes next on a unit ("tours"), if it
+        is one of a few; by a pair whose begins are the nearest to fixed; or by one with the fewest k. The
+        longest tasks come first."""
+        paths, pairs, low, k = state.paths, len(state.others), state.low, state.k
+        several = state.others > 0
         if self.problem.linked:
-            # Tasks of 0 cycles at one moment have two k: what keeps either in all rows of a set is left as it is.
-            for k in (first, last):
-                kept = k * self.interval + self.a <= paths[self.i, self.j]
-                kept &= -paths[self.j, self.i] <= (k + 1) * self.interval - self.b
-                of_set = np.ones(len(kept), dtype=bool)
-                np.logical_and.at(of_set, self.set_of, kept)
-                several &= ~of_set[self.set_of]
+            # Tasks of 0 cycles at one moment have two k: what keeps either in all pairs of a set is left as it is.
+            for least in (k[:pairs], k[:pairs] + state.others):
+                kept = least * self.interval + self.held[:pairs] <= low[:pairs]
+                kept &= -low[pairs:] <= least * self.interval + self.room[:pairs]
+                of_set = np.ones(pairs, dtype=bool)
+                np.logical_and.at(of_set, self.set_of[:pairs], kept)
+                several &= ~of_set[self.set_of[:pairs]]
         if not several.any():
             return None
-        free = -paths[self.j, self.i] - paths[self.i, self.j] if self.nearest else last - first
-        return int(np.argmin(np.where(several, 64 * free - self.a - self.b, 1 << 50)))
-
-    def branches(self, paths: Matrix, n: int) -> list[Matrix]:
-        """The first k of a pair, and of those of its set, by itself, and all others."""
-        first, _ = self.choices(paths)
-        end = (int(first[n]) + 1) * self.interval
+        successor = state.next_of(several) if self.rule == "tours" else None
+        if successor is not None:
+            i, j, least, most = successor
+            following = extended(paths, i, j, least)
+            return [
+                None if following is None else extended(following, j, i, -most),
+                extended(paths, i, j, most + 1),
+                extended(paths, j, i, 1 - least),
+            ]
+        free = state.others if self.rule == "fewest" else -low[:pairs] - low[pairs:]
+        free = 64 * free - self.held[:pairs] - self.held[pairs:]
+        n = int(np.argmin(np.where(several, free, UNLIMITED)))
+        # The first k of the pair, and of those of its set, by itself, and all others.
+        first = int(k[n]) * self.interval
         sooner: Matrix | None = paths
         later: Matrix | None = paths
         for row in np.flatnonzero(self.set_of == self.set_of[n]).tolist():
-            i, j = int(self.i[row]), int(self.j[row])
+            i, j = int(self.source[row]), int(self.target[row])
             if sooner is not None:
-                sooner = extended(sooner, j, i, int(self.b[row]) - end)
+                sooner = extended(sooner, j, i, -first - int(self.room[row]))
             if later is not None:
-                later = extended(later, i, j, int(self.a[row]) + end)
-        return [found for found in (sooner, later) if found is not None]
+                later = extended(later, i, j, first + self.interval + int(self.held[row]))
+        return [sooner, later]
+
+
+class _State:
+    """What longest paths say of the k, and of the tours: how soon each task of a unit may be followed.
+
+    The soonest for all of its tasks add up to II at most. So none is followed later than its soonest and
+    what is left, for which the unit is idle.
+
+        worked example   tasks hold (unit, issue slot) for (1, 4), (8, 2), (9, 0) cycles, II = 18: no cycle is
+                         idle, so (9, 0) follows (1, 4); (8, 2) would begin 4 cycles after it, not 1
+    """
+
+    def __init__(self, place: _Placement, paths: Matrix) -> None:
+        self.place, self.paths = place, paths
+        pairs = len(place.held) // 2
+        self.low = paths[place.source, place.target]
+        self.k = -((place.room - self.low) // place.interval)
+        if place.problem.linked:
+            largest = np.full(len(self.k), -UNLIMITED, dtype=np.int64)
+            np.maximum.at(largest, place.set_of, self.k)
+            self.k = largest[place.set_of]
+        # How many k each pair has besides the first.
+        self.others = -1 - self.k[:pairs] - self.k[pairs:]
+
+    def short(self) -> tuple[int, int, int] | None:
+        """What the first k, or the last, of a pair demands of its begins, and is still missing the most."""
+        least = self.k * self.place.interval + self.place.held
+        lacks = least - self.low
+        if lacks.max(initial=0) == 0:
+            return None
+        n = int(np.argmax(lacks))
+        return int(self.place.source[n]), int(self.place.target[n]), int(least[n])
+
+    @cached_property
+    def soonest(self) -> Matrix:
+        """Cycles from the begin of a task of a unit to that of each other one, if it comes next, at least."""
+        one = np.concatenate([self.others, self.others]) == 0
+        cycles = np.where(one, self.low - self.k * self.place.interval, self.place.held)
+        # Those of FREE and of NOT_NEXT come last.
+        return np.concatenate([cycles, [0, UNLIMITED]])[self.place.successor]
+
+    @cached_property
+    def idle(self) -> Matrix:
+        """Cycles for which each unit is idle, at most; below 0, there is no tour."""
+        return self.place.interval - self.soonest.min(axis=2, initial=UNLIMITED).sum(axis=1)
+
+    @cached_property
+    def latest(self) -> Matrix:
+        """Cycles from the begin of each task of a unit to that of the next one, at most."""
+        return self.soonest.min(axis=2, initial=UNLIMITED) + self.idle[:, None]
+
+    @cached_property
+    def may(self) -> npt.NDArray[np.bool_]:
+        """Whether a task of a unit may be followed by each other one."""
+        return self.soonest <= self.latest[:, :, None]
+
+    @cached_property
+    def count(self) -> Matrix:
+        """How many may follow each task of a unit."""
+        return self.may.sum(axis=2)
+
+    def fewest(self, among: npt.NDArray[np.bool_]) -> tuple[int, int]:
+        """The unit that is idle for the fewest cycles, and its task that the fewest may follow."""
+        score = np.where(among, self.idle[:, None] * among.size + self.count, UNLIMITED)
+        return divmod(int(np.argmin(score)), among.shape[1])
+
+    def late(self) -> tuple[int, int, int] | None:
+        """What comes next for certain comes in time: such a constraint that is missing."""
+        place = self.place
+        alone = self.may & (self.count == 1)[:, :, None] & (place.successor >= 0)
+        if not alone.any():
+            return None
+        unit, task, _ = np.nonzero(alone)
+        arcs = place.successor[alone]
+        most = self.k[arcs] * place.interval + self.latest[unit, task]
+        # The other way: a number below 0 counts from the end.
+        back = arcs - len(self.others)
+        late = (self.k[arcs] + self.k[back] == -1) & (-self.low[back] > most)
+        if not late.any():
+            return None
+        n = int(np.argmax(late))
+        return int(place.target[arcs[n]]), int(place.source[arcs[n]]), -int(most[n])
+
+    def next_of(self, several: npt.NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
+        """(i, j, least, most): least <= t_j - t_i <= most if j comes next after i; None if any of more than a
+        few may. The pair is one of those with several k."""
+        place = self.place
+        unknown = np.concatenate([several, several, [False, False]])[place.successor] & self.may
+        few = unknown.any(axis=2) & (self.count <= FEW)
+        if not few.any():
+            return None
+        unit, task = self.fewest(few)
+        soonest = np.where(unknown[unit, task], self.soonest[unit, task], UNLIMITED)
+        n = int(np.argmin(soonest))
+        arc, latest = int(place.successor[unit, task, n]), int(self.latest[unit, task])
+        top = int(self.k[arc]) * place.interval
+        if self.low[arc] > top + latest:
+            top += place.interval
+        return int(place.source[arc]), int(place.target[arc]), top + int(soonest[n]), top + latest
 
 
 def extended(paths: Matrix, i: int, j: int, weight: int) -> Matrix | None:
