@@ -30,7 +30,8 @@ class StuckError(Exception):
 
 @dataclass(eq=False)
 class Mbarrier:
-    """One mbarrier. `agent` stands for its copies in the detector, `site` initialised it.
+    """One mbarrier. `agent` stands for its copies in the detector, `ends` for the ends of its phases, of which a warp may
+    know without having seen what they brought; `site` initialised it.
 
     `count` arrivals make a phase; `phase` phases are over; `pending` arrivals and `bytes` are left
     of the running one. `gathered` is what its arrivals released, `released` what those of all phases that
@@ -45,6 +46,7 @@ class Mbarrier:
     name: str
     site: int
     agent: int
+    ends: int
     count: int
     pending: int
     gathered: Array
@@ -98,9 +100,9 @@ class Mbarriers:
 
     def init(self, address: int, name: str, site: int, count: int) -> Mbarrier:
         """A new mbarrier whose phases have `count` arrivals."""
-        agent = self.clock.new_agent()
+        agent, ends = self.clock.new_agent(), self.clock.new_agent()
         none = np.zeros(self.clock.known.shape[1], np.int32)
-        self.at[address] = Mbarrier(name, site, agent, count, count, none, none)
+        self.at[address] = Mbarrier(name, site, agent, ends, count, count, none, none)
         return self.at[address]
 
     def arrive(self, barrier: Mbarrier, warps: Array, arrivals: int, size: int) -> bool:
@@ -136,8 +138,11 @@ class Mbarriers:
         self.policy.issued(operation)
         self.settle()
 
-    def commit(self, commit: Commit) -> None:
-        """Arrive when all that the commit covers is over."""
+    def commit(self, commit: Commit, warp: int) -> None:
+        """Arrive when all that the commit of a warp covers is over. That tells which phases it knew to be over, not what
+        they brought."""
+        ends = self.clock.column(np.array([barrier.ends for barrier in self.at.values()]))
+        commit.released[ends] = self.clock.known[warp, ends]
         self.commits.append(commit)
         self.settle()
 
@@ -194,14 +199,14 @@ class Mbarriers:
         False if two phases or more are over that some of them do not know of, so that the parity
         may be that of another phase than they mean.
         """
-        column = self.clock.column(np.array(barrier.agent))
-        is_late = bool((self.clock.known[warps, column] + 1 < barrier.phase).any())
+        columns = self.clock.column(np.array([barrier.agent, barrier.ends]))
+        is_late = bool((self.clock.known[warps, columns[1]] + 1 < barrier.phase).any())
         for _, operation in barrier.over:
             self._complete(operation)
         barrier.over.clear()
         self.products = [op for op in self.products if not op.covered.all()]
         released = _joined(barrier.released, np.zeros(self.clock.known.shape[1], np.int32))
-        released[column] = barrier.phase
+        released[columns] = barrier.phase
         self.clock.acquire(warps, released)
         return not is_late
 

@@ -601,7 +601,7 @@ def _clocks(launch: Any, written: Array) -> list[Any]:
     last = np.zeros(clock.known.shape[1], np.int64)
     last[: clock.warps] = clock.ticks
     for one in barriers:
-        last[clock.column(np.array(one.agent))] = one.phase
+        last[clock.column(np.array([one.agent, one.ends]))] = one.phase
     writers = np.where(written, clock.column(detector.write_thread), NOBODY)
     found: list[Any] = [detector.unfenced.tobytes(), detector.readers.tobytes()]
     for column in range(len(last)):

@@ -433,7 +433,8 @@ def commit(site: Site) -> Execute:
             core = launch.tensor_memory.core_of(thread, warp)
             covered = [op for op in core.operations if not op.covered.all()]
             released = launch.tensor_memory.release_flag(core)
-            launch.mbarriers.commit(Commit(barrier, covered, released, site.number, thread))
+            made = Commit(barrier, covered, released, site.number, thread)
+            launch.mbarriers.commit(made, warp)
 
     return execute
 

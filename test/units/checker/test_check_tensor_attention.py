@@ -1,7 +1,7 @@
 """Attention whose softmax, correction, copies and products are warps of their own, with P as a left operand in tensor
 memory: right kernels are proven for any number of keys, each part that is left out is named, and fails on the machine.
 
-Covers: checker/phases/tensor_state.py, checker/phases/op_effects.py, machine/tensor_cells.py, examples/generate_blackwell_attention.py, test/helpers/tensor_attention.py, test/helpers/hopper_attention.py
+Covers: machine/barrier_phases.py, checker/phases/tensor_state.py, checker/phases/op_effects.py, machine/tensor_cells.py, examples/generate_blackwell_attention.py, test/helpers/tensor_attention.py, test/helpers/hopper_attention.py
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ KERNELS = {
 MOODS = [("eager", "forward"), ("late", "backward"), ("random", "random")]
 
 
-def found(made: ChangedAttention) -> tuple[set[str], int]:
+def found(made: ChangedAttention | str) -> tuple[set[str], int]:
     """The codes of certain findings, and how many accesses are not decided."""
-    report = check(parse(made.module()))
+    report = check(parse(made if isinstance(made, str) else made.module()))
     (summary,) = report.of("checks")
     return {d.code for d in report.diagnostics if d.severity == "error"}, summary.unknown
 
 
 def run(
-    made: ChangedAttention, mood: tuple[str, str], positions: int = 384
+    made: ChangedAttention | str, mood: tuple[str, str], of: ChangedAttention = ONE
 ) -> tuple[bool, set[str]]:
-    """Whether the machine gives NumPy's result, and what raced."""
+    """Whether the machine gives NumPy's result, and what raced; of a text it is said what that is `of`."""
     completion, schedule = mood
-    wrong, races = wrong_by(
-        made, parse(made.module()), positions, completion, heads=1, schedule=schedule
-    )
+    text = made if isinstance(made, str) else made.module()
+    of = of if isinstance(made, str) else made
+    wrong, races = wrong_by(of, parse(text), 384, completion, heads=1, schedule=schedule)
     return wrong < 1e-3, races
 
 
@@ -73,6 +73,20 @@ def test_products_into_the_cells_of_a_left_operand_wait_for_the_product_that_rea
     made = OVERLAID.changed(**{"wait read": ""})
     assert found(made) == ({"source-overwritten"}, 0)
     assert all("source-overwritten" in run(made, mood)[1] for mood in MOODS)
+
+
+def test_a_commit_tells_which_phases_its_thread_knew_to_be_over():
+    """The products of these scores waited for O of the tile before, so whoever waits for the scores needs no wait for that."""
+    lines = OVERLAID.module().split("\n")
+    text = "\n".join(line for line in lines if not ("%summed[" in line and "%summed_phase" in line))
+    assert len(lines) - text.count("\n") == 2
+    assert found(text) == (set(), 0)
+    assert all(run(text, mood, OVERLAID) == (True, set()) for mood in MOODS)
+    # Where P has cells of its own nothing waits for that product, and a load comes too early.
+    lines = ONE.module().split("\n")
+    text = "\n".join(line for line in lines if not ("%summed[" in line and "%summed_phase" in line))
+    assert found(text)[0] & {"read-in-flight", "too-many-arrivals"}
+    assert any(run(text, mood, ONE) != (True, set()) for mood in MOODS)
 
 
 @pytest.mark.parametrize(
