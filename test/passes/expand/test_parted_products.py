@@ -210,3 +210,26 @@ def test_what_is_refused_stays_as_it_was(words):
     assert words in refused.value.diagnostic.message
     assert refused.value.diagnostic.place.line
     assert str(module) == kept
+
+
+def doubled(text: str, pattern: str) -> str:
+    """The lines that match, also for mbarriers of another name."""
+    lines = []
+    for line in text.split("\n"):
+        lines.append(line)
+        if re.search(pattern, line):
+            lines.append(re.sub(r"%(summed|at_\w+|to_\w+)", r"%other_\1", line))
+    return "\n".join(lines)
+
+
+def test_a_branch_with_two_commits_is_refused():
+    text = ONE.module()
+    (to,) = re.findall(r"get %summed\[.*\n *(%to_\w+) =", text)
+    text = doubled(text, rf"%summed|{to} |commit {to} ")
+    assert text.count("tcgen05.commit") == 3
+    with pytest.raises(AsyncPipeError, match="a branch has two commits") as refused:
+        pipeline(parse(text), check="none", target=TARGET)
+    assert refused.value.code == "roles-unsupported"
+    # Without roles each commit is waited for.
+    plain = expanded(text.replace(', async_pipe.roles = "specialised"', ""))
+    assert found(plain) == (set(), 0)
