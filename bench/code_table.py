@@ -129,11 +129,7 @@ def document(stored: Stored) -> str:
 # More than this of the best is told.
 TOLERATED = 1.05
 USERS_NOTES = """\
-The convolution has a step of fragments ahead as the others, but ptxas keeps its counters (slot, taps, k) in uniform registers, as
-nothing in the loop but addresses needs them, and puts all loads and copies after the products: a long run. Where the slot
-begins with a number that ptxas does not know to be the same in all lanes (written into the PTX by hand: `%laneid` / 32) the loop
-has 83 instructions and runs of 35, with copies last 85 and 14; LLVM must not see it, or it forgets how large the counters are
-(90 and 48). Its taps (kh, kw) are counted; divided by 3 in each iteration, in 64 bits, they
+The taps (kh, kw) of the convolution are counted; divided by 3 in each iteration, in 64 bits, they
 were 21 instructions more. Two bytes are no asynchronous copy: the textbook's GEMM of f16 loads ahead into registers and waits for
 no group, and so does B in bytes, which is converted on its way. An embedding bag has a list to read before it copies: of three
 stages one is the index's, and nothing is in flight while it waits for a row. Runs of loops without products are their bodies."""

@@ -7,7 +7,7 @@
 All accesses of a block that differ by a constant share one pointer. LLVM alone adds up slot, row
 and constant first, as integers: it then hoists a base for each row and adds again for each access.
 
-Slots are carried in 32 bits first (`narrow_counters`). A number that several pointers of asynchronous copies
+Slots are carried in 32 bits first (`narrow_counters`), and multiplied in 32 bits where fragments are loaded. A number that several pointers of asynchronous copies
 add in each iteration is hidden from loop-strength reduction, which would advance each of them by
 itself, with as many additions again and a move.
 
@@ -17,8 +17,9 @@ No range has to be known: addresses are numbers modulo 2^64, before and after.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
 _ARITHMETIC = (_GEP, _CAST)
 _SHARED = "!llvm.ptr<3>"
+_FRAGMENTS = "nvvm.ldmatrix"
 _LARGEST_INDEX = 2**31 - 1
 
 
@@ -76,6 +78,9 @@ NVIDIA = AddressedCopies("l", scalar=False, immediate=True)
 
 Terms = tuple[tuple[Value, int], ...]
 """Symbols and their coefficients."""
+
+Slots = Mapping[Value, tuple[Value, int]]
+"""By values of 64 bits the one of 32 bits that each extends, and the largest number that it takes."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +108,10 @@ def split_all(root: Operation, copies: AddressedCopies = NVIDIA) -> None:
     """The same below `root`, a step of the lowering."""
     for op in walk_named(root, "llvm.func".__eq__, inside=False):
         if has_body(op):
-            narrow_counters(op)
-            split_addresses(op, copies)
+            split_addresses(op, copies, narrow_counters(op))
 
 
-def split_addresses(function: Operation, copies: AddressedCopies) -> None:
+def split_addresses(function: Operation, copies: AddressedCopies, slots: Slots) -> None:
     """Rewrite the pointers that ops in the loops of a function take."""
     with unchanged():
         varying, parts = Varying(function.regions[0]), AddressParts()
@@ -120,12 +124,14 @@ def split_addresses(function: Operation, copies: AddressedCopies) -> None:
             for access in _accesses(block, used[block], varying, parts, order)
         ]
         shared = _shared_parts(found, copies)
+        # Descriptors of products and mbarriers are numbers of 64 bits: there a slot of 32 is an instruction more.
+        fragments = {access.op.block for access in found if access.op.name == _FRAGMENTS}
     writers: dict[Block, _Writer] = {}
     replaced: list[Value] = []
     for access in found:
         block = access.op.block
         if block not in writers:
-            writers[block] = _Writer(shared, copies)
+            writers[block] = _Writer(shared, copies, slots if block in fragments else {})
         replaced.append(access.op.operands[access.number])
         access.op.operands[access.number] = writers[block].pointer(access)
     _erase_unused(replaced)
@@ -215,9 +221,12 @@ def _shared_parts(found: list[SplitAccess], copies: AddressedCopies) -> set[tupl
 class _Writer:
     """Writes the pointers of one block, each part once, before its first use."""
 
-    def __init__(self, shared: set[tuple[Block, Terms]], copies: AddressedCopies) -> None:
+    def __init__(
+        self, shared: set[tuple[Block, Terms]], copies: AddressedCopies, slots: Slots
+    ) -> None:
         self._shared = shared
         self._copies = copies
+        self._slots = slots
         self._known: dict[Any, Value] = {}
 
     def pointer(self, access: SplitAccess) -> Value:
@@ -238,7 +247,8 @@ class _Writer:
                 continue
             hidden = register if part is last else ""
             bytes_ = self._once(
-                ("bytes", part, hidden), lambda t=part, r=hidden: write_sum(build, t, r)
+                ("bytes", part, hidden),
+                lambda t=part, r=hidden: write_sum(build, t, r, self._slots),
             )
             made = self._once(key, lambda p=made, b=bytes_: build.at(p, b))
         return made if early or not access.constant else _advanced(build, made, access.constant)
@@ -259,12 +269,23 @@ def _advanced(build: LlvmBuilder, pointer: Value, constant: int) -> Value:
     return build.at(pointer, constant if fits else build.number(constant))
 
 
-def write_sum(build: LlvmBuilder, terms: Terms, register: str = "", constant: int = 0) -> Value:
-    """A sum of symbols times coefficients; with a `register` LLVM does not know of what."""
+def write_sum(
+    build: LlvmBuilder,
+    terms: Terms,
+    register: str = "",
+    slots: Slots = MappingProxyType({}),
+    constant: int = 0,
+) -> Value:
+    """A sum of symbols times coefficients; with a `register` LLVM does not know of what. `slots` are multiplied in 32
+    bits: of the 64 ptxas makes the upper ones in every iteration, although nobody reads them."""
     total = build.number(constant) if constant or not terms else None
     for symbol, factor in terms:
         number = symbol
-        if bits_of(symbol.type) < 64:
+        narrow, largest = slots.get(symbol, (symbol, _LARGEST + 1))
+        if factor > 0 and largest * factor <= _LARGEST:
+            product = build.binary("llvm.mul", narrow, build.number(factor, 32))
+            number, factor = build.cast("llvm.zext", product, build.integer(64)), 1
+        elif bits_of(symbol.type) < 64:
             number = build.cast("llvm.sext", symbol, build.integer(64))
         # Before it is scaled: then it is the loop's own counter that is hidden, not another one.
         if register and len(terms) == 1:
@@ -312,8 +333,9 @@ Numbers = dict[Value, set[int]]
 """All numbers that block arguments take."""
 
 
-def narrow_counters(function: Operation) -> None:
-    """Narrow the block arguments of a function whose numbers are few and small."""
+def narrow_counters(function: Operation) -> Slots:
+    """Narrow the block arguments of a function whose numbers are few and small; those that are best multiplied
+    in 32 bits, too."""
     region = function.regions[0]
     arguments = [
         argument
@@ -323,11 +345,13 @@ def narrow_counters(function: Operation) -> None:
     ]
     with unchanged():
         found = numbers_of(arguments)
-    for argument in found:
-        _retype(argument)
+    extended = {argument: _retype(argument) for argument in found}
     for argument in found:
         for end, place in forwarding(argument):
             end.operands[place] = _Narrower(found, end).narrow(end.operands[place])
+    # A counter of 2^n numbers is masked: LLVM knows from that how large it is, and multiplies in 64 bits again.
+    counted = ((a, numbers) for a, numbers in found.items() if len(numbers).bit_count() > 1)
+    return {extended[argument]: (argument, max(numbers)) for argument, numbers in counted}
 
 
 def numbers_of(arguments: list[Value]) -> Numbers:
@@ -393,8 +417,8 @@ def _are_small(numbers: Iterable[int]) -> bool:
     return all(0 <= number <= _LARGEST for number in numbers)
 
 
-def _retype(argument: Value) -> None:
-    """Make an argument one of 32 bits, extended where its block begins."""
+def _retype(argument: Value) -> Value:
+    """Make an argument one of 32 bits, extended where its block begins: the value of 64 bits."""
     block = ir.BlockArgument(argument).owner
     uses = [(use.owner.operation, use.operand_number) for use in argument.uses]
     wide = argument.type
@@ -404,6 +428,7 @@ def _retype(argument: Value) -> None:
     extended = build.cast("llvm.zext", argument, wide)
     for user, place in uses:
         user.operands[place] = extended
+    return extended
 
 
 def forwarding(argument: Value) -> list[tuple[Operation, int]]:

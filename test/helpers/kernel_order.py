@@ -8,9 +8,12 @@ from mlir_async_pipe.bindings.raw_ops import operations, walk
 
 NAMES = {
     "nvgpu.device_async_wait": "wait",
+    "async_pipe.wait_queue": "wait",
     "gpu.barrier": "barrier",
     "nvgpu.device_async_copy": "copy",
     "nvgpu.device_async_create_group": "commit",
+    "async_pipe.scope": "copy",
+    "async_pipe.commit_queue": "commit",
     "nvgpu.ldmatrix": "load",
     "vector.contract": "product",
     "nvgpu.mma.sync": "product",

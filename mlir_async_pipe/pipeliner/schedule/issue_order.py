@@ -25,6 +25,10 @@ load over a barrier. With the last step of products a stage later, what it multi
 registers from iteration to iteration. Waits, versions and the distance of copies stay those of S
 stages. The price is one stage more: a step of the prologue, and of the epilogue.
 
+Loads that all stand before the products are shared out to the products that need them (`_links`): a step for each product
+that a sum is made of. Else a back end has nothing that the products of an iteration wait for, multiplies at once, and then loads
+and copies in one run. Copies that cannot be spread come before the first loads, beside the last products of the iteration before.
+
 A thread then holds the fragments of two steps and all that the loop carries at a time. The chip
 has to have so many registers, and some more for addresses.
 """
@@ -170,11 +174,14 @@ def arrange(
 def _arranged_ahead(
     fragments: FragmentsAhead, body: Body, first: set[int], pairs: Pairs, stages: int, issue: Asked
 ) -> Arrangement:
-    """The last products a stage later than what does not run ahead, and first in order after the first loads."""
+    """The last products a stage later than what does not run ahead, and first in order after the first loads. Copies
+    that cannot be spread come first of all: beside these products nothing waits for them."""
     place: Issue = "last" if issue == "last" else "spread"
     parts = fragments.first_loads, fragments.last, fragments.between
     stage = dict.fromkeys(chain(*parts), stages - 1)
     stage.update(dict.fromkeys(fragments.last, stages))
+    if issue == "auto" and len(_pieces(body, first, pairs)) == 1:
+        place, parts = "first", ([], [*chain(*parts)], [])
     return Arrangement(ranks(body, first, pairs, place, *parts), stage)
 
 
@@ -322,6 +329,8 @@ def fragments_ahead(
     if trips is not None and trips < stages:
         return f"the loop runs {trips} times, and the pipeline has {stages} steps to fill it"
     steps = _steps([s for s in body.statements if s.number not in copies])
+    links = [link for step in steps for link in _links(body, step)]
+    steps = steps if _why_not(body, links) else links
     why = _why_not(body, steps)
     wanted = "the loop asks for it"
     if not why and found.fragments == "auto":
@@ -348,6 +357,31 @@ def _steps(statements: list[Statement]) -> list[ProductStep]:
             steps.append(ProductStep([], []))
         (steps[-1].loads if loads else steps[-1].others).append(statement)
     return steps
+
+
+def _links(body: Body, step: ProductStep) -> list[ProductStep]:
+    """A step whose products add to each other's sums as one step for each link of the longest chain, each with the
+    loads that it is the first to need; whole if anything but products follows its loads.
+
+    load a, b, c, d; s = a b; t = s + c d    -->    load a, b; s = a b;   load c, d; t = s + c d
+    """
+    statements = (*step.loads, *step.others)
+    if any(s.part for s in statements) or not all(map(_multiplies, step.others)):
+        return [step]
+    by_op = {s.op: s.number for s in statements}
+    link: dict[int, int] = {}
+    first: dict[int, int] = {}
+    for s in step.others:
+        needed = value_producers(s.op, by_op, set())
+        link[s.number] = max((link[n] + 1 for n in needed if n in link), default=0)
+        for number in needed - link.keys():
+            first[number] = min(first.get(number, link[s.number]), link[s.number])
+    links = [ProductStep([], []) for _ in range(max(link.values(), default=0) + 1)]
+    for s in step.loads:
+        links[first.get(s.number, -1)].loads.append(s)
+    for s in step.others:
+        links[link[s.number]].others.append(s)
+    return links
 
 
 def _why_not(body: Body, steps: list[ProductStep]) -> str:

@@ -182,6 +182,63 @@ def test_what_cannot_be_ahead_is_reported_with_the_reason(changes, reason: str) 
         assert re.search(reason, reported[0])
 
 
+# The same as people write it: loads and stores that are copies, both loads before the products.
+LOADS_FIRST = re.sub(r"    %group = .*\n    nvgpu.*\n", "", LOOP)
+LOADS_FIRST = re.sub(r"(    %p = .*\n)(    %t = .*\n    %tv = .*\n)", r"\2\1", LOADS_FIRST)
+LOADS_FIRST = re.sub(
+    r"%(._copy) = nvgpu.device_async_copy (%A\[%at\]), (%.\[%tid\]), 1 : (\S+) to (.*)",
+    r"%\1 = memref.load \2 : \4\n    memref.store %\1, \3 : \5",
+    LOADS_FIRST,
+)
+
+
+def loads_first(*changes: tuple[str, str]) -> str:
+    text = LOADS_FIRST.replace("ANNOTATION", "async_pipe.num_stages = 3")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def carried(module: Any) -> int:
+    """How many numbers the loop carries that are no counters: a sum, and fragments."""
+    loop = next(op for op in walk(module) if op.name == "scf.for")
+    return [str(result.type) for result in loop.results].count("f32")
+
+
+def test_loads_come_with_the_first_product_of_a_sum_that_needs_them() -> None:
+    with new_context():
+        module, report = pipelined(loads_first())
+        assert [record.ahead for record in report.of("fragments")] == [True]
+        # Nobody groups the copies, so that they are in one piece: beside the product of the iteration before.
+        assert kernel_order(module) == IN_PLACE
+        assert carried(module) == 2
+        data = np.arange(64, dtype=np.float32)
+        for trips in range(7):
+            arguments = [data, np.zeros(64, np.float32), 4 * trips]
+            result = machine.run(module, "k", arguments, threads=4, completion="late")
+            assert not result.races
+            tiles = data[: 4 * trips].reshape(trips, 4)
+            np.testing.assert_array_equal(result.arrays[1][:4], 4 * tiles[:, ::-1].sum(axis=0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        # The second product needs the first load too.
+        (("#dot %tv, %x, %p : vector<1xf32>, vector<1xf32>", "#dot %tv, %sv, %p : vector<1xf32>, vector<1xf32>"),),
+        # The products add to different sums.
+        (("#dot %tv, %x, %p", "#dot %tv, %x, %zero"), ("scf.yield %q", "%r = arith.addf %p, %q : f32\n scf.yield %r")),
+    ],
+)  # fmt: skip
+def test_loads_stay_together_where_products_need_them_together(changes) -> None:
+    with new_context():
+        module, _ = pipelined(loads_first(*changes))
+        copied = ["wait", "barrier", "copy", "copy", "commit"]
+        assert kernel_order(module) == [*copied, "load", "load", "product", "product"]
+        assert carried(module) == 3
+
+
 def test_a_tile_whose_registers_do_not_suffice_stays_in_place() -> None:
     with new_context():
         text = gemm_text("--tile-k=64", "--stages=3").replace(

@@ -7,6 +7,7 @@ facts/values/llvm_builder.py
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.facts.values.domains import Domain
 from mlir_async_pipe.facts.values.linear import LinearForms
+from mlir_async_pipe.lowering import split_addresses
 from mlir_async_pipe.lowering.rocdl.copy_addresses import split_for_rocdl
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
@@ -202,6 +204,58 @@ def test_pointers_that_are_made_of_each_other_go_once(used: str) -> None:
             assert module.operation.verify()
             pointers = [op for op in walk(module) if op.name == "llvm.getelementptr"]
             assert all(next(iter(op.results[0].uses), None) is not None for op in pointers)
+
+
+SLOTS = """
+llvm.func @f(%a: i64, %n: i64) -> i64 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %size = llvm.mlir.constant(SIZE : i64) : i64
+  %factor = llvm.mlir.constant(FACTOR : i64) : i64
+  %prime = llvm.mlir.constant(1099511628211 : i64) : i64
+  %base = llvm.inttoptr %c0 : i64 to !llvm.ptr
+  llvm.br ^loop(%c0, %c0, %c0 : i64, i64, i64)
+^loop(%i: i64, %slot: i64, %sum: i64):
+  %bytes = llvm.mul %slot, %factor : i64
+  %at = llvm.add %bytes, %a : i64
+  %p = llvm.getelementptr %base[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  %number = llvm.ptrtoint %p : !llvm.ptr to i64
+  %mixed = llvm.mul %sum, %prime : i64
+  %total = llvm.xor %mixed, %number : i64
+  %more = llvm.add %slot, %c1 : i64
+  %wraps = llvm.icmp "eq" %more, %size : i64
+  %next = llvm.select %wraps, %c0, %more : i1, i64
+  %after = llvm.add %i, %c1 : i64
+  %goes_on = llvm.icmp "slt" %after, %n : i64
+  llvm.cond_br %goes_on, ^loop(%after, %next, %total : i64, i64, i64), ^exit
+^exit:
+  llvm.return %total : i64
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "factor", "user", "is_narrow"),
+    [
+        (3, 5120, "llvm.ptrtoint", True),
+        (5, 2**29 - 1, "llvm.ptrtoint", True),
+        (5, 2**29, "llvm.ptrtoint", False),  # 4 times that is 2^31
+        (3, -5120, "llvm.ptrtoint", False),
+        (4, 5120, "llvm.ptrtoint", False),  # LLVM knows how large it is
+        (65, 5120, "llvm.ptrtoint", False),  # no slot
+        (3, 5120, "nvvm.ldmatrix", False),  # the loop loads no fragments
+    ],
+)
+def test_slots_are_multiplied_in_32_bits_beside_fragments_where_the_product_fits(
+    size: int, factor: int, user: str, *, is_narrow: bool, monkeypatch
+) -> None:
+    monkeypatch.setattr(split_addresses, "_FRAGMENTS", user)
+    with new_context():
+        module = ir.Module.parse(SLOTS.replace("SIZE", str(size)).replace("FACTOR", str(factor)))
+        before = run(module, [2**62, 70])
+        split(module)
+        assert bool(re.search(r"llvm\.mul .* : i32", str(module))) == is_narrow
+        assert run(module, [2**62, 70]) == before
 
 
 def count(module: ir.Module) -> int:
