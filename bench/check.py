@@ -3,8 +3,8 @@
     python bench/check.py [--runs N] [--json FILE]
 
 Kernels are straight (ops to 10^4, every copy read after its wait), looped (a ring with 2
-to 16 groups in flight), what becomes of loops of up to 64 stages, and those with roles that the
-generator for Hopper makes, with 2 to 8 stages.
+to 16 groups in flight), what becomes of loops of up to 64 stages, those with roles that the
+generator for Hopper makes, with 2 to 8 stages, and up to 512 stores at dynamic strides in two versions.
 The share is that of `async-pipe-check` in the one-shot pass
 `async-pipe` on the examples. Times are processor milliseconds, the smallest of N runs.
 """
@@ -32,6 +32,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 OPS = (10, 100, 1000, 10_000)
 GROUPS = (2, 4, 8, 16)
 STAGES = (8, 16, 32, 64)
+STORES = (64, 128, 256, 512)
 ROLES: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "specialised": ({"roles": "specialised"}, (2, 3, 4, 6, 8)),
     "persistent": ({"roles": "specialised", "persistent": True}, (2, 3, 4, 6, 8)),
@@ -47,7 +48,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"straight": {}, "ring": {}, "stages": {}, "roles": {}, "share": {}}
+    results: dict[str, Any] = {
+        "straight": {},
+        "ring": {},
+        "stages": {},
+        "roles": {},
+        "stores": {},
+        "share": {},
+    }
     print("straight kernels, 4 groups in flight")
     for count in OPS:
         spent = least(arguments.runs, straight(count, 4), check)
@@ -70,6 +78,11 @@ def main() -> int:
         results["roles"][name] = found
         times = "".join(f"  {count}: {spent:7.0f} ms" for count, spent in found.items())
         print(f"  {name:12}{times}")
+    print("stores at dynamic strides, in two versions")
+    for count in STORES:
+        spent = least(arguments.runs, versions(count), check)
+        results["stores"][count] = spent
+        print(f"  {count:6} stores  {spent:9.1f} ms   {spent / count:7.2f} ms a store")
     print("share of the one-shot pass")
     for name in ("gemm", "copy_compute", "add_one"):
         text = (EXAMPLES / f"{name}.mlir").read_text()
@@ -158,6 +171,31 @@ def ring(groups: int) -> str:
     return kernel(lines)
 
 
+def versions(count: int) -> str:
+    """A tile of `count` elements a thread, stored by rows of the block where the stride is even, else by each thread's own
+    stretch: the threads of one version store where others do in the other one."""
+    lines = [
+        "%b = gpu.block_id x",
+        "%own = arith.addi %t, %c0 : index",
+        f"%stretch = arith.constant {count} : index",
+        "%mine = arith.muli %t, %stretch : index",
+        "%base, %off, %sizes:2, %strides:2 = memref.extract_strided_metadata %C : memref<?x?xf32>"
+        " -> memref<f32>, index, index, index, index, index",
+        "%bit = arith.andi %strides#0, %c1 : index",
+        "%odd = arith.cmpi eq, %bit, %c1 : index",
+    ]
+    for begin, base, step in (("scf.if %odd {", "%mine", 1), ("} else {", "%own", 32)):
+        lines.append(begin)
+        for n in range(count):
+            name = f"{base}{n}"
+            lines += [
+                f"{name}_k = arith.constant {step * n} : index",
+                f"{name} = arith.addi {base}, {name}_k : index",
+                f"memref.store %zero, %C[%b, {name}] : memref<?x?xf32>",
+            ]
+    return kernel([*lines, "}"])
+
+
 def copy_of(name: str, row: str, slot: str) -> list[str]:
     """One copy and its group."""
     return [
@@ -183,7 +221,7 @@ def kernel(body: list[str]) -> str:
     return "\n".join(
         [
             "gpu.module @kernels {",
-            "gpu.func @k(%A: memref<64x32xf32> {llvm.noalias}, %n: index)",
+            "gpu.func @k(%A: memref<64x32xf32> {llvm.noalias}, %C: memref<?x?xf32> {llvm.noalias}, %n: index)",
             f"workgroup(%s: {SHARED})",
             "kernel attributes {known_block_size = array<i32: 32, 1, 1>} {",
             *constants,

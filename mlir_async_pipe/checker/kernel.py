@@ -10,6 +10,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
+    defining_op,
     is_block_argument,
     operations,
     outermost,
@@ -48,6 +49,7 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.values.descriptors import METADATA
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import groups_of, row_of
@@ -65,6 +67,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     sizes_of,
     usual_lanes,
 )
+from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OF_MEMREF
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
@@ -315,10 +318,16 @@ class _KernelRun:
         return explorer
 
     def _is_argument(self, number: int) -> bool:
-        """Whether a value is one number for all blocks: it comes from outside the kernel."""
+        """Whether a value is one number for all blocks: it comes from outside the kernel, or describes global memory that
+        does."""
         frame, value = self.flow.values[number]
         if frame or not hasattr(value, "type"):
             return False
+        maker = defining_op(value)
+        if maker is not None and maker.name in (METADATA, ADDRESS_OF_MEMREF):
+            (value,) = maker.operands
+            if root_of(value).space != "global":
+                return False
         around = value.owner.owner if is_block_argument(value) else value.owner.operation
         if is_block_argument(value):
             return (

@@ -17,6 +17,7 @@ import pytest
 from helpers.check_harness import Checked, check_text
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import ir, new_context
+from mlir_async_pipe.checker.overlap import Comparer
 
 THREADS, GRID, SIZE = 8, (3, 2, 1), 1024
 FOUND = {"missing-barrier", "cross-block"}
@@ -547,3 +548,88 @@ def test_pointers_of_unknown_origin_need_not_be_one_in_two_blocks(pointer: str, 
     checked = check_text(POINTERS.format(pointer=pointer, at="%t", blocks=2, space=space))
     assert not checked.unsafe
     assert "cross-block" in {code for code, _ in checked.unknown}
+
+
+VERSIONS = """
+gpu.module @m {{
+  gpu.func @k(%A: memref<?xf32, strided<[?], offset: ?>>, %n: index)
+      kernel attributes {{known_block_size = array<i32: 8, 1, 1>}} {{
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %c7 = arith.constant 7 : index
+    %c8 = arith.constant 8 : index
+    %zero = arith.constant 0.0 : f32
+    %t = gpu.thread_id x
+    %b = gpu.block_id x
+    %own = arith.muli %b, %c8 : index
+    %one = arith.addi %own, %t : index
+    %next = arith.addi %one, %c8 : index
+    %turned = arith.subi %c7, %t : index
+    %back = arith.addi %own, %turned : index
+    {number}
+    %rest = arith.andi %number, %c1 : index
+    %odd = arith.cmpi eq, %rest, %c1 : index
+    scf.if %odd {{
+      memref.store %zero, %A[%one] : memref<?xf32, strided<[?], offset: ?>>
+    }} else {{
+      memref.store %zero, %A[{other}] : memref<?xf32, strided<[?], offset: ?>>
+    }}
+    gpu.return
+  }}
+}}
+"""
+METADATA = (
+    "%base, {}, %size, {} = memref.extract_strided_metadata {} : memref<?xf32, strided<[?], offset: ?>>"
+    " -> memref<f32>, index, index, index"
+)
+ADDRESS = "%number = memref.extract_aligned_pointer_as_index {} : {} -> index"
+OF_BLOCK = "%V = memref.subview %A[%b] [%n] [1] : memref<?xf32, strided<[?], offset: ?>> to memref<?xf32, strided<[?], offset: ?>>\n"
+NUMBERS = {
+    "stride": (METADATA.format("%o", "%number", "%A"), True),
+    "offset": (METADATA.format("%number", "%s", "%A"), True),
+    "address": (ADDRESS.format("%A", "memref<?xf32, strided<[?], offset: ?>>"), True),
+    "argument": ("%number = arith.addi %n, %c1 : index", True),
+    "offset of a view of the block's own": (
+        OF_BLOCK + METADATA.format("%number", "%s", "%V"),
+        False,
+    ),
+    "block": ("%number = arith.addi %b, %c1 : index", False),
+}
+
+
+@pytest.mark.parametrize("other", ["%next", "%back"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_versions_that_a_number_of_the_launch_chooses_meet_nowhere(name: str, other: str) -> None:
+    """%next is what the next block stores in the other version; %back is another thread's place of this block."""
+    number, of_launch = NUMBERS[name]
+    checked = check_text(VERSIONS.format(number=number, other=other))
+    proven = of_launch or other == "%back"
+    assert (not checked.unsafe and not checked.unknown) == proven
+
+
+def test_versions_of_stores_are_not_compared_store_by_store(monkeypatch) -> None:
+    """64 stores in each version: threads meet in none of them, so that no two stores are compared."""
+    asked = []
+    overlap = Comparer.overlap
+
+    def counted(*given, **more):
+        asked.append(given)
+        return overlap(*given, **more)
+
+    monkeypatch.setattr(Comparer, "overlap", counted)
+    one = "memref.store %zero, %A[{}] : memref<?xf32, strided<[?], offset: ?>>"
+
+    def stores(at: str, name: str) -> str:
+        return "\n".join(
+            f"%k{name}{n} = arith.constant {8 * n} : index\n%{name}{n} = arith.addi {at}, %k{name}{n} : index\n"
+            + one.format(f"%{name}{n}")
+            for n in range(64)
+        )
+
+    text = VERSIONS.replace("%c8 = arith.constant 8", "%c8 = arith.constant 512")
+    text = text.replace(one.format("%one"), stores("%one", "p"))
+    text = text.replace(one.format("{other}"), stores("%back", "q"))
+    checked = check_text(text.format(number=NUMBERS["stride"][0]))
+    assert not checked.unsafe
+    assert not checked.unknown
+    assert not asked
