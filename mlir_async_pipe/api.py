@@ -171,6 +171,8 @@ def check(
     assume_no_overflow: bool = False,
     assume_independent: bool = False,
     assume_boxes: str = "",
+    assume_block_size: str = "",
+    assume_cluster_size: str = "",
 ) -> Report:
     """Check every access against every async op that may be in flight; the module stays as it is.
 
@@ -184,6 +186,8 @@ def check(
     whether they do (`async_pipe.independent` of each kernel).
     `assume_boxes`: the boxes of tensor maps that a kernel is given, "0=128x64xf16,1=64x64xf16" by the
     numbers of its arguments.
+    `assume_block_size`: the threads of the blocks of kernels that do not say it, "128" or "gemm:16x8,256"; and
+    `assume_cluster_size` the blocks of their clusters.
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
@@ -202,6 +206,8 @@ def check(
         "assume_no_overflow": assume_no_overflow,
         "assume_independent": assume_independent,
         "assume_boxes": assume_boxes,
+        "assume_block_size": assume_block_size,
+        "assume_cluster_size": assume_cluster_size,
     }
     with plain_values():
         run_check(operation_of(module), _options(CHECK, options, session), session)

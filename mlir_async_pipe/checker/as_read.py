@@ -4,6 +4,7 @@
     llvm.alloca, memref.alloca of a thread        values, by MLIR's sroa and mem2reg
     %q = llvm.inttoptr (llvm.ptrtoint %p)    -->  %p
     amdgpu.ds_barrier_poll_state, compared        a test of a phase (`polled_phases`)
+    a test of a phase, asked until it is true     a wait (`poll_loops`)
     rocdl.raw.ptr.buffer.load %resource, %n  -->  … of the bytes at %n (`buffer_places`)
     br ^bb1(%s : struct<(ptr<3>, i32)>)           br ^bb1(%s, %p, %n)
     arith.addi, a kernel                          … with what is promised of all of them
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import prod
+from typing import Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
@@ -25,13 +27,15 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     edits,
     enclosing,
+    is_function,
     symbol_name,
     type_text,
     users,
     walk,
     walk_named,
 )
-from mlir_async_pipe.checker import buffer_places, polled_phases
+from mlir_async_pipe.checker import buffer_places, poll_loops, polled_phases
+from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values import same_values
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
@@ -39,9 +43,20 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.map_memory import EncodedMaps, given_place
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, parameter_of, root_of
 from mlir_async_pipe.ptx import raise_assembly
-from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.diagnostics import InputError, UsageError
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
+from mlir_async_pipe.vocabulary.launch_ids import (
+    BLOCK_SIZES,
+    LARGEST_BLOCK,
+    LARGEST_CLUSTER,
+    LIMITS_OF_THREADS,
+    Size,
+    block_size,
+    cluster_size,
+    set_cluster_size,
+    threads_allowed,
+)
 from mlir_async_pipe.vocabulary.mbarrier_ops import POLL
 from mlir_async_pipe.vocabulary.memory_names import (
     MAKES_RESOURCE,
@@ -74,6 +89,8 @@ class CheckOptions:
     global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
     `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
     0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
+    `assume_block_size`, `assume_cluster_size`: the threads of the blocks, and the blocks of the clusters, of kernels that
+    do not say it: 128 or 16x8x1 (`gemm:128` for one kernel).
     """
 
     chip: str = ""
@@ -84,6 +101,8 @@ class CheckOptions:
     assume_no_overflow: bool = False
     assume_independent: bool = False
     assume_boxes: str = ""
+    assume_block_size: str = ""
+    assume_cluster_size: str = ""
 
 
 NO_PROMISES = CheckOptions()
@@ -92,7 +111,10 @@ NO_PROMISES = CheckOptions()
 def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
     """The module, or the copy to prove something of, with what is promised."""
     boxes = read_boxes(options.assume_boxes)
-    promised = options.assume_no_overflow or options.assume_independent or bool(boxes)
+    blocks = read_sizes("block", options.assume_block_size)
+    clusters = read_sizes("cluster", options.assume_cluster_size)
+    promised = options.assume_no_overflow or options.assume_independent
+    promised = promised or bool(boxes or blocks or clusters)
     otherwise = promised or any(True for _ in walk_named(root, _is_read_otherwise))
     if not otherwise and not _of_variables(root):
         return root
@@ -104,6 +126,7 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
         changed += carry_sums(copy) + split_fields(copy)
         sink_moves(copy)
         changed += buffer_places.replace(copy) + polled_phases.replace(copy)
+        changed += poll_loops.replace(copy)
         if options.assume_no_overflow:
             _promise_no_overflow(copy)
         if options.assume_independent:
@@ -111,16 +134,17 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
         if boxes:
             promise_boxes(copy, boxes)
         changed += _write_encoded_boxes(copy)
+        promise_sizes(copy, "block", blocks)
+        promise_sizes(copy, "cluster", clusters)
     return copy if changed or promised else root
 
 
 def _is_read_otherwise(name: str) -> bool:
-    return name in (
-        INLINE_ASSEMBLY,
-        MEMBER_TAKEN,
-        MAKES_RESOURCE,
-        POLL,
-    ) or same_values.may_be_another(name)
+    return (
+        name in (INLINE_ASSEMBLY, MEMBER_TAKEN, MAKES_RESOURCE, POLL)
+        or poll_loops.asks(name)
+        or same_values.may_be_another(name)
+    )
 
 
 def _of_variables(root: Operation) -> list[Operation]:
@@ -282,3 +306,74 @@ def _attribute(op: Operation, one: Promise) -> Any:
         raise UsageError(
             f"'{one.text}' of assume-boxes is no type of MLIR", code="bad-option-value"
         ) from None
+
+
+# What a user promises of the launch: how many threads a block has, and how many blocks a cluster, where a kernel does
+# not say it.
+#
+#     assume-block-size=256,gemm:16x8
+#
+#     llvm.func @gemm … {nvvm.maxntid = 128}    -->    … {nvvm.maxntid = 128, known_block_size = 16, 8, 1}
+#     any other kernel of unknown size          -->    … {known_block_size = 256, 1, 1}
+
+Extent = Literal["block", "cluster"]
+_SIZE = re.compile(r"(?:([\w$.]+):)?(\d+(?:x\d+){0,2})")
+_LARGEST = {"block": LARGEST_BLOCK, "cluster": LARGEST_CLUSTER}
+
+
+def read_sizes(extent: Extent, text: str) -> dict[str, Size]:
+    """The promises of an option `[KERNEL:]X[xY[xZ]],…` by kernel, "" for all others. Raises UsageError
+    (bad-option-value)."""
+    promises: dict[str, Size] = {}
+    for part in filter(None, text.split(",")):
+        found = _SIZE.fullmatch(part)
+        x, y, z = [*map(int, found[2].split("x")), 1, 1][:3] if found else (0, 0, 0)
+        if found is None or not 0 < x * y * z <= _LARGEST[extent] or (found[1] or "") in promises:
+            raise UsageError(
+                f"'{part}' of assume-{extent}-size is no size of a {extent}",
+                code="bad-option-value",
+                advice=f"the numbers along x, y and z, {_LARGEST[extent]} in all at most, once for each kernel: 8, "
+                "4x2x1, gemm:2",
+            )
+        promises[found[1] or ""] = x, y, z
+    return promises
+
+
+def promise_sizes(root: Operation, extent: Extent, promises: dict[str, Size]) -> None:
+    """Write the sizes to the kernels that do not say theirs. Raises UsageError (unused-size), InputError
+    (block-size-conflict, cluster-conflict)."""
+    unused = set(promises)
+    found = [kernel for kernel in kernels(root) if is_function(kernel)]
+    for kernel in found if promises else ():
+        name = symbol_name(kernel)
+        size = promises.get(name, promises.get(""))
+        stated = block_size(kernel) if extent == "block" else cluster_size(kernel)
+        if size is None or (stated is not None and name not in promises):
+            continue
+        unused.discard(name if name in promises else "")
+        _check_size(kernel, extent, size, stated)
+        if extent == "cluster":
+            set_cluster_size(kernel, size)
+        else:
+            given = ir.DenseI32ArrayAttr.get(list(size), kernel.context)
+            kernel.attributes[BLOCK_SIZES[0]] = given
+    if unused:
+        raise UsageError(
+            f"no kernel of unknown size is meant by '{min(unused)}' of assume-{extent}-size",
+            code="unused-size",
+            advice="the kernels are: " + (", ".join(map(symbol_name, found)) or "none"),
+        )
+
+
+def _check_size(kernel: Operation, extent: Extent, size: Size, stated: Size | None) -> None:
+    limits = [threads_allowed(kernel, of) for of in LIMITS_OF_THREADS if of in kernel.attributes]
+    is_allowed = extent == "cluster" or all(low <= prod(size) <= high for low, high in limits)
+    if stated in (None, size) and is_allowed:
+        return
+    said = " x ".join(map(str, stated)) if stated else " to ".join(map(str, limits[0]))
+    raise InputError(
+        f"a {extent} of '{symbol_name(kernel)}' has the size {said}, and not {' x '.join(map(str, size))}",
+        code="block-size-conflict" if extent == "block" else "cluster-conflict",
+        at=kernel,
+        advice=f"let assume-{extent}-size say what the kernel is launched with",
+    )

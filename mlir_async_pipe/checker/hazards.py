@@ -248,6 +248,8 @@ _ADVICE = {
     'syncscope("wavefront")` (AMD), or a barrier where all threads come, orders them by the memory model, too',
     "unknown-bytes": "say which box the map has: `async_pipe.box = memref<128x64xf16>` on the copy, or by the number of the "
     "kernel's argument: assume-boxes=0=128x64xf16",
+    "block-size": "say how many threads a block has: `.reqntid`, `known_block_size` on the kernel, or "
+    "assume-block-size=128",
     "may-alias": "if they never share memory, say so: `llvm.noalias` on the argument",
     MEMORY_ORDER: "a release and an acquire may order the two; a barrier between them certainly does, "
     "in a block",

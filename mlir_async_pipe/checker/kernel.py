@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Findings, Judge
 from mlir_async_pipe.checker.effects import Effects, ReliedBarriers
 from mlir_async_pipe.checker.explore import Explorer
-from mlir_async_pipe.checker.flag_orders import AwaitedFlags, FlagOrders, Points
+from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, AwaitedFlags, FlagOrders, Points
 from mlir_async_pipe.checker.forms import Atom, AtomRange
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, grid_of
 from mlir_async_pipe.checker.hazards import CheckSummary
@@ -34,7 +34,7 @@ from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
-from mlir_async_pipe.checker.phases.followed_kernel import Followed, follow
+from mlir_async_pipe.checker.phases.followed_kernel import Followed, OrderedByPhases, Step, follow
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory, find_global_memory
 from mlir_async_pipe.checker.phases.mbarrier_state import Does
 from mlir_async_pipe.checker.precision import Precision, RefineError, Rung, refined
@@ -55,6 +55,7 @@ from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
+    LARGEST_BLOCK,
     Launches,
     Size,
     axes_read,
@@ -63,12 +64,13 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     constant_sizes,
     enclosing_launch_size,
     lanes_of_triton,
+    largest_block,
     launches_below,
     sizes_of,
     usual_lanes,
 )
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OF_MEMREF
-from mlir_async_pipe.vocabulary.rows import WGMMA
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC, WGMMA
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,8 @@ def threads_of(
         else block_size(kernel, around.launches if around is not None else None)
     )
     stated = lanes_of_triton(kernel) if target is None else target.chip.lanes
-    of_lanes = partial(Threads, sure_lanes=stated or Threads.sure_lanes)
+    most = LARGEST_BLOCK if is_launch else largest_block(kernel)
+    of_lanes = partial(Threads, most=most, sure_lanes=stated or Threads.sure_lanes)
     if size is not None and stated:
         return of_lanes(size, size != (1, 1, 1), stated)
     names = names_in(kernel, around.callees if around is not None else {})
@@ -382,6 +385,7 @@ class _KernelRun:
             self.cluster,
             explorer.effects.owners.may_meet,
             several_blocks=several,
+            whole=not exhausted and not stopped_by,
         )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
@@ -497,12 +501,14 @@ def judge_async_proxy(
     may_meet: Callable[[set[int], int, ThreadRange], bool],
     *,
     several_blocks: bool,
+    whole: bool,
 ) -> Followed | None:
     """Replace what was found of such memory by what its phases say; None if there are none. `may_meet`
     tells whether accesses of some sites, to one root, may touch one place in two threads of a range;
-    `several_blocks`: the grid may have more than one."""
-    touched = _touched(sites, flow)
-    proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
+    `several_blocks`: the grid may have more than one; `whole`: all paths of single threads were followed."""
+    on_mbarriers = _on_mbarriers(sites, flow)
+    touched = _touched(sites, flow) | {sites.sites[number].root for number in on_mbarriers}
+    proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)} | on_mbarriers
     remote = {
         number
         for number, site in enumerate(sites.sites)
@@ -510,19 +516,34 @@ def judge_async_proxy(
     }
     if not touched and not proxies and not remote and not _has_phases(flow):
         return None
+    copies = _of_copies(judge, sites, on_mbarriers, whole=whole) if on_mbarriers else None
     for key, finding in list(judge.findings.items()):
-        if proxies & {finding.later, finding.earlier}:
+        # Threads that do one op at once no phase orders.
+        if proxies & {finding.later, finding.earlier} - on_mbarriers or (
+            on_mbarriers & {finding.later, finding.earlier} and finding.cause != "same-op"
+        ):
             del judge.findings[key]
     size = threads.size if threads.several else (1, 1, 1)
-    followed = follow(flow, sites, touched, size, cluster)
+    again = partial(follow, flow, sites, touched, size, cluster, copies)
+    followed = again()
+    unwaited = {
+        _site(sites, followed.ops[fault.later])
+        for fault in followed.faults
+        if fault.code == "unwaited-copy"
+    } & on_mbarriers
     for fault in followed.faults:
-        _report(judge, sites, fault, followed.ops)
+        if _site(sites, followed.ops[fault.later]) not in unwaited:
+            _report(judge, sites, fault, followed.ops)
     reason = followed.reason
     if not reason:
-        again = partial(follow, flow, sites, touched, size, cluster)
+        judge.left -= on_mbarriers - unwaited
+        judge.unfinished -= on_mbarriers - unwaited
         _judge_global(judge, sites, flow, again, followed, several_blocks)
         if size is not None and size[1:] == (1, 1) and cluster() in (None, (1, 1, 1)):
             _judge_alternating(judge, sites, again, may_meet)
+        if whole:
+            more = partial(follow, flow, sites, size=size, cluster=cluster)
+            _judge_released(judge, sites, more, touched, copies)
         return followed
     unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
     for number, site in enumerate(sites.sites):
@@ -656,6 +677,73 @@ def _site(sites: Sites, run: Run) -> int:
     """The site that stands for an op: an access of it, if it has one."""
     found = sites.of(run.op, run.frame)
     return found[-1] if found else sites.opaque(run.op, run.frame, "workgroup")
+
+
+def _on_mbarriers(sites: Sites, flow: Flow) -> set[int]:
+    """The sites of cp.async, where some complete on mbarriers."""
+    if all(run.row.phase != "arrive_after" for run in flow.runs()):
+        return set()
+    numbered = enumerate(sites.sites)
+    return {n for n, site in numbered if site.queue == CP_ASYNC.name and site.writes}
+
+
+def _of_copies(judge: Judge, sites: Sites, copies: set[int], *, whole: bool) -> OrderedByPhases:
+    """Copies that complete on mbarriers. Any access may meet them where not the `whole` kernel was followed."""
+    ops = frozenset(_step(sites, number) for number in copies)
+    found = list(judge.findings.values())
+    if not whole or any(one.cause in ("budget", "unfollowed") for one in found):
+        return OrderedByPhases(ops, None, on_mbarriers=True)
+    met = _met(sites, [one for one in found if copies & {one.later, one.earlier}])
+    return OrderedByPhases(ops, met, on_mbarriers=True)
+
+
+def _met(sites: Sites, found: list[Finding]) -> dict[frozenset[Step], bool]:
+    """Pairs of accesses of which two threads may touch one byte where nothing but phases can order them, and whether
+    they certainly do: paths of single threads do not know phases."""
+    met: dict[frozenset[Step], bool] = {}
+    for one in found:
+        pair = frozenset({_step(sites, one.later), _step(sites, one.earlier)})
+        met[pair] = met.get(pair, False) or one.certain or one.reason == MEMORY_ORDER
+    return met
+
+
+def _step(sites: Sites, number: int) -> Step:
+    return sites.sites[number].op, sites.sites[number].frame
+
+
+def _judge_released(
+    judge: Judge,
+    sites: Sites,
+    again: Callable[..., Followed],
+    touched: set[int],
+    known: OrderedByPhases | None,
+) -> None:
+    """Accesses to memory that no copy touches, and that something may order beside barriers of the block: phases do, or not.
+
+    store %s[%t]; %p = nvvm.mbarrier.arrive %b; nvvm.mbarrier.test.wait %b, %p, asked until it is over; load %s[%t + 1]
+    """
+
+    def is_near(number: int) -> bool:
+        site = sites.sites[number]
+        plain = site.access is not None and not site.asynchronous
+        return plain and site.space == "workgroup" and site.root not in touched
+
+    found = {key: one for key, one in judge.findings.items() if all(map(is_near, key[:2]))}
+    # Threads that do one op at once no phase orders.
+    some = found and not any(one.certain or one.cause == "same-op" for one in found.values())
+    if not some or (known is not None and known.met is None):
+        return
+    roots = {sites.sites[number].root for key in found for number in key[:2]}
+    ops = frozenset(_step(sites, number) for key in found for number in key[:2])
+    met = _met(sites, list(found.values()))
+    if known is not None and known.met is not None:
+        ops, met = ops | known.ops, {**met, **known.met}
+    on_mbarriers = known is not None and known.on_mbarriers
+    by_threads = OrderedByPhases(ops, met, on_mbarriers)
+    followed = again(touched=touched | roots, by_threads=by_threads)
+    if not (followed.reason or followed.faults):
+        for key in found:
+            del judge.findings[key]
 
 
 def is_proxy(site: Site) -> bool:

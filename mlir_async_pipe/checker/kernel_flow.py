@@ -608,6 +608,7 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
     %more = %next < %n                              left out: a condition
     """
     found: dict[int, int | None] = dict(loop.inductions)
+    made_of = {counter: {counter} for counter in loop.inductions}
     before = -1
     while before != len(found):
         before = len(found)
@@ -615,9 +616,11 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
             for step in block.steps:
                 if isinstance(step, Run) and not found.keys().isdisjoint(step.operands):
                     steps = [found[n] for n in step.operands if n in found]
+                    counters = set[int]().union(*(made_of.get(n, ()) for n in step.operands))
                     for result in step.results:
                         if type_text(flow.values[result][1].type) != "i1":
                             found.setdefault(result, _step_of_result(step, steps))
+                            made_of.setdefault(result, counters)
             assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
             assigns += [
                 pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns
@@ -629,6 +632,7 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
     for run in (step for block in blocks for step in block.steps if isinstance(step, Run)):
         if is_operator(run.name, "cmp") and not found.keys().isdisjoint(run.operands):
             loop.compared.update(run.operands)
+            loop.tested.update(*(made_of.get(n, ()) for n in run.operands))
 
 
 def _step_of_result(run: Run, steps: list[int | None]) -> int | None:

@@ -19,7 +19,6 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.state import Event
 from mlir_async_pipe.checker.thread_grid import (
-    LARGEST_BLOCK,
     LARGEST_ENUMERATION,
     ThreadRange,
     Threads,
@@ -94,7 +93,7 @@ class Places:
         used = {a.key for start in starts for a in forms.atoms_of(start) if a.kind == "tid"}
         if self.threads.is_open or not used <= {"x", "lane", "warp"}:
             return None
-        return LARGEST_BLOCK, 1, 1
+        return self.threads.most, 1, 1
 
 
 def _touched(accesses: Accesses) -> Touched:

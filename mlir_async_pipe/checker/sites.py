@@ -31,6 +31,7 @@ from mlir_async_pipe.facts.values.memory_roots import (
     Root,
     is_pointer,
     may_alias,
+    parameter_of,
     root_of,
     space_of,
     threads_may_meet,
@@ -107,13 +108,17 @@ class Sites:
 
     def loads_constant(self, op: Any, frame: int) -> bool:
         """Whether an op loads from global memory that no thread of the kernel writes, as far as anybody knows what its ops
-        do; a volatile or atomic load expects somebody who does."""
+        do, or from a struct that the kernel is given by value, the same in all threads; a volatile or atomic load
+        expects somebody who writes."""
         site = self._plain_load(op, frame)
         if site is None:
             return False
         known = self.roots.roots[site.root]
         given = known.kind in (*GIVEN, "global") and known.space == "global"
-        return given and not any(self.roots.may_alias(site.root, other) for other in self._written)
+        by_value = not frame and known.space == "private" and parameter_of(known) is not None
+        return (given or by_value) and not any(
+            self.roots.may_alias(site.root, other) for other in self._written
+        )
 
     def loads_alike(self, op: Any, frame: int) -> bool:
         """Whether threads that load from one place at once get one value: from memory that nobody writes; or from workgroup

@@ -146,7 +146,8 @@ class Loop:
 
     `inductions` maps a header argument to what each iteration adds to it, `advances` a pointer to the
     op that does. Of a loop without bounds `counted` maps these, and what is made of them, to what each iteration adds
-    (None: no constant), and `compared` are they and what their sums are compared with. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of
+    (None: no constant), `compared` are they and what their sums are compared with, and `tested` those of them of which
+    sums are compared. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of
     a loop without bounds of which every thread runs all iterations, the values that decide how many
     these are.
     """
@@ -162,6 +163,7 @@ class Loop:
     advances: dict[int, Run] = field(default_factory=dict)
     counted: dict[int, int | None] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
+    tested: set[int] = field(default_factory=set)
 
     @property
     def ends(self) -> set[int]:

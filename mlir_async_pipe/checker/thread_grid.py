@@ -33,8 +33,8 @@ class Threads:
     """The threads of a block: `size` in x, y, z, or None where it is not known.
 
     `several` is False if one thread runs alone. `lanes` is the number of lanes in a warp.
-    `axes` are those along which a block of unknown size may have several threads: x, and those
-    that the kernel reads. Threads whose numbers differ in the bits of `alike` alone count as one.
+    `axes` are those along which a block of unknown size, of `most` threads at most, may have several: x, and
+    those that the kernel reads. Threads whose numbers differ in the bits of `alike` alone count as one.
     `sure_lanes`: how many a warp certainly has, where neither a chip nor the module says it (AMD's: 32 or 64).
     """
 
@@ -42,6 +42,7 @@ class Threads:
     several: bool = True
     lanes: int = 32
     axes: str = "x"
+    most: int = LARGEST_BLOCK
     alike: int = 0
     sure_lanes: int = 32
 
@@ -59,9 +60,9 @@ class Threads:
 @lru_cache(maxsize=64)
 def thread_facts(threads: Threads) -> Mapping[Atom, AtomRange]:
     """The ranges of the thread ids of any thread of the block."""
-    size = threads.size or (LARGEST_BLOCK,) * 3
+    size = threads.size or (threads.most,) * 3
     facts = {Atom("tid", axis): AtomRange(0, size[i] - 1) for i, axis in enumerate("xyz")}
-    total = size[0] * size[1] * size[2] if threads.size else LARGEST_BLOCK
+    total = size[0] * size[1] * size[2] if threads.size else threads.most
     facts[Atom("tid", "lane")] = AtomRange(0, threads.lanes - 1)
     facts[Atom("tid", "warp")] = AtomRange(0, max(0, (total - 1) // threads.lanes))
     return facts
@@ -227,16 +228,16 @@ class Grid:
         """The ids of all threads that could be in the block, by number; None where they depend
         on its shape, which is not known."""
         if not self.threads.is_open:
-            return ids_in(self.threads.size or (LARGEST_BLOCK, 1, 1), self.threads.lanes)
+            return ids_in(self.threads.size or (self.threads.most, 1, 1), self.threads.lanes)
         met = [forms.form_under(atom) for side in self.ranges for atom, _ in side]
         keys = {atom.key for form in (*used, *met) for atom in forms.atoms_of(form)}
         linear, places = keys & {"lane", "warp"}, keys & set("xyz")
         if linear and places:
             return None
         return (
-            ids_in((LARGEST_BLOCK, 1, 1), self.threads.lanes)
+            ids_in((self.threads.most, 1, 1), self.threads.lanes)
             if linear
-            else open_ids(self.threads.axes)
+            else open_ids(self.threads.axes, self.threads.most)
         )
 
     def _restrict(self, rows: np.ndarray, lanes: int | None) -> np.ndarray:
@@ -359,7 +360,7 @@ def threads_within(ranges: ThreadRange, threads: Threads) -> tuple[bool, ...] | 
     """Which threads of a block meet conditions, by their numbers; None if its shape or conditions are not known."""
     if threads.is_open or not all(has_numbers(forms.form_under(atom)) for atom, _ in ranges):
         return None
-    ids = ids_in(threads.size or (LARGEST_BLOCK, 1, 1), threads.lanes)
+    ids = ids_in(threads.size or (threads.most, 1, 1), threads.lanes)
     return tuple(within(np.arange(len(ids[Atom("tid", "x")])), ranges, ids).tolist())
 
 
@@ -496,19 +497,19 @@ def ids_in(size: tuple[int, int, int], warp: int) -> Mapping[Atom, np.ndarray]:
 
 
 @lru_cache(maxsize=8)
-def open_ids(axes: str) -> Mapping[Atom, np.ndarray]:
-    """All (x, y, z) that blocks of up to `LARGEST_BLOCK` threads have, the first one first:
+def open_ids(axes: str, most: int) -> Mapping[Atom, np.ndarray]:
+    """All (x, y, z) that blocks of `most` threads or fewer have, the first one first:
 
-    of axes x and y 7 069 places, of all three 29 425. Two of them need not fit into one block;
+    of 1024, axes x and y 7 069 places, of all three 29 425. Two of them need not fit into one block;
     where none meet, none do in any block.
     """
-    extents = [LARGEST_BLOCK if axis in axes else 1 for axis in "zyx"]
+    extents = [most if axis in axes else 1 for axis in "zyx"]
     x = np.zeros(1, np.int64)
     places = [np.zeros((1, 0), np.int64), np.ones(1, np.int64)]
     for extent in extents:
         # A place needs a block of (x + 1) (y + 1) (z + 1) threads at least.
         at, volume = places
-        room = np.minimum(LARGEST_BLOCK // volume, extent)
+        room = np.minimum(most // volume, extent)
         rows = np.repeat(np.arange(len(at)), room)
         x = np.arange(len(rows)) - np.repeat(np.cumsum(room) - room, room)
         places = [np.column_stack([at[rows], x]), volume[rows] * (x + 1)]

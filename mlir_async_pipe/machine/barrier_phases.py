@@ -8,7 +8,7 @@ that complete there.
 
 (PTX ISA, mbarrier: phases, tx-count.) A copy is in flight from its issue until a wait passes for
 the phase in which it landed; when it lands in between is the adversary's choice. Products of tensor
-memory are as copies, but land without bytes: the commit after them arrives when all have.
+memory, and cp.async, are as copies, but land without bytes: the arrival after them comes when all have.
 """
 
 from __future__ import annotations
@@ -70,18 +70,19 @@ class Mbarrier:
 
 @dataclass(eq=False)
 class Commit:
-    """An arrival to come when all `operations` are over, made at `site` by `thread`; it tells `released`."""
+    """`arrivals` to come when all `operations` are over, made at `site` by `thread`; they tell `released`."""
 
     barrier: Mbarrier
     operations: list[AsyncOp]
     released: Array
     site: int
     thread: int
+    arrivals: int = 1
 
     @property
     def is_due(self) -> bool:
         """Whether nothing is left to wait for."""
-        return all(operation.moved.all() for operation in self.operations)
+        return all(operation.has_moved for operation in self.operations)
 
 
 class Mbarriers:
@@ -138,11 +139,11 @@ class Mbarriers:
         self.policy.issued(operation)
         self.settle()
 
-    def commit(self, commit: Commit, warp: int) -> None:
-        """Arrive when all that the commit of a warp covers is over. That tells which phases it knew to be over, not what
-        they brought."""
+    def commit(self, commit: Commit, warps: Array) -> None:
+        """Arrive when all that the commit of some warps covers is over. That tells which phases they all knew to be over, not
+        what these brought."""
         ends = self.clock.column(np.array([barrier.ends for barrier in self.at.values()]))
-        commit.released[ends] = self.clock.known[warp, ends]
+        commit.released[ends] = self.clock.known[warps][:, ends].min(axis=0)
         self.commits.append(commit)
         self.settle()
 
@@ -168,12 +169,12 @@ class Mbarriers:
         barrier = commit.barrier
         barrier.landed += commit.operations
         barrier.gathered = _joined(barrier.gathered, commit.released)
-        if not barrier.pending:
+        if barrier.pending < commit.arrivals:
             self.detector.report(
                 "too-many-arrivals", commit.site, barrier.site, thread=commit.thread
             )
             return
-        barrier.pending -= 1
+        barrier.pending -= commit.arrivals
         self._end_phase(barrier)
 
     def force(self, wanted: list[Mbarrier]) -> bool:
@@ -183,7 +184,7 @@ class Mbarriers:
             (commit.barrier, operation)
             for commit in self.commits
             for operation in commit.operations
-            if not operation.moved.all()
+            if not operation.has_moved
         ]
         chosen = [pair for pair in pairs if pair[0] in wanted] or pairs
         if not chosen:
@@ -204,7 +205,7 @@ class Mbarriers:
         for _, operation in barrier.over:
             self._complete(operation)
         barrier.over.clear()
-        self.products = [op for op in self.products if not op.covered.all()]
+        self.products = [op for op in self.products if not op.is_over]
         released = _joined(barrier.released, np.zeros(self.clock.known.shape[1], np.int32))
         released[columns] = barrier.phase
         self.clock.acquire(warps, released)
@@ -216,7 +217,7 @@ class Mbarriers:
         waiting += [operation for _, operation in self.in_flight]
         waiting += [operation for commit in self.commits for operation in commit.operations]
         for operation in [*waiting, *self.products]:
-            if operation.covered.all():
+            if operation.is_over:
                 continue
             thread = next(
                 (int(one.threads[0]) for one in (*operation.writes, *operation.reads)), -1
@@ -226,7 +227,7 @@ class Mbarriers:
                 self.detector.report("block-ended", site, operation.site)
             else:
                 self.detector.report(code, operation.site, thread=thread)
-            if not operation.moved.all():
+            if not operation.has_moved:
                 operation.move(operation.lanes & ~operation.moved)
             self._complete(operation)
         self.at.clear()
@@ -235,7 +236,7 @@ class Mbarriers:
 
     def _complete(self, operation: AsyncOp) -> None:
         """A wait has passed that covers an op, the first time."""
-        if operation.covered.all():
+        if operation.is_over:
             return
         self.detector.complete(operation, operation.lanes)
         self.detector.retire(operation)

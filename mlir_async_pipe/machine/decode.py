@@ -121,8 +121,8 @@ class Site:
 
     @property
     def is_poll(self) -> bool:
-        """Whether the op reads the state of an mbarrier."""
-        return self.row is not None and self.row.phase == "poll"
+        """Whether the op reads the state of an mbarrier, or asks for a phase."""
+        return self.row is not None and self.row.phase in ("poll", "test")
 
     @property
     def is_product(self) -> bool:

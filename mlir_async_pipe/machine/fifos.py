@@ -44,7 +44,7 @@ class AsyncOp:
     one with `by_core` is of a tensor core, whose reads are known under `agent` and `tick` too.
     `is_remote`: it lands in another block of its cluster. `counter` counts it beside its queue, as number
     `rank` of each lane. `released`: lanes whose source a wait for reads alone has given back. `filled`: lanes (bool) that
-    read nothing, and write zeros.
+    read nothing, and write zeros. `on_mbarrier`: an arrival comes when it is over.
     """
 
     site: int
@@ -65,6 +65,7 @@ class AsyncOp:
     is_remote: bool = False
     counter: Queue | None = None
     filled: Array | None = None
+    on_mbarrier: bool = False
     ordinal: Array = field(init=False)
     covered: Array = field(init=False)
     sampled: Array = field(init=False)
@@ -86,6 +87,16 @@ class AsyncOp:
                 yield threads, where
             elif chosen.any():
                 yield threads[chosen], where[chosen]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a wait has covered it in all of its lanes."""
+        return bool((self.covered | ~self.lanes).all())
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the data of all lanes has arrived."""
+        return bool((self.moved | ~self.lanes).all())
 
     def covers(self, which: str, where: Array) -> Array:
         """Which of the granules `where` are still pending in this op."""
@@ -288,9 +299,9 @@ class Queues:
         for operation, done in finished:
             self.detector.complete(operation, done)
             operation.covered |= done
-            if (operation.covered == operation.lanes).all():
+            if operation.is_over:
                 self.detector.retire(operation)
-        fifo.pending = [op for op in fifo.pending if (op.covered != op.lanes).any()]
+        fifo.pending = [op for op in fifo.pending if not op.is_over]
 
     def is_committed(self, operation: AsyncOp, lane: int) -> bool:
         """Whether some commit covers the op in this lane."""
@@ -299,7 +310,8 @@ class Queues:
 
     def pending(self) -> list[AsyncOp]:
         """All ops that no wait has covered yet, in order of issue."""
-        found = [operation for fifo in self.fifos.values() for operation in fifo.pending]
+        # Of those that complete on an mbarrier its waits cover some.
+        found = [op for fifo in self.fifos.values() for op in fifo.pending if not op.is_over]
         return sorted(found, key=lambda operation: operation.serial)
 
     def tick(self) -> None:

@@ -130,7 +130,7 @@ class Launch:
     mbarriers: Any = None
     # The tensor memory of the block, None if the program has none.
     tensor_memory: Any = None
-    _steps: int = 0
+    steps: int = 0
     # For each block of the cluster its workgroup memory.
     _shared: list[dict[tuple[Any, int], Buffer]] = field(default_factory=list)
     _globals: dict[str, tuple[Buffer, Any]] = field(default_factory=dict)
@@ -236,8 +236,8 @@ class Launch:
 
     def take_steps(self, count: int) -> None:
         """Count executed ops; raises MachineError (step-limit) when there are too many."""
-        self._steps += count
-        if self._steps > self.options.step_limit:
+        self.steps += count
+        if self.steps > self.options.step_limit:
             raise MachineError(
                 f"the program ran for more than {self.options.step_limit} ops",
                 code="step-limit",

@@ -235,6 +235,8 @@ def run_cluster(launch: Launch, function: Function, arguments: tuple[Any, ...]) 
 
 def _finish(unit: Unit) -> None:
     for operation in unit.queues.pending():
+        if operation.on_mbarrier:
+            continue
         left = operation.lanes & ~operation.covered
         lane = int(np.flatnonzero(left)[0])
         thread = int(unit.grid_threads([lane])[0])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from mlir_async_pipe.ptx.function_writer import (
@@ -171,7 +171,6 @@ def _read_as(w: FunctionWriter, i: Instruction, operand: Operand, kind: str) -> 
 
 
 VALUES |= {
-    "shfl.sync": OneOp("nvvm.shfl.sync", "i32 i32 i32 lanes", "i32", "kind = #nvvm<shfl_kind {2}>"),
     "vote.sync": OneOp("nvvm.vote.sync", "i1 lanes", "i1", "kind = #nvvm<vote_sync_kind {2}>"),
     "vote.sync.ballot": OneOp(
         "nvvm.vote.sync", "i1 lanes", "i32", "kind = #nvvm<vote_sync_kind ballot>"
@@ -567,6 +566,20 @@ def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction
 # What lanes tell each other ---------------------------------------------------------------------
 
 
+_SHUFFLE = OneOp("nvvm.shfl.sync", "i32 i32 i32 lanes", "i32", "kind = #nvvm<shfl_kind {2}>")
+
+
+@_row(VALUES, "shfl.sync")
+def _shuffle(w: FunctionWriter, i: Instruction) -> None:
+    """shfl.sync.idx.b32 d|p, a, b, c, mask; whether the lane that was asked is in range is read by few"""
+    target, *rest = i.operands
+    if isinstance(target, Pair):
+        if w.is_read(target.second):
+            raise UnreadError
+        target = target.first
+    _SHUFFLE(w, replace(i, operands=(target, *rest)))
+
+
 @_row(VALUES, "elect.sync")
 def _elect(w: FunctionWriter, i: Instruction) -> None:
     target, mask = i.operands
@@ -622,13 +635,19 @@ def _transpose(w: FunctionWriter, i: Instruction) -> None:
 
 @_row(VALUES, "mapa")
 def _map_to_block(w: FunctionWriter, i: Instruction) -> None:
+    """mapa[.shared::cluster].u32 d, address, rank;   without a space both are generic addresses"""
     target, source, rank = i.operands
+    given = w.read(source, TYPES[_type(i)])
+    if "shared::cluster" in i.parts:
+        near = w.cast(given, pointer_type("shared"))
+    else:
+        near = w.make(
+            "llvm.addrspacecast", (w.cast(given, pointer_type("generic")),), pointer_type("shared")
+        )
+    there = w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster"))
     if "shared::cluster" not in i.parts:
-        raise UnreadError
-    near = w.cast(w.read(source, TYPES[_type(i)]), pointer_type("shared"))
-    w.assign(
-        target, w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster"))
-    )
+        there = w.make("llvm.addrspacecast", (there,), pointer_type("generic"))
+    w.assign(target, there)
 
 
 # Memory ---------------------------------------------------------------------------------------
@@ -1160,6 +1179,72 @@ def _product_of_fragments(w: FunctionWriter, i: Instruction) -> None:
         f"multiplicandAPtxType = #nvvm.mma_type<{types[0]}>, multiplicandBPtxType = #nvvm.mma_type<{types[1]}>, "
         f"shape = #nvvm.shape<m = {m}, n = {n}, k = {k}>",
         (f"!llvm.struct<({', '.join(made)})>",),
+    )
+    w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
+
+
+# Elements of tiles for which NVVM has an op.
+_OF_TILES = ("f16", "tf32", "f32", "s8", "u8", "s32")
+
+
+def _tile(i: Instruction) -> tuple[str, str]:
+    """The type of the elements, and the shape and layout, of wmma.load and wmma.store."""
+    kind, shape = i.parts[-1], re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[6])
+    if kind not in _OF_TILES or shape is None:
+        raise UnreadError
+    m, n, k = shape.groups()
+    given = f"eltype = #nvvm.mma_type<{kind}>, layout = #nvvm.mma_layout<{i.parts[5]}>"
+    return kind, f"{given}, m = {m} : i32, n = {n} : i32, k = {k} : i32"
+
+
+@_row(EFFECTS, "wmma.load")
+def _load_tile(w: FunctionWriter, i: Instruction) -> None:
+    """wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {r, …}, [address], stride;"""
+    target, address, stride = i.operands
+    kind, tile = _tile(i)
+    kinds = [_OF_FRAGMENTS.get(kind, "i32")] * len(elements_of(target))
+    loaded = w.make(
+        "nvvm.wmma.load",
+        (w.pointer(address, _space(i)), w.read(stride, "i32")),
+        f"!llvm.struct<({', '.join(kinds)})>",
+        f"{tile}, frag = #nvvm.mma_frag<{i.parts[2]}>",
+    )
+    w.assign_all(elements_of(target), _members(w, loaded, kinds))
+
+
+@_row(EFFECTS, "wmma.store")
+def _store_tile(w: FunctionWriter, i: Instruction) -> None:
+    """wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [address], {r, …}, stride;"""
+    address, source, stride = i.operands
+    kind, tile = _tile(i)
+    values = [w.read(one, _OF_FRAGMENTS.get(kind, "i32")) for one in elements_of(source)]
+    w.op("nvvm.wmma.store", (w.pointer(address, _space(i)), *values, w.read(stride, "i32")), tile)
+
+
+@_row(VALUES, "wmma.mma")
+def _product_of_tiles(w: FunctionWriter, i: Instruction) -> None:
+    """wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {d}, {a}, {b}, {c}; of f16, whose type is not said"""
+    shape = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[6])
+    types = [part for part in i.parts[7:] if part != "satfinite"]
+    if shape is None or len(types) not in (2, 4) or not {*types} <= {*_OF_TILES}:
+        raise UnreadError
+    of_result, of_a, of_b, of_sums = (
+        types if len(types) == 4 else (types[0], "f16", "f16", types[1])
+    )
+    given = [
+        w.read(one, _OF_FRAGMENTS.get(kind, "i32"))
+        for operand, kind in zip(i.operands[1:], (of_a, of_b, of_sums), strict=True)
+        for one in elements_of(operand)
+    ]
+    made = [_OF_FRAGMENTS.get(of_result, "i32")] * len(elements_of(i.operands[0]))
+    m, n, k = shape.groups()
+    product = w.make(
+        "nvvm.wmma.mma",
+        given,
+        f"!llvm.struct<({', '.join(made)})>",
+        f"layoutA = #nvvm.mma_layout<{i.parts[4]}>, layoutB = #nvvm.mma_layout<{i.parts[5]}>, "
+        f"eltypeA = #nvvm.mma_type<{of_a}>, eltypeB = #nvvm.mma_type<{of_result}>, "
+        f"m = {m} : i32, n = {n} : i32, k = {k} : i32",
     )
     w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
 

@@ -16,14 +16,17 @@ from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Value,
     attribute,
     constant,
     constant_value,
     create,
+    enclosing,
     integer_attribute,
     operations,
     remembered,
+    walk_named,
 )
 from mlir_async_pipe.vocabulary.control_flow import leaves_region
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
@@ -172,6 +175,9 @@ _PART = Row("", effects=(PART_OF_A_BARRIER,), order=lambda op: EVERYTHING)
 _WHOLE, _SAID = Row(WAIT, barrier=between_fences), Row(SIGNAL, does="nothing", harmless=True)
 
 
+ARRIVES = "nvvm.barrier.arrive"
+
+
 def has_no_operands(op: Any) -> bool:
     """Whether the op names no barrier of its own."""
     return len(op.operands) == 0
@@ -202,7 +208,18 @@ def _meets_block(op: Any, number: range, threads: range) -> bool:
     if not threads:
         return True
     size = enclosing_launch_size(op)
-    return size is not None and constant_value(op.operands[threads[0]]) == prod(size)
+    if size is None or constant_value(op.operands[threads[0]]) != prod(size):
+        return False
+    # Who arrives and goes on is one of so many threads, too.
+    function = enclosing(op, FUNCTION_OPS)
+    return function is None or _arrivals(function).isdisjoint((named, None))
+
+
+@remembered
+def _arrivals(function: Any) -> frozenset[int | None]:
+    """The numbers of the barriers at which threads of a function arrive and go on, None for one that is not constant."""
+    found = walk_named(function, ARRIVES.__eq__)
+    return frozenset(constant_value(op.operands[0]) if len(op.operands) > 1 else 0 for op in found)
 
 
 def write_named_barrier(number: Value, threads: Value, ip: Any, loc: Any) -> None:
@@ -248,7 +265,7 @@ BARRIER_ROWS = (
     Row("nvvm.barrier0", barrier=everything),
     NAMED_BARRIER,
     Row(
-        "nvvm.barrier.arrive",
+        ARRIVES,
         ("number?", "threads"),
         barrier=nothing,
         whole=never,

@@ -260,6 +260,26 @@ Launches = dict[str, set[Size | None]]
 
 # The threads of the largest block that a GPU runs (CUDA, HIP).
 LARGEST_BLOCK = 1024
+# Blocks of a cluster, where a kernel asks for as many (CUDA, cudaFuncAttributeNonPortableClusterSizeAllowed).
+LARGEST_CLUSTER = 16
+# How a kernel says how many threads its blocks may have: their number, whatever its shape (PTX ISA, .maxntid).
+LIMITS_OF_THREADS = ("nvvm.maxntid", "rocdl.max_flat_work_group_size", "rocdl.flat_work_group_size")
+
+
+def threads_allowed(function: Operation, name: str) -> tuple[int, int]:
+    """The least and the largest number of threads that one of `LIMITS_OF_THREADS` allows."""
+    if name == "nvvm.maxntid":
+        return 1, prod(stated_size(function, name))
+    if name == "rocdl.max_flat_work_group_size":
+        return 1, integer_attribute(function, name) or LARGEST_BLOCK
+    first, _, last = str(ir.StringAttr(function.attributes[name]).value).partition(",")
+    return int(first), int(last or first)
+
+
+def largest_block(function: Operation) -> int:
+    """The threads of the largest block that may run a function: of its limits the lowest, else of any GPU."""
+    stated = [name for name in LIMITS_OF_THREADS if name in function.attributes]
+    return min((threads_allowed(function, name)[1] for name in stated), default=LARGEST_BLOCK)
 
 
 def block_size(function: Operation, launches: Launches | None = None) -> Size | None:

@@ -66,6 +66,12 @@ def _releases(op: Any) -> bool:
     return order is not None and order.release and covers(order.scope, "block")
 
 
+def is_counted(op: Any) -> bool:
+    """Whether an arrival after copies is one of those that its phase counts (PTX ISA, cp.async.mbarrier.arrive: .noinc);
+    else the phase counts one more."""
+    return "noinc" in op.attributes and str(op.attributes["noinc"]) == "true"
+
+
 def is_relaxed(op: Any) -> bool:
     """Whether an arrival or a wait counts, and orders nothing else (PTX ISA, mbarrier.arrive: .relaxed)."""
     if op.name == ARRIVAL_IN_LDS:
@@ -127,6 +133,7 @@ _NVVM = (
         ("barrier", "bytes", "+multicast?", "predicate?"),
     ),
     _phase("nvvm.mbarrier.expect_tx", "announce", ("barrier", "bytes")),
+    _phase("nvvm.cp.async.mbarrier.arrive", "arrive_after", ("barrier",)),
     _phase("nvvm.mbarrier.try_wait.parity", "wait", ("barrier", "phase", "ticks")),
     _phase("nvvm.mbarrier.try_wait", "test", ("barrier", "phase", "ticks?")),
     _phase("nvvm.mbarrier.test.wait", "test", ("barrier", "phase")),

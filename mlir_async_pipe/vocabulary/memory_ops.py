@@ -449,6 +449,40 @@ def first_lane(op: Any) -> int:
     return 1
 
 
+# Bytes of an element of a tile that a warp loads or stores as a whole (PTX ISA, wmma.load); others are parts of bytes.
+_WMMA_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s32": 4, "s8": 1, "u8": 1}
+
+
+def _wmma_lines(op: Any) -> tuple[int, int, int] | None:
+    """The lines of a tile, the elements of each, and how many these are apart; None where that is not constant."""
+    m, n, k = (integer_attribute(op, name) or 0 for name in "mnk")
+    fragment = _word(op, "frag") if "frag" in op.attributes else "d"
+    lines, length = {"a": (m, k), "b": (k, n)}.get(fragment, (m, n))
+    if _word(op, "layout") == "col":
+        lines, length = length, lines
+    apart = constant_value(op.operands[len(op.operands) - 1])
+    return None if apart is None or apart < length else (lines, length, apart)
+
+
+def wmma_bytes(op: Any) -> tuple[int, ...] | None:
+    """The bytes from the first element of a tile to its last."""
+    lines, size = _wmma_lines(op), _WMMA_BYTES.get(_word(op, "eltype"))
+    return (
+        None if lines is None or size is None else (((lines[0] - 1) * lines[2] + lines[1]) * size,)
+    )
+
+
+def wmma_is_dense(op: Any) -> bool:
+    """Whether its lines follow each other without a gap."""
+    lines = _wmma_lines(op)
+    return lines is not None and lines[1] == lines[2]
+
+
+def _word(op: Any, name: str) -> str:
+    """The word in #nvvm.mma_frag<a>."""
+    return str(op.attributes[name]).partition("<")[2].rstrip(">")
+
+
 _SUMS = re.compile(r"!nvgpu\.warpgroup\.accumulator<fragmented = vector<(\d+)x(\d+)xf32>>")
 # No block has as many threads.
 _ANY_THREAD = 1 << 16
@@ -506,11 +540,15 @@ _WAVE_TILES = (
         ("value", "memory", "indices*"),
         (_rule("write", matrix_tile, active_lanes=first_lane),),
     ),
-    _reads("nvvm.wmma.load", "stride"),
+    Row(
+        "nvvm.wmma.load",
+        ("memory", "stride"),
+        (_pointer_rule("read", wmma_bytes, wmma_is_dense, active_lanes=first_lane),),
+    ),
     Row(
         "nvvm.wmma.store",
         ("memory", "values*", "stride"),
-        (_pointer_rule("write", whole, active_lanes=first_lane),),
+        (_pointer_rule("write", wmma_bytes, wmma_is_dense, active_lanes=first_lane),),
     ),
     _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
     Row(

@@ -348,7 +348,17 @@ class Opaque:
 
 
 PhaseUse = Literal[
-    "handle", "init", "arrive", "expect", "announce", "wait", "test", "poll", "copy", "commit"
+    "handle",
+    "init",
+    "arrive",
+    "arrive_after",
+    "expect",
+    "announce",
+    "wait",
+    "test",
+    "poll",
+    "copy",
+    "commit",
 ]
 
 
@@ -362,6 +372,7 @@ class Phase:
     | handle  | makes a name of mbarriers, or of one of them                                 |
     | init    | sets the arrivals of each phase                                              |
     | arrive  | `arrivals` arrive (one, where the op names no number)                        |
+    | arrive_after | one arrives when all cp.async that the thread issued are over; it is one arrival more if not `noinc` |
     | expect  | one arrives, and announces `bytes`                                           |
     | announce | announces `bytes`, and does not arrive                                      |
     | wait    | stops until the phase of parity `phase` is over                              |

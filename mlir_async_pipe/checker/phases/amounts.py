@@ -239,16 +239,33 @@ class Amounts(Domain[Amount, Knowledge]):
         return forms.call("rem", a, Form(by))
 
     def and_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """Of bits: decided; of numbers: a remainder by a power of two."""
+        """Of bits: decided; of numbers: of the bits from 2^l to 2^h what is left by 2^(h + 1), without what is left by
+        2^l.
+
+            %n & 24    -->    n mod 32 - n mod 8
+        """
         if op.bits == 1:
             return int(all(_bit(value, known) for value in v))
         a, b = _forms(v) if isinstance(v[0], Form) else _forms(v[::-1])
-        if b.terms or b.constant < 0 or b.constant & (b.constant + 1):
-            taken = None if b.terms or b.constant < 0 else _taken_bits(a, b.constant, known)
-            return _opaque(op, a, b) if taken is None else taken
-        if is_address(a) and b.constant.bit_length() >= ADDRESS_BITS - 4:
+        mask = b.constant
+        if b.terms or mask < 0:
+            return _opaque(op, a, b)
+        if not mask:
+            return 0
+        low = mask & -mask
+        if low != 1 and (taken := _taken_bits(a, mask, known)) is not None:
+            return taken
+        if low == 1 and is_address(a) and mask.bit_length() >= ADDRESS_BITS - 4:
             return a
-        return self.rem(op, [a, b.constant + 1], known)
+        if mask & (mask + low):
+            return _opaque(op, a, b)
+        above, below = (known.residue(a, by) for by in (mask + low, low))
+        if above is not None and below is not None:
+            return above - below
+        if _may_be_negative(a, known):
+            return _opaque(op, a, b)
+        upper, lower = _forms([self.rem(op, [a, by], known) for by in (mask + low, low)])
+        return normal(forms.subtract(upper, lower))
 
     def or_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided; of a descriptor's parts: their sum."""
@@ -258,10 +275,12 @@ class Amounts(Domain[Amount, Knowledge]):
         return normal(forms.add(a, b)) if is_address(a) != is_address(b) else _opaque(op, a, b)
 
     def xor(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """Of bits: decided."""
+        """Of bits: decided; all bits of a number inverted: -1 less it."""
         a, b = _forms(v) if not _is_each(v[0]) else _forms(v[::-1])
         if op.bits == 1:
             return _bit(v[0], known) ^ _bit(v[1], known)
+        if b == Form(-1):
+            return normal(forms.subtract(b, a))
         changed = _changed_bits(a, b, known)
         return _opaque(op, a, b) if changed is None else changed
 
@@ -446,14 +465,21 @@ def is_address(form: Form) -> bool:
 def address_parts(form: Form, mask: int | None = None) -> tuple[Atom, list[int]]:
     """The buffer of an address, and all numbers that threads add to it, those of a mask if one is
     given."""
+    atom, added = added_to_address(form)
+    numbers = np.asarray(added.numbers if isinstance(added, EachThread) else added)
+    if mask is not None and numbers.ndim:
+        numbers = numbers[list(threads_of(mask))]
+    return atom, sorted({int(number) for number in numbers.reshape(-1)})
+
+
+def added_to_address(form: Form) -> tuple[Atom, int | EachThread]:
+    """The buffer of an address, and what each thread adds to it."""
     (atom,) = (atom for atom, _ in form.terms if atom.kind != EACH)
     numbers = np.asarray(form.constant, np.int64)
     for each, coefficient in form.terms:
         if each.kind == EACH:
             numbers = numbers + coefficient * np.frombuffer(each.key, np.int64)
-    if mask is not None and numbers.ndim:
-        numbers = numbers[list(threads_of(mask))]
-    return atom, sorted({int(number) for number in numbers.reshape(-1)})
+    return atom, of_array(numbers)
 
 
 def beside_addresses(v: list[Amount]) -> list[Amount]:

@@ -7,7 +7,7 @@ looked at where something else may touch them (`find_global_memory`).
     barrier of the block       all know all
     barrier of some threads    an mbarrier: arrival and wait in one op
 
-Two generic accesses are not compared here.
+Two generic accesses are compared here only where phases alone may order them (`ByThreads`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
     Blocked,
     BlockedError,
+    ByThreads,
     CopyInFlight,
     Does,
     Issued,
@@ -97,7 +98,8 @@ class BlockMemory:
     to global memory that are; `generic` what threads wrote. `progress` grows with whatever somebody may wait for.
     `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
-    which orders more than is recorded here. `asks`: there was a test. `blocks`: those of a cluster, if it is the memory of all of them.
+    which orders more than is recorded here. `asks`: there was a test. `exact`: all that ends each cp.async on
+    mbarriers is noted. `blocks`: those of a cluster, if it is the memory of all of them.
     """
 
     everybody: int
@@ -113,6 +115,8 @@ class BlockMemory:
     progress: int = 0
     some_met: bool = False
     asks: bool = False
+    by_threads: ByThreads | None = None
+    exact: bool = False
     blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
     tensor: TensorMemory = field(default_factory=TensorMemory)
     log: RoleLog = field(default_factory=dict)
@@ -141,6 +145,10 @@ class BlockMemory:
     def together(self) -> bool:
         """Whether all threads take one path."""
         return self.clocks.classes.together
+
+    @property
+    def _has_copies_on_mbarriers(self) -> bool:
+        return self.by_threads is not None and self.by_threads.on_mbarriers
 
     def dones(self) -> Iterator[dict[Any, Event]]:
         """What was done, by what it is."""
@@ -220,15 +228,51 @@ class BlockMemory:
         """Whether threads know that a phase is over."""
         return self.clocks.passed(mask, self.mbarriers[key].column) > phase
 
-    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
-        """A thread issues a copy into workgroup memory."""
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight, each: bool = False) -> None:
+        """A thread issues a copy into workgroup memory, or `each` of several a part of it."""
         self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
         for source in copy.sources:
             self.check_read(Touch(source, copy.op, mask), proxy=True)
         before = self._at(key, copy.op)
         self._note("copies", copy.op, mask, key)
-        self.mbarriers[key] = mbarrier_state.copy(before, self.clocks, mask, copy)
+        self.mbarriers[key] = mbarrier_state.copy(before, self.clocks, mask, copy, each=each)
         self.advance(key)
+
+    def arrive_after_copies(self, key: Key, op: int, mask: int, counts: bool) -> None:
+        """Arrivals to come when all cp.async that the threads have issued are over: those that the phase `counts`,
+        or one more each (PTX ISA, cp.async.mbarrier.arrive: .noinc). Of what else the threads did they tell nothing."""
+        self.check_own(key[0], mask)
+        before = self._at(key, op)
+        self._note("arrives" if counts else "announces", op, mask, key)
+        moved: dict[CopyInFlight, None] = {}
+        for name in self._issued_by(CP_ASYNC.name, mask):
+            issued = self.queues.pop(name)
+            for touch in (*issued.open, *(one for group in issued.groups for one in group)):
+                moved[CopyInFlight(touch.region, 0, touch.op, by=name[1])] = None
+        if self.exact:
+            self._ends_also(before, mask)
+            before = self.mbarriers[key]
+        if counts:
+            after = mbarrier_state.arrive(before, self.clocks, op, mask, 1, 0, commit=())
+        else:
+            after = mbarrier_state.announce(before, self.clocks, op, mask, 0)
+        running = after.running._replace(copies=(*after.running.copies, *moved))
+        self.mbarriers[key] = after._replace(running=running)
+        self.advance(key)
+
+    def _ends_also(self, barrier: Mbarrier, mask: int) -> None:
+        """Copies that threads issued before, on other mbarriers, are over when the running phase is, too."""
+        end = barrier.column, barrier.over
+
+        def now(copy: CopyInFlight) -> CopyInFlight:
+            mine = copy.by and not copy.by & ~mask
+            return copy._replace(also=(*copy.also, end)) if mine else copy
+
+        for key, one in self.mbarriers.items():
+            running = one.running._replace(copies=tuple(map(now, one.running.copies)))
+            self.mbarriers[key] = one._replace(running=running)
+        landed = [one._replace(copy=now(one.copy)) for one in self.brought.values()]
+        self.brought = dict(zip(self.brought, landed, strict=True))
 
     def forget(self, roots: frozenset[int]) -> None:
         """Nothing names these mbarriers any more: what is in flight on them is kept."""
@@ -264,7 +308,7 @@ class BlockMemory:
             number = there[1] if there[0] == NAMED else there[1] // MBARRIER_BYTES
             self.log.setdefault(use, set()).add((number, phase ^ flips))
 
-    def copies(self) -> Iterator[CopyInFlight]:
+    def running_copies(self) -> Iterator[CopyInFlight]:
         for barrier in self.mbarriers.values():
             yield from barrier.running.copies
 
@@ -383,7 +427,7 @@ class BlockMemory:
     def issue_write(self, queue: str, touch: Touch) -> None:
         """Threads issue a copy that writes until its group is waited for, as they themselves write."""
         self.check_own(touch.region.root, touch.by)
-        self.check_write(touch, proxy=False)
+        self._check(touch, "overwrite-in-flight", proxy=self._has_copies_on_mbarriers, fences=False)
         self._issue(queue, touch)
 
     def issue_store(self, touch: Touch, *, adds: bool) -> None:
@@ -413,6 +457,8 @@ class BlockMemory:
             if queue == GLOBAL_STORES:
                 self.put.update((store, self.clocks.event(by)) for store in done)
             elif queue == CP_ASYNC.name:
+                if self._has_copies_on_mbarriers:
+                    raise NotFollowedError("async-proxy")
                 for copy in done:
                     self._written(copy)
             elif done:
@@ -501,7 +547,7 @@ class BlockMemory:
                 self.generic[write] = one._replace(after=one.after | self._threads(touch))
 
     def check_end(self) -> None:
-        for copy in self.copies():
+        for copy in self.running_copies():
             raise unwaited(copy)
         landed = self.brought.values()
         forgiven = {
@@ -514,6 +560,8 @@ class BlockMemory:
         self.tensor.check_end(self.clocks)
         for (queue, _), issued in self.queues.items():
             for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
+                if queue == CP_ASYNC.name and self._has_copies_on_mbarriers:
+                    raise unwaited(CopyInFlight(store.region, 0, store.op))
                 if queue == BULK_STORE.name:
                     note = "no wait for its bulk group, with `.read` or without, has passed there"
                     raise PhaseFault("unwaited-copy", store.op, store.op, note)
@@ -544,15 +592,18 @@ class BlockMemory:
         """Threads, or a copy that one of them issues (`proxy`), write bytes."""
         self._check(touch, "overwrite-in-flight", proxy)
 
-    def _check(self, touch: Touch, code: FaultCode, proxy: bool) -> None:
+    def _check(self, touch: Touch, code: FaultCode, proxy: bool, *, fences: bool = True) -> None:
         writes = code == "overwrite-in-flight"
+        if self.by_threads is not None and not proxy and touch.op in self.by_threads.ops:
+            proxy, fences = True, False
         self._check_copies(touch, code)
         if writes:
             self._check_reads(touch, proxy)
         if is_global(touch.region):
             self._check_global(touch, writes=writes, proxy=proxy)
         if proxy:
-            self._check_written(touch)
+            self._check_written(touch, fences)
+        if proxy or self._has_copies_on_mbarriers:
             for copy, until in in_flight(self.queues, "copies"):
                 self._refuse(code, touch, copy, until)
 
@@ -565,6 +616,11 @@ class BlockMemory:
         doubt: str = "",
     ) -> None:
         """Raises PhaseFault if the bytes of two accesses may be the same."""
+        if self.by_threads is not None:
+            unsure = self.by_threads.doubt(touch.op, earlier.op)
+            if unsure is None:
+                return
+            doubt = doubt or unsure
         try:
             refuse(code, touch, earlier, why, doubt)
         except PhaseFault as fault:
@@ -574,7 +630,8 @@ class BlockMemory:
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         for barrier in self.mbarriers.values():
             for copy in barrier.running.copies:
-                self._refuse(code, touch, copy, _COPIED[True])
+                if not self._is_over(copy, touch):
+                    self._refuse(code, touch, copy, _COPIED[True])
         # Who overwrites need not have seen what was there.
         seen = code == "read-in-flight"
         for one in self.brought.values():
@@ -587,7 +644,15 @@ class BlockMemory:
     def _lacks(self, touch: Touch, landed: Landed, *, seen: bool = False) -> bool:
         """Whether threads do not know that a copy is over, or have not `seen` what it brought."""
         known = self.clocks.saw if seen else self.clocks.passed
-        return known(self._threads(touch), landed.column) <= landed.phase
+        lacks = known(self._threads(touch), landed.column) <= landed.phase
+        return lacks and not self._is_over(landed.copy, touch)
+
+    def _is_over(self, copy: CopyInFlight, touch: Touch) -> bool:
+        """Whether threads know the end of a phase of another mbarrier that does not end before a copy."""
+        if not copy.also:
+            return False
+        threads = self._threads(touch)
+        return any(self.clocks.saw(threads, column) > phase for column, phase in copy.also)
 
     def _some_waited(self, landed: Landed) -> bool:
         """Whether a copy is over for some, where all go together."""
@@ -596,7 +661,7 @@ class BlockMemory:
 
     def _check_global(self, touch: Touch, *, writes: bool, proxy: bool) -> None:
         """Against copies that read or write global memory."""
-        for copy in self.copies() if writes else ():
+        for copy in self.running_copies() if writes else ():
             for source in copy.sources:
                 read = Touch(source, copy.op, None)
                 self._refuse("source-overwritten", touch, read, _FETCHED[True])
@@ -639,7 +704,7 @@ class BlockMemory:
                     why = _READ[self.together]
                     self._refuse("missing-barrier", touch, read, why, OF_A_WARP if told else "")
 
-    def _check_written(self, touch: Touch) -> None:
+    def _check_written(self, touch: Touch, fences: bool) -> None:
         root, low, high = touch.region.root, touch.region.low, touch.region.high
         for write, fenced, done, after in self.generic.values():
             # Most writes are elsewhere: this is asked for each product and each store of an epilogue.
@@ -648,7 +713,7 @@ class BlockMemory:
                 continue
             if not meet(other, touch.region) or not self._threads(touch) & ~after:
                 continue
-            if not fenced:
+            if fences and not fenced:
                 self._refuse("missing-fence", touch, write, _FENCE[self.together])
             elif not self._knows(touch, write, done):
                 self._refuse("missing-barrier", touch, write, _WRITTEN[self.together])

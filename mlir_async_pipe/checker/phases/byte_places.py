@@ -27,7 +27,6 @@ from mlir_async_pipe.checker.phases.amounts import (
     Amount,
     EachThread,
     address_of,
-    address_parts,
     is_address,
     of_array,
 )
@@ -434,11 +433,8 @@ def _along(amount: Interval | None, step: ViewStep) -> Interval | None:
 def _from_address(number: Value) -> BytePlace | None:
     if not isinstance(number, Form) or not is_address(number):
         return None
-    atom, offsets = address_parts(number)
-    if atom.kind != "address":
-        return None
-    low, high = offsets[0], offsets[-1]
-    return BytePlace(int(str(atom.key)), low, high, low if low == high else None)
+    atom, at = amounts.added_to_address(number)
+    return _of_threads(int(str(atom.key)), at) if atom.kind == "address" else None
 
 
 def region_of_view(place: BytePlace, kind: Any) -> ByteRange:
@@ -525,6 +521,18 @@ def bytes_from(place: BytePlace, size: int | None) -> ByteRange:
     if place.low is None or place.low != place.high or size is None:
         return ByteRange(place.root)
     return ByteRange(place.root, place.low, place.low + size, True)
+
+
+def bytes_of_each(place: BytePlace, mask: int, size: int | None) -> ByteRange | None:
+    """The bytes that several threads copy so many of, each from a place of its own on; None where two of them may copy to
+    one byte, or there is one thread."""
+    if place.each is None or size is None or mask & mask - 1 == 0:
+        return None
+    firsts = np.sort(place.each.numbers[list(amounts.threads_of(mask))])
+    gaps = np.diff(firsts)
+    if (gaps < size).any():
+        return None
+    return ByteRange(place.root, int(firsts[0]), int(firsts[-1]) + size, bool((gaps == size).all()))
 
 
 def _extent_from(place: BytePlace, extent: tuple[int, ...]) -> ByteRange:

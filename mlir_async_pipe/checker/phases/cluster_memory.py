@@ -60,10 +60,10 @@ class ClusterMemory(BlockMemory):
             self._reach(key[0], op, mask)
         super().arrive(key, op, mask, count, size, releases)
 
-    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight) -> None:
+    def issue_copy(self, key: Key, mask: int, copy: CopyInFlight, each: bool = False) -> None:
         """A thread issues a copy that lands in its block or another one, whose mbarrier says when."""
         self._check_alive(block_of(key[0]), copy.op)
-        super().issue_copy(key, mask, copy)
+        super().issue_copy(key, mask, copy, each)
 
     def issue_product(self, product: Product) -> None:
         """Not followed: each block has tensor memory of its own."""
@@ -148,7 +148,7 @@ class ClusterMemory(BlockMemory):
 
     def _check_block_end(self, rank: int) -> None:
         there = [self.clocks.known[n] for n in self.clocks.classes.of(self.blocks.members(rank))]
-        for copy in self.copies():
+        for copy in self.running_copies():
             if block_of(copy.region.root) == rank:
                 raise unwaited(copy)
         landed = (one for one in self.brought.values() if block_of(one.copy.region.root) == rank)

@@ -35,7 +35,7 @@ from mlir_async_pipe.checker.phase_faults import (
 from mlir_async_pipe.checker.phases.cluster_blocks import blocks_of
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations, iteration_of
-from mlir_async_pipe.checker.phases.mbarrier_state import RoleLog
+from mlir_async_pipe.checker.phases.mbarrier_state import ByThreads, RoleLog
 from mlir_async_pipe.checker.phases.op_effects import OpEffects
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import PathState, RoleState
@@ -95,17 +95,20 @@ def follow(
     touched: set[int],
     size: Size | None,
     cluster: Callable[[], Size | None],
+    by_threads: OrderedByPhases | None = None,
     in_global: GlobalMemory | None = None,
     alternating: frozenset[int] = frozenset(),
 ) -> Followed:
     """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
     and a `cluster` of such a size; with the global memory `in_global`, if it is given, and the order in which
-    roles come to the roots `alternating`, which no copy touches."""
+    roles come to the roots `alternating`, which no copy touches, and that of accesses `by_threads`."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
     effects = OpEffects(sites, touched, in_global, size[0], alternating=alternating)
+    if by_threads is not None:
+        effects.by_threads = _numbered(by_threads, flow, effects)
     found = _follow(flow, effects, size, cluster)
     reported, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be distinguished.
@@ -127,6 +130,35 @@ def follow(
             if fault.certain and fault.code not in follows and known.isdisjoint(causes(fault.ends))
         ]
     return replace(found, faults=tuple(reported), ops=tuple(effects.ops))
+
+
+Step = tuple[Any, int]
+"""An op, and the frame that it runs in."""
+
+
+class OrderedByPhases(NamedTuple):
+    """`ByThreads`, by ops and frames."""
+
+    ops: frozenset[Step]
+    met: Mapping[frozenset[Step], bool] | None
+    on_mbarriers: bool
+
+
+def _numbered(asked: OrderedByPhases, flow: Flow, effects: OpEffects) -> ByThreads:
+    """By the numbers of ops."""
+    numbers: dict[Step, list[int]] = {}
+    for run in flow.runs():
+        if not run.makes_values and run.row.accesses:
+            numbers.setdefault((run.op, run.frame), []).append(effects.number(run))
+    ops = frozenset(number for step in asked.ops for number in numbers.get(step, ()))
+    if asked.met is None:
+        return ByThreads(ops, None, asked.on_mbarriers)
+    met: dict[frozenset[int], bool] = {}
+    for steps, sure in asked.met.items():
+        first, *_, last = (*steps, *steps)
+        for one, other in pairs(numbers.get(first, ()), numbers.get(last, ())):
+            met[frozenset({one, other})] = sure
+    return ByThreads(ops, met, asked.on_mbarriers)
 
 
 def _following(reported: list[FoundFault], certain: bool) -> frozenset[str]:

@@ -10,14 +10,16 @@ a constant number of very many iterations what is left is the unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from itertools import product as product_of
 from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.amounts import EachThread, form_of, normal, trip_count
+from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
@@ -28,7 +30,9 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     product,
 )
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
-from mlir_async_pipe.checker.step_graph import Flow, Loop
+from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
+from mlir_async_pipe.facts.values.domains import typed
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 # Loops of more iterations are followed as if their number were not known.
 LONG_LOOP = 96
@@ -256,11 +260,11 @@ class LoopIterations:
         state.count_from(atom, over, state.known.beside(atom))
         state.iterations[number] = Iteration(own, step, atom)
         later = forms.subtract(forms.of_atom(atom), Form(over))
-        self._count_on(state, number, later)
+        self._count_on(state, state, number, later)
         for strand, other, since in alike:
             distance = since + step * (strand.iterations[other].over - over)
             strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
-            self._count_on(strand, other, later)
+            self._count_on(state, strand, other, later)
 
     def _counts(self, state: PathState, number: int, target: int) -> bool:
         """Whether a loop without bounds counts by a number that it carries: from where that is large, how often it
@@ -294,11 +298,15 @@ class LoopIterations:
         return True
 
     def _first_counted(self, state: PathState, number: int) -> Iteration | None:
-        """The first iteration of a loop without bounds, by the number that it counts in the largest steps."""
+        """The first iteration of a loop without bounds, by the number that it counts in the largest steps, of those that it
+        compares with others if there are some."""
+        loop = self.flow.loops[number]
         starts = [
             (step, value)
-            for counter, step in self.flow.loops[number].inductions.items()
-            if step > 0 and isinstance(value := state.env.get(counter), int | Form)
+            for counter, step in loop.inductions.items()
+            if step > 0
+            and (counter in loop.tested or not loop.tested)
+            and isinstance(value := state.env.get(counter), int | Form)
         ]
         step, value = max(starts, key=lambda start: start[0], default=(0, 0))
         return Iteration(value, step, None, 0) if step else None
@@ -317,18 +325,37 @@ class LoopIterations:
             return None
         return forms.subtract(form_of(now.value), Form(now.step * now.over)), None, now.step
 
-    def _count_on(self, strand: RoleState, number: int, later: Form) -> None:
-        """Of a loop without bounds, the numbers that it counts, so many iterations later. Of what is made of them in this
-        iteration nothing is known, but conditions, which were decided."""
-        loop = self.flow.loops[number]
+    def _count_on(self, state: PathState, strand: RoleState, number: int, later: Form) -> None:
+        """Of a loop without bounds, the numbers that it counts, so many iterations later, and what is made of them in this
+        iteration, as far as that is known again. Conditions were decided."""
+        loop, again = self.flow.loops[number], []
         if loop.bounds is not None:
             return
         for made, value in list(strand.env.items()):
             counted = loop.counted.get(made, 0)
             if counted is None:
                 strand.env[made] = None
+                again += [made] if isinstance(value, int | Form | EachThread) else []
             elif counted and isinstance(value, int | Form):
                 strand.env[made] = forms.add(form_of(value), forms.scale(later, counted))
+        for made in sorted(again):
+            strand.env[made] = self._made_again(strand, made, state.known)
+
+    def _made_again(self, strand: RoleState, made: int, known: Knowledge) -> Value:
+        """What an integer operator gives of its operands now, None if that is open."""
+        run = self._makers.get(made)
+        operands = [] if run is None else [strand.get(number) for number in run.operands]
+        values = [value for value in operands if isinstance(value, int | Form | EachThread)]
+        if run is not None and len(values) == len(operands):
+            with suppress(OpenError):
+                return AMOUNTS.evaluate(typed(run.op), [*values], known)
+        return None
+
+    @cached_property
+    def _makers(self) -> dict[int, Run]:
+        """The integer operators that make values, by the numbers of these."""
+        runs = (run for run in self.flow.runs() if run.name in OPERATORS and len(run.results) == 1)
+        return {run.results[0]: run for run in runs if typed(run.op).scalar}
 
     def _compared(self, state: PathState, number: int) -> set[Atom]:
         """The unknowns of which numbers are made that a loop counts, or compares with these."""

@@ -19,6 +19,7 @@ that all of them wait for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
@@ -61,12 +62,15 @@ Key = tuple[int, int]
 
 class CopyInFlight(NamedTuple):
     """A copy in flight: where it writes, its bytes, the op that issued it, and what it reads of global
-    memory that something writes: its source, its tensor map."""
+    memory that something writes: its source, its tensor map. Of cp.async the threads `by` which, and the phases of
+    other mbarriers (their columns) that do not end before it is over either."""
 
     region: ByteRange
     size: int | None
     op: int
     sources: tuple[ByteRange, ...] = ()
+    by: int = 0
+    also: tuple[tuple[int, int], ...] = ()
 
 
 class RunningPhase(NamedTuple):
@@ -230,10 +234,10 @@ def arrive(
     size: int | None,
     *,
     releases: bool = True,
-    commit: Known = (),
+    commit: Known | None = None,
 ) -> Mbarrier:
-    """Each thread of a mask arrives `arrivals` times, and announces bytes; or a `commit` of its products
-    does, which shows that."""
+    """Each thread of a mask arrives `arrivals` times, and announces bytes; or what it issued does when that is over, such
+    as a `commit` of its products, which shows these: it comes after what the thread did, and shows nothing else of it."""
     check_usable(barrier, clocks, op, mask)
     together = clocks.classes.together
     running = barrier.running.with_arrivals(barrier.needs, barrier.init, op, mask, arrivals, size)
@@ -250,7 +254,7 @@ def arrive(
     released = clocks.release(mask)
     if not releases:
         released = ClockPair()
-    if commit:
+    if commit is not None:
         released = ClockPair(released.before, ()).joined(ClockPair(commit, commit))
     after = barrier._replace(
         running=running,
@@ -304,12 +308,14 @@ def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: in
     )
 
 
-def copy(barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight) -> Mbarrier:
-    """A thread issues a copy that completes on the mbarrier."""
+def copy(
+    barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight, *, each: bool = False
+) -> Mbarrier:
+    """A thread issues a copy that completes on the mbarrier, or `each` of several a part of it."""
     op = issued.op
     check_usable(barrier, clocks, op, mask)
     check_fenced(barrier, clocks, op, mask)
-    if not single(mask):
+    if not (each or single(mask)):
         note = f"{mask.bit_count()} threads issue it, and each copy takes off its bytes here"
         raise PhaseFault("several-issuers", op, barrier.init, note)
     # Where all go together nobody waits between an arrival and its copy.
@@ -486,6 +492,27 @@ class RoleStep(NamedTuple):
 # With which of these mbarriers, and in phases of which parity; of what "touches" memory that roles alternate on, the op and
 # threads of each access that it has no order with, and of what "overlaps" with accesses of the same threads these.
 RoleLog = dict[RoleStep, set[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class ByThreads:
+    """Accesses by the threads' own proxy, the `ops`, that are followed as those of other proxies are: cp.async where some
+    are `on_mbarriers`, and others that only phases order. `met`: pairs of ops, one of them of these, of which two threads
+    may touch one byte, or certainly do; None: any may. That the paths of single threads show, without the order that
+    phases give."""
+
+    ops: frozenset[int]
+    met: Mapping[frozenset[int], bool] | None
+    on_mbarriers: bool
+
+    def doubt(self, one: int, other: int) -> str | None:
+        """Why it is not certain that two ops meet; None if they do not."""
+        if one not in self.ops and other not in self.ops:
+            return ""
+        if self.met is None:
+            return "undecided-path"
+        sure = self.met.get(frozenset({one, other}))
+        return None if sure is None else "" if sure else "undecided-path"
 
 
 # Touches -----------------------------------------------------------------------------------------

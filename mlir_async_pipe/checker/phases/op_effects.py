@@ -29,6 +29,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
     OfRanks,
     Value,
     bytes_from,
+    bytes_of_each,
     described_region,
     region_of_view,
 )
@@ -40,11 +41,18 @@ from mlir_async_pipe.checker.phases.generic_effects import (
     GenericEffects,
     not_followed,
 )
-from mlir_async_pipe.checker.phases.mbarrier_state import GLOBAL_STORES, CopyInFlight, Touch, single
+from mlir_async_pipe.checker.phases.mbarrier_state import (
+    GLOBAL_STORES,
+    ByThreads,
+    CopyInFlight,
+    Touch,
+    single,
+)
 from mlir_async_pipe.checker.phases.mending import forgiving
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
+from mlir_async_pipe.checker.poll_loops import AWAITED
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.memory_roots import columns_after
@@ -54,6 +62,7 @@ from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.mbarrier_ops import (
     ARRIVAL_IN_LDS,
     fenced_by,
+    is_counted,
     is_relaxed,
     released_before,
 )
@@ -97,12 +106,13 @@ class OpEffects(GenericEffects):
     """The effects of the ops of one kernel. Of the roots `alternating` it is
     noted in which order roles come to them. Faults that are `forgiven` end no
     path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`: then
-    nothing is proven."""
+    nothing is proven. Of accesses `by_threads` the order is looked at, too."""
 
     alternating: frozenset[int] = frozenset()
     forgiven: Forgiven = field(default_factory=Forgiven)
     apart: frozenset[int] = frozenset()
     mixed: bool = False
+    by_threads: ByThreads | None = None
 
     def prepare(self, run: Run) -> Effect | None:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
@@ -173,7 +183,7 @@ class OpEffects(GenericEffects):
 
     def _phase(self, run: Run, use: PhaseUse) -> Effect | None:
         # Whether a test passes is a matter of its result (`answer`).
-        if use in ("handle", "test"):
+        if use == "handle" or (use == "test" and AWAITED not in run.op.attributes):
             return None
         if use == "poll":
             return partial(not_followed, reason="asks-for-a-phase")
@@ -227,6 +237,8 @@ class OpEffects(GenericEffects):
                     if run.name == ARRIVAL_IN_LDS and fault.found.code == "too-many-arrivals":
                         raise NotFollowedError("unknown-number") from fault
                     raise
+            case "arrive_after":
+                memory.arrive_after_copies(key, number, mask, is_counted(run.op))
             case "expect":
                 announced = spot.exact(at["bytes"])
                 memory.arrive(key, number, mask, 1, announced, not is_relaxed(run.op))
@@ -241,12 +253,16 @@ class OpEffects(GenericEffects):
                 if generic and not single(mask):
                     raise NotFollowedError("async-proxy")
                 region, size = self._box(spot, run, at, box)
+                of_each = bytes_of_each(spot.place(at["destination"]), mask, size)
+                if of_each is not None and size is not None:
+                    region, size = of_each, size * mask.bit_count()
                 sources = self.in_global.read_by(spot, run) if self.in_global is not None else ()
                 blocks = spot.exact(at["multicast"]) if "multicast" in at else None
                 for there, lands in landings(memory.blocks, blocks, key, region, number):
                     self.bounds.check(lands, number)
                     try:
-                        memory.issue_copy(there, mask, CopyInFlight(lands, size, number, sources))
+                        copy = CopyInFlight(lands, size, number, sources)
+                        memory.issue_copy(there, mask, copy, of_each is not None)
                     except PhaseFault as fault:
                         # What stands behind a copy by the threads' own proxy is followed as if there were another one.
                         if generic and fault.found.code == "missing-fence":

@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.op_effects import OpEffects, columns_of
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
+from mlir_async_pipe.checker.poll_loops import AWAITED
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.facts.values.alignment import value_alignment
@@ -162,7 +163,7 @@ class PathNumbers:
         use = use_of(op)
         if use == "handle":
             return self._handle(run)
-        if use == "test":
+        if use == "test" and AWAITED not in op.attributes:
             return partial(self.effects.answer, run)
         if use == "arrive":
             return partial(self.effects.token, run)

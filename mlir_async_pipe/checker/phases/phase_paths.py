@@ -198,6 +198,8 @@ class PhasePaths:
             clocks=WarpClocks.started(classes),
             log=self.log,
             blocks=blocks,
+            by_threads=self.effects.by_threads,
+            exact=self.rung is Rung.NUMBERS,
             forgiven=Forgiven() if together else self.effects.forgiven,
         )
         known = Knowledge(beside_roles=not together)

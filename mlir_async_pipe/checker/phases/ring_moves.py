@@ -21,7 +21,10 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
 # What a step does to a memory: the method's name, and what it is given.
 Call = tuple[str, tuple[Any, ...]]
 # Methods that are given an mbarrier first.
-_AT_MBARRIERS = ("init", "arrive", "announce", "wait", "issue_copy", "commit_products")
+_AT_MBARRIERS = (
+    *("init", "arrive", "announce", "wait", "issue_copy", "commit_products"),
+    "arrive_after_copies",
+)
 
 
 class RingArea(NamedTuple):

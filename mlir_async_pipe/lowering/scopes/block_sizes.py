@@ -10,19 +10,21 @@ attribute beside one of the same meaning, of which its verifier or ptxas dies.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute, symbol_name, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, symbol_name, walk
 from mlir_async_pipe.lowering.nvvm.shared_memory import kernels, top_level
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary.launch_ids import Size, stated_size
+from mlir_async_pipe.vocabulary.launch_ids import (
+    LIMITS_OF_THREADS,
+    Size,
+    stated_size,
+    threads_allowed,
+)
 
 _KNOWN = "known_block_size"
 _SAME = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
 _LARGEST_SIZES = "nvvm.maxntid"
-_LARGEST_THREADS = "rocdl.max_flat_work_group_size"
-_RANGE_OF_THREADS = "rocdl.flat_work_group_size"
 
 BlockSizes = dict[str, Size]
 """The block size of each kernel of a gpu.module that states one, by name."""
@@ -38,7 +40,7 @@ def state_once(gpu_module: Operation) -> BlockSizes:
         if _KNOWN not in kernel.attributes:
             continue
         sizes = stated_size(kernel, _KNOWN)
-        for name in (*_SAME, _LARGEST_SIZES, _LARGEST_THREADS, _RANGE_OF_THREADS):
+        for name in (*_SAME, *LIMITS_OF_THREADS):
             if name in kernel.attributes:
                 if not _agrees(kernel, name, sizes):
                     raise LoweringError(
@@ -65,21 +67,10 @@ def require_sizes(gpu_module: Operation, sizes: BlockSizes) -> None:
 
 
 def _agrees(kernel: Operation, name: str, sizes: Size) -> bool:
-    threads = prod(sizes)
     if name in _SAME:
         return stated_size(kernel, name) == sizes
-    if name == _LARGEST_SIZES:
-        return threads <= prod(stated_size(kernel, name))
-    if name == _LARGEST_THREADS:
-        return threads <= (integer_attribute(kernel, name) or 0)
-    first, last = _range(kernel.attributes[name])
-    return first <= threads <= last
-
-
-def _range(given: Any) -> tuple[int, int]:
-    """The two numbers of "1,256"."""
-    first, _, last = str(ir.StringAttr(given).value).partition(",")
-    return int(first), int(last or first)
+    first, last = threads_allowed(kernel, name)
+    return first <= prod(sizes) <= last
 
 
 # Kernels built through the op classes carry `gpu.kernel`, parsed ones the op's own `kernel`.

@@ -15,6 +15,7 @@ from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy, re
 from mlir_async_pipe.machine.dialects.mbarriers import warps_of
 from mlir_async_pipe.machine.kinds import BOOL, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import Array, MemRef, Token, lanes_of, uniform
+from mlir_async_pipe.machine.long_arrays import moves
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
@@ -71,6 +72,24 @@ def global_id(site: Site) -> Execute:
 def subgroup_size(site: Site) -> Execute:
     kind = site.result_kind()
     return lambda unit: kind.settle(uniform(unit.launch.options.warp))
+
+
+@semantics(
+    "nvvm.read.ptx.sreg.clock",
+    "nvvm.read.ptx.sreg.clock64",
+    "nvvm.read.ptx.sreg.globaltimer",
+    "nvvm.read.ptx.sreg.globaltimer.lo",
+)
+def clock(site: Site) -> Execute:
+    """A number that grows: the steps of the machine. Nothing else is said of what hardware counts."""
+    kind = site.result_kind()
+
+    def execute(unit: Unit) -> Array:
+        if unit.launch.memory.induction is not None:
+            raise moves("a clock")
+        return kind.settle(uniform(unit.launch.steps))
+
+    return execute
 
 
 @semantics("gpu.num_subgroups")

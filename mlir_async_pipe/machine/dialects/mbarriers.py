@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import users
-from mlir_async_pipe.machine.barrier_phases import Mbarrier
+from mlir_async_pipe.machine.barrier_phases import Commit, Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.kinds import BOOL
@@ -26,11 +26,13 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     PHASE_ROWS,
     POLL,
     fenced_by,
+    is_counted,
     is_relaxed,
     number_of_mbarriers,
     released_before,
 )
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES as BYTES
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
 # Where the fields of the state of an mbarrier in LDS begin, and their bits: arrivals that are pending, less one, the phase,
 # and the arrivals of a phase, less one (MLIR, amdgpu.ds_barrier_init).
@@ -146,6 +148,38 @@ def arrive(site: Site) -> Execute:
             if not unit.launch.mbarriers.arrive(barrier, released, count, size):
                 unit.report("too-many-arrivals", site, chosen[0], barrier.site)
         return phases if gives else None
+
+    return execute
+
+
+@semantics("nvvm.cp.async.mbarrier.arrive")
+def arrive_after_copies(site: Site) -> Execute:
+    """Each lane arrives when all cp.async that its thread has issued are over; the phase counts one arrival more of each
+    until then, if it does not count these anyway."""
+    operands, counted = MbarrierOperands(site), is_counted(site.op)
+
+    def execute(unit: Unit, *given: Array) -> None:
+        refuse_in_scope(unit, site)
+        launch = unit.launch
+        # Of those before, an arrival on another mbarrier tells, which comes first: nobody is told twice.
+        pending = unit.queues.pending()
+        copies = [op for op in pending if op.queue == CP_ASYNC and not op.on_mbarrier]
+        for barrier, chosen in each_mbarrier(
+            unit, site, operands.addresses(unit, given), unit.active()
+        ):
+            mine = np.zeros(unit.width, np.bool_)
+            mine[chosen] = True
+            issued = [op for op in copies if (op.lanes & mine).any()]
+            if any((op.lanes & ~mine).any() for op in issued):
+                raise site.unsupported("arrivals of some of the threads that copied together")
+            for operation in issued:
+                operation.on_mbarrier = True
+            if not counted:
+                barrier.pending += len(chosen)
+            tells = np.zeros(launch.mbarriers.clock.known.shape[1], np.int32)
+            thread = int(unit.grid_threads(chosen[:1])[0])
+            made = Commit(barrier, issued, tells, site.number, thread, len(chosen))
+            launch.mbarriers.commit(made, warps_of(unit, chosen))
 
     return execute
 

@@ -434,7 +434,7 @@ def commit(site: Site) -> Execute:
             covered = [op for op in core.operations if not op.covered.all()]
             released = launch.tensor_memory.release_flag(core)
             made = Commit(barrier, covered, released, site.number, thread)
-            launch.mbarriers.commit(made, warp)
+            launch.mbarriers.commit(made, np.array([warp]))
 
     return execute
 

@@ -155,6 +155,13 @@ ROWS = {
     ),
     "fence.proxy.async": ("fence.proxy.async.shared::cta", "nvvm.fence.proxy"),
     "ldmatrix": ("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r3, %r4}, [%r2]", "nvvm.ldmatrix"),
+    "wmma.load": ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, [%r2], %r1", "nvvm.wmma.load"),
+    "wmma.store": ("wmma.store.d.sync.aligned.col.m16n16k16.shared.s32 [%r2], {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, %r1", "nvvm.wmma.store"),
+    "wmma.mma": (
+        "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {%r3, %r4, %r5, %r6}, {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, "
+        "{%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, {%r3, %r4, %r5, %r6}",
+        "nvvm.wmma.mma",
+    ),
     "stmatrix": ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r3}", "nvvm.stmatrix"),
     "bar.sync": ("bar.sync 1, 64", "nvvm.barrier"),
     "barrier.sync": ("barrier.sync 0", "nvvm.barrier"),
@@ -432,9 +439,24 @@ def test_lanes_of_a_mask_that_do_not_come_are_found() -> None:
     assert result.race_codes == {"divergent-warp-op"}
 
 
+def test_a_shuffle_may_say_whether_the_lane_is_there() -> None:
+    """CUTLASS writes it so, and does not look; who does gets what no op says."""
+    shuffle = "shfl.sync.idx.b32 %r3|%p2, %r1, 0, 31, -1"
+    assert "nvvm.shfl.sync" in ops_of(shuffle)
+    read = f"{shuffle};\n  selp.b32 %r4, 1, 0, %p2"
+    assert "llvm.inline_asm" in ops_of(read) and "nvvm.shfl.sync" not in ops_of(read)
+
+
+def test_generic_addresses_are_mapped_to_other_blocks() -> None:
+    found = ops_of("mapa.u64 %d2, %d1, %r1")
+    assert found.index("nvvm.mapa") > found.index("llvm.addrspacecast")
+    assert "llvm.inline_asm" not in found
+
+
 # What the machine does not run, by the instruction; the checker reads all of these by their names.
 NOT_RUN = {
-    "match.all.sync", "clusterlaunchcontrol.query_cancel", "mbarrier.arrive_drop", "cp.async.mbarrier.arrive",
+    "match.all.sync", "clusterlaunchcontrol.query_cancel", "mbarrier.arrive_drop",
+    "wmma.load", "wmma.store", "wmma.mma",
     "tensormap.replace", "mbarrier.inval", "mbarrier.complete_tx",
 }  # fmt: skip
 
