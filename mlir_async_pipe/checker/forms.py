@@ -525,21 +525,28 @@ def _bits_below(name: str, a: Form, b: Form, facts: Facts) -> Form | None:
     return add(outside, apply(name, (inside, b), facts))
 
 
-def substitute(form: Form, mapping: Mapping[Atom, Form], facts: Facts) -> Form:
+def substitute(
+    form: Form, mapping: Mapping[Atom, Form], facts: Facts, known: dict[Form, Form] | None = None
+) -> Form:
     """The form with atoms replaced, in the operands of operators too.
 
-    Operators fold again where they can; facts must hold for the new atoms.
+    Operators fold again where they can; facts must hold for the new atoms. `known`: forms of which that is known already;
+    the operands of a swizzle's bits are one form, hundreds of times.
     """
     if not form.terms or atoms_of(form).isdisjoint(mapping):
         return form
+    known = {} if known is None else known
+    if form in known:
+        return known[form]
     result: Form = Form(form.constant)
     for atom, coefficient in form.terms:
         new = mapping.get(atom)
         if new is None and atom.kind == "call":
             name, arguments = operator_of(atom)
-            changed = tuple(substitute(a, mapping, facts) for a in arguments)
+            changed = tuple(substitute(a, mapping, facts, known) for a in arguments)
             new = apply(name, changed, facts) if changed != arguments else None
         result = add(result, scale(of_atom(atom) if new is None else new, coefficient))
+    known[form] = result
     return result
 
 

@@ -93,10 +93,7 @@ class Substitution:
     _events: dict[Event, Event] = field(default_factory=dict)
 
     def form(self, old: Form) -> Form:
-        new = self._forms.get(old)
-        if new is None:
-            new = self._forms[old] = forms.substitute(old, self.mapping, self.facts)
-        return new
+        return forms.substitute(old, self.mapping, self.facts, self._forms)
 
     def region(self, region: Region) -> Region:
         pieces = tuple(
